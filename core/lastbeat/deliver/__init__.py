@@ -1,0 +1,1 @@
+"""Telling people: the outbox, the message, one module a channel."""

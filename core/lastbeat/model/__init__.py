@@ -1,0 +1,1 @@
+"""The vocabulary: frozen data, no I/O, no clock."""

@@ -1,0 +1,73 @@
+"""An alert is data: a channel-neutral message, and what became of it on each channel."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lastbeat.model.status import Event, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What people are told, before any channel dresses it up.
+
+    Everything that came from training is hostile text: bounded here, escaped by each channel.
+    """
+
+    run_id: str
+    event: Event
+    status: Status
+    reason: str
+    at: datetime
+    """When it was decided, by the store's clock."""
+    attempt: int = 1
+    cause: str | None = None
+    action: str | None = None
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    instance_id: str | None = None
+    phase: str | None = None
+    duration_s: float | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    loss: float | None = None
+    log_tail: tuple[str, ...] = ()
+    """Last lines of the training log, oldest first."""
+    notes: tuple[str, ...] = ()
+    """What people must know about the alert itself: the log could not be read, earlier alerts were dropped."""
+    where: str = ""
+    """Path or ``s3://`` URL of the run's files."""
+    link: str | None = None
+    """A web address to look at, when there is one."""
+    key: str = ""
+    """Names this alert for good: the same on every delivery of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One alert on one channel. Neither sent nor failed: it still has to go out."""
+
+    tries: int = 0
+    sent_at: datetime | None = None
+    failed: str | None = None
+    """Why it will never go out: a permanent error."""
+    last_error: str | None = None
+    not_before: datetime | None = None
+    """Back-off: not to be tried again before this."""
+    claimed_until: datetime | None = None
+    claimed_by: str | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.sent_at is not None or self.failed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An entry of the outbox. ``message`` is dropped once nobody can need it any more."""
+
+    number: int
+    event: Event
+    created_at: datetime
+    message: Message | None
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    """Channel identity (``slack:1f2e3d4c``) → what became of it there."""

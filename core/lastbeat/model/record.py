@@ -1,0 +1,85 @@
+"""The watchdog's whole memory of one run: a small versioned document beside the run's evidence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lastbeat.model.alert import Alert
+from lastbeat.model.status import Status
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One life of a run. A restart begins the next."""
+
+    number: int = 1
+    start_time: datetime | None = None
+    """As the run's metadata gave it, by the instance's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatMemory:
+    """What the last recorded look knew of one heartbeat; see ``decide.freshness``."""
+
+    modified: datetime
+    own_time: datetime | None = None
+    alive_at: datetime | None = None
+    """Store time at which ``own_time`` was first seen, so the last proof of life."""
+    skew_s: float | None = 0.0
+    """Store clock minus instance clock; None while it cannot be told from a document that is rewritten old."""
+    step: int | None = None
+    step_at: datetime | None = None
+    """Store time at which ``step`` was first seen."""
+    missing_since: datetime | None = None
+    """Since when the file, once seen, has been gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One change of status, numbered from 1 over the life of the record."""
+
+    number: int
+    at: datetime
+    before: Status | None
+    after: Status
+    reason: str
+    attempt: int
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Status, reason, attempt, history, outbox. ``seq`` grows by one with every write."""
+
+    run_id: str
+    seq: int = 0
+    written_at: datetime | None = None
+    writer: str = ""
+    """Token of the pass that wrote it: how a writer whose answer got lost finds out that it had won."""
+    first_looked_at: datetime | None = None
+    status: Status | None = None
+    reason: str = ""
+    cause: str | None = None
+    action: str | None = None
+    since: datetime | None = None
+    attempt: Attempt = field(default_factory=Attempt)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Condition name → what was seen, for people."""
+    metadata: HeartbeatMemory | None = None
+    progress: HeartbeatMemory | None = None
+    sentinel: str | None = None
+    """Version of the sentinel that decided the status, so that it never decides for the next attempt too."""
+    transitions: int = 0
+    """Number of the last transition; ``history`` keeps only the latest ones."""
+    history: tuple[Transition, ...] = ()
+    outbox: tuple[Alert, ...] = ()
+    alerts: int = 0
+    """Number of the last alert."""
+    delivered: int = 0
+    """Deliveries settled as sent, over the life of the record."""
+    dropped: int = 0
+    """Alerts given up because the outbox was full, over the life of the record."""
+    conditional_writes: bool | None = None
+    """Whether the store honours conditions, found out when the record was created."""

@@ -1,0 +1,61 @@
+"""Status, condition and event names: one word for one thing, as people read them in alerts."""
+
+from enum import Enum
+from typing import Final
+
+
+class Status(str, Enum):
+    """What a run is. ``UNKNOWN`` is no status of a run: it is the answer of a pass that could not observe."""
+
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    UNKNOWN = "UNKNOWN"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def finished(self) -> bool:
+        """Whether a watch of one run has nothing left to wait for."""
+        return self in {Status.SUCCEEDED, Status.FAILED, Status.TIMED_OUT}
+
+
+class Event(str, Enum):
+    """What an alert is about; lower-cased, these are the words of ``ALERT_ON`` (but BLIND, see deliver)."""
+
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    SUCCEEDED = "SUCCEEDED"
+    RECOVERED = "RECOVERED"
+    RESTARTED = "RESTARTED"
+    """A new attempt reopened a finished run."""
+    WARNING = "WARNING"
+    """At least one condition was newly raised."""
+    BLIND = "BLIND"
+    """The watchdog has not been able to see the run for a while. Says nothing about the run."""
+    SIGHTED = "SIGHTED"
+    """After BLIND: it can see again."""
+    TEST = "TEST"
+    """A test message that a person asked for."""
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def severity(self) -> str:
+        """``critical``, ``warning`` or ``info``: what a pager filters on."""
+        if self in {Event.FAILED, Event.TIMED_OUT}:
+            return "critical"
+        return "warning" if self in {Event.WARNING, Event.BLIND} else "info"
+
+
+# Conditions: warnings that are raised and cleared beside RUNNING.
+METADATA_STALE: Final = "metadata_stale"
+PROGRESS_STALE: Final = "progress_stale"
+HEARTBEAT_UNREADABLE: Final = "heartbeat_unreadable"
+CLOCK_SKEW: Final = "clock_skew"
+STALLED: Final = "stalled"
+LOSS_NAN: Final = "loss_nan"
+NO_HEARTBEAT: Final = "no_heartbeat"

@@ -1,0 +1,83 @@
+"""Times and durations as documents write them and as people read them."""
+
+import re
+from datetime import datetime, timedelta, timezone
+
+_ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,12}))?\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
+)
+# Epoch numbers by magnitude: seconds until the year 5138, then milli-, micro- and nanoseconds.
+_EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
+
+
+def parse_time(value: object) -> datetime | None:
+    """Read a timestamp as training scripts write it; ``None`` when it is none.
+
+    Accepts ISO 8601 with ``Z``, an offset or nothing (then it is UTC), any number of fraction digits, and
+    epoch numbers in s, ms, µs or ns, as a number or as text. Never raises.
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return _from_epoch(value)
+    if not isinstance(value, str) or len(value) > 64:
+        return None
+    text = value.strip()
+    if re.fullmatch(r"\d{9,20}(\.\d+)?", text, re.ASCII):
+        return _from_epoch(float(text))
+    match = _ISO.fullmatch(text)
+    if match is None or not text.isascii():
+        return None
+    day, clock, fraction, zone = match.groups()
+    micros = (fraction or "")[:6].ljust(6, "0")
+    clock = clock if len(clock) == 8 else clock + ":00"
+    try:
+        parsed = datetime.fromisoformat(f"{day}T{clock}.{micros}{_offset(zone)}")
+        return parsed.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _offset(zone: str | None) -> str:
+    if zone is None or zone.upper() in {"Z", "UTC", "GMT"}:
+        return "+00:00"
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    return f"{zone[0]}{digits[:2]}:{digits[2:]}"
+
+
+def _from_epoch(value: float) -> datetime | None:
+    # 1e8 is March 1973: smaller numbers are steps, versions or uptimes, not times.
+    if not 1e8 <= value < 1e20:
+        return None
+    for limit, per_second in _EPOCH_UNITS:
+        if value < limit:
+            return datetime.fromtimestamp(value / per_second, tz=timezone.utc)
+    return None
+
+
+def format_time(when: datetime | None) -> str | None:
+    """ISO 8601 in UTC with ``Z``; fractions only where there are any."""
+    if when is None:
+        return None
+    return when.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def format_minutes(seconds: float) -> str:
+    """A limit as people set it: ``10m``, ``0.5m``."""
+    return f"{seconds / 60:g}m"
+
+
+def format_duration(duration: timedelta | float) -> str:
+    """A duration in its two largest units: ``45s``, ``3m 10s``, ``2h 05m``, ``3d 4h``."""
+    total = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    seconds = max(0, int(total))
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}m {seconds:02d}s" if seconds else f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours}h {minutes:02d}m"
+    days, hours = divmod(hours, 24)
+    return f"{days}d {hours}h"

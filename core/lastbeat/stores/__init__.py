@@ -1,0 +1,1 @@
+"""Where runs lie: the store port and one module a kind of store."""

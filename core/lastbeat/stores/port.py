@@ -1,0 +1,111 @@
+"""The store port: what lastbeat asks of an object store or a directory, and how it may fail.
+
+    StoreError
+    ├── UnreachableError   no answer, a time-out, 5xx, throttling: may work in a moment (retryable)
+    ├── DeniedError        credentials missing, expired or without the permission
+    ├── MissingStoreError  the bucket or the directory is not there, or lies in another region
+    ├── ConflictError      a conditional write whose condition did not hold
+    └── (itself)           anything else the store answered
+
+A missing *key* is no error: reading it gives ``None``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Protocol
+
+
+class StoreError(Exception):
+    """``str()`` says what was wrong and where, in one line without secrets; ``advice`` what to do."""
+
+    retryable = False
+
+    def __init__(self, what: str, advice: str = "") -> None:
+        super().__init__(what)
+        self.advice = advice
+
+
+class UnreachableError(StoreError):
+    """After a *write* this means that nobody knows whether it happened."""
+
+    retryable = True
+
+
+class DeniedError(StoreError):
+    """The store refuses this caller."""
+
+
+class MissingStoreError(StoreError):
+    """There is no such bucket or directory."""
+
+
+class ConflictError(StoreError):
+    """The key exists (``Expect.NOTHING``), or is not at the expected version."""
+
+
+class Expect(Enum):
+    """Condition of a write; a version string instead means: only if the key still is at that version."""
+
+    ANYTHING = "anything"
+    NOTHING = "nothing"
+    """Create only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a listing, relative to the store's root."""
+
+    key: str
+    size_bytes: int
+    modified: datetime
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Entries in the order of their keys' UTF-8 bytes; ``more`` says whether the listing goes on."""
+
+    entries: tuple[Entry, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What was read: at most the asked number of bytes of ``size_bytes``."""
+
+    body: bytes
+    size_bytes: int
+    modified: datetime
+    version: str
+
+
+class Store(Protocol):
+    """One fleet root. Keys are relative to it, ``/``-separated. Every call is bounded in bytes and in time."""
+
+    @property
+    def url(self) -> str:
+        """The root as people write it, without secrets: ``s3://bucket/prefix`` or an absolute path."""
+        ...
+
+    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
+        """One request: the keys that start with the folder ``prefix`` (ends in ``/``, or is empty for all)
+        and sort after ``start_after``; ``limit`` is at most 1000."""
+        ...
+
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+        """The first (or last) ``limit_bytes`` of ``key``; ``None`` when the key does not exist."""
+        ...
+
+    def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        """Write the whole of ``key`` atomically and return its new version, the same token that a listing
+        and a read then show. Raises :class:`ConflictError` when ``expect`` does not hold."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove ``key``; that it does not exist is no error."""
+        ...
+
+    def clock(self) -> datetime:
+        """The store's own time now, which ``modified`` is measured by. May cost one small request."""
+        ...
