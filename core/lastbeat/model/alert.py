@@ -63,11 +63,11 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An entry of the outbox. ``message`` is dropped once nobody can need it any more."""
+    """An entry of the outbox."""
 
     number: int
     event: Event
     created_at: datetime
-    message: Message | None
+    message: Message
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """Channel identity (``slack:1f2e3d4c``) → what became of it there."""

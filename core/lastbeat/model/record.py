@@ -17,6 +17,12 @@ class Attempt:
     number: int = 1
     start_time: datetime | None = None
     """As the run's metadata gave it, by the instance's clock."""
+    declared: int | None = None
+    """The number that the run's metadata gave, if it gave one."""
+    earlier_starts: tuple[datetime, ...] = ()
+    """Start times of attempts before this one: documents that carry one of them are leftovers."""
+    spent: tuple[str, ...] = ()
+    """Tokens of sentinels that decided an earlier attempt and so say nothing about this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +33,10 @@ class HeartbeatMemory:
     own_time: datetime | None = None
     alive_at: datetime | None = None
     """Store time at which ``own_time`` was first seen, so the last proof of life."""
-    skew_s: float | None = 0.0
-    """Store clock minus instance clock; None while it cannot be told from a document that is rewritten old."""
+    skew_s: float = 0.0
+    """Store clock minus instance clock, as far as it is known."""
+    suspect: bool = False
+    """The timestamp lags in a way that a slow clock and an old document that is rewritten have in common."""
     step: int | None = None
     step_at: datetime | None = None
     """Store time at which ``step`` was first seen."""
@@ -70,7 +78,7 @@ class Record:
     metadata: HeartbeatMemory | None = None
     progress: HeartbeatMemory | None = None
     sentinel: str | None = None
-    """Version of the sentinel that decided the status, so that it never decides for the next attempt too."""
+    """Token of the sentinel that decided the status, so that it never decides for the next attempt too."""
     transitions: int = 0
     """Number of the last transition; ``history`` keeps only the latest ones."""
     history: tuple[Transition, ...] = ()

@@ -3,9 +3,7 @@
 import re
 from datetime import datetime, timedelta, timezone
 
-_ISO = re.compile(
-    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,12}))?\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
-)
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,12}))?\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?")
 # Epoch numbers by magnitude: seconds until the year 5138, then milli-, micro- and nanoseconds.
 _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 

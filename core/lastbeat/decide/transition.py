@@ -1,0 +1,187 @@
+"""One step of the state machine: (record, observation, policy, now) → what to record, and what to tell."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lastbeat.decide.attempt import Belonging, reopened, sort_out
+from lastbeat.decide.freshness import remember
+from lastbeat.decide.verdict import Evidence, Verdict, judge
+from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import HeartbeatMemory, Record, Transition
+from lastbeat.model.status import Event, Status
+
+HISTORY_LIMIT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``record`` is the next record, without alerts; ``must_write`` says whether anything in it has to last."""
+
+    record: Record
+    verdict: Verdict
+    seen: Seen
+    """What counted for the current attempt."""
+    events: tuple[Event, ...] = ()
+    transition: Transition | None = None
+    must_write: bool = False
+
+
+def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, policy: Policy, now: datetime) -> Decision:
+    """Pure. ``now`` is the store's time. "Could not observe" never gets here: nothing follows from it."""
+    before = record or Record(run_id=run_id, first_looked_at=now)
+    seen = observed if isinstance(observed, Seen) else Seen()
+    belonging = sort_out(record, seen, _known_skew(record, seen, policy))
+    belonging = _reopen(record, belonging, policy)
+    evidence = _evidence(before, belonging, policy, now)
+    verdict = judge(evidence, policy, now)
+    if _holds(record, belonging, verdict):
+        verdict = Verdict(before.status or verdict.status, before.reason, before.cause, before.action,
+                          sentinel=before.sentinel)  # fmt: skip
+    return _step(before, belonging, evidence, verdict, policy, now)
+
+
+def _known_skew(record: Record | None, seen: Seen, policy: Policy) -> float:
+    metadata = seen.metadata
+    if metadata is None:
+        return record.metadata.skew_s if record and record.metadata else 0.0
+    skew_s = remember(record.metadata if record else None, metadata, policy.stale_s).skew_s
+    if metadata.own_time is None:
+        return skew_s
+    # A file cannot be older than the time written in it, so even a small lead is the clock's.
+    return min(skew_s, (metadata.modified - metadata.own_time).total_seconds()) if skew_s <= 0 else skew_s
+
+
+def _reopen(record: Record | None, belonging: Belonging, policy: Policy) -> Belonging:
+    """A finished run without attempts in its files, whose sentinel is gone and which beats again."""
+    if record is None or belonging.is_new or record.status not in {Status.FAILED, Status.SUCCEEDED}:
+        return belonging
+    seen = belonging.seen
+    if seen.error is not None or seen.complete is not None or record.since is None:
+        return belonging
+    beats = (
+        remember(memory, heartbeat, policy.stale_s).alive_at
+        for memory, heartbeat in ((record.metadata, seen.metadata), (record.progress, seen.progress))
+        if heartbeat is not None
+    )
+    if any(alive_at is not None and alive_at > record.since for alive_at in beats):
+        return replace(belonging, attempt=reopened(belonging.attempt, record), is_new=True)
+    return belonging
+
+
+def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetime) -> Evidence:
+    seen = belonging.seen
+    metadata, progress = before.metadata, before.progress
+    if belonging.is_new:
+        # What the last attempt's heartbeats showed, even of its clock, says nothing about this one.
+        metadata = progress = None
+    return Evidence(
+        seen=seen,
+        metadata=metadata if belonging.leftover else _updated(metadata, seen.metadata, policy, now),
+        progress=_updated(progress, seen.progress, policy, now),
+        first_looked_at=before.first_looked_at or now,
+    )
+
+
+def _updated(
+    memory: HeartbeatMemory | None, seen: Heartbeat | None, policy: Policy, now: datetime
+) -> HeartbeatMemory | None:
+    if seen is not None:
+        return remember(memory, seen, policy.stale_s)
+    if memory is not None and memory.missing_since is None:
+        return replace(memory, missing_since=now)
+    return memory
+
+
+def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> bool:
+    """Whether a run that finished stays finished although its sentinel is not (or no longer) there to say so."""
+    return (
+        record is not None
+        and record.status in {Status.FAILED, Status.SUCCEEDED}
+        and not belonging.is_new
+        and verdict.sentinel is None
+    )
+
+
+def _step(
+    before: Record,
+    belonging: Belonging,
+    evidence: Evidence,
+    verdict: Verdict,
+    policy: Policy,
+    now: datetime,
+) -> Decision:
+    changed = before.status != verdict.status
+    transition = None
+    after = replace(
+        before,
+        status=verdict.status,
+        reason=verdict.reason,
+        cause=verdict.cause,
+        action=verdict.action,
+        attempt=belonging.attempt,
+        conditions=verdict.conditions,
+        metadata=evidence.metadata,
+        progress=evidence.progress,
+        sentinel=verdict.sentinel,
+    )
+    if changed or belonging.is_new:
+        reason = f"Attempt {belonging.attempt.number} started" if belonging.is_new else verdict.reason
+        transition = Transition(
+            number=before.transitions + 1,
+            at=now,
+            before=before.status,
+            after=verdict.status,
+            reason=reason if verdict.status is Status.RUNNING else verdict.reason,
+            attempt=belonging.attempt.number,
+            cause=verdict.cause,
+        )
+        after = replace(
+            after,
+            since=now,
+            transitions=transition.number,
+            history=(*before.history, transition)[-HISTORY_LIMIT:],
+        )
+    must_write = before.status is None or transition is not None or _matters(before, after, policy, now)
+    events = _events(before, belonging, verdict, policy, changed=changed)
+    return Decision(after, verdict, belonging.seen, events, transition, must_write)
+
+
+def _events(
+    before: Record, belonging: Belonging, verdict: Verdict, policy: Policy, *, changed: bool
+) -> tuple[Event, ...]:
+    """What people are told, as far as they want to be told."""
+    events: list[Event] = []
+    if verdict.status is not Status.RUNNING:
+        if changed or belonging.is_new:
+            events.append(Event(verdict.status.value))
+    elif before.status is Status.TIMED_OUT:
+        events.append(Event.RECOVERED)
+    elif belonging.is_new:
+        events.append(Event.RESTARTED)
+    events = [event for event in events if event in policy.alert_on]
+    known = set() if belonging.is_new else set(before.conditions)
+    # An alert that goes out anyway lists the conditions; otherwise they are worth one of their own.
+    if not events and set(verdict.conditions) - known and Event.WARNING in policy.alert_on:
+        events.append(Event.WARNING)
+    return tuple(events)
+
+
+def _matters(before: Record, after: Record, policy: Policy, now: datetime) -> bool:
+    """Whether something changed that the next pass cannot see for itself. A healthy run writes nothing."""
+    if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
+        return True
+    if _lasting(before.metadata) != _lasting(after.metadata):
+        return True
+    if _lasting(before.progress) != _lasting(after.progress):
+        return True
+    if policy.stall_s is None or after.progress is None or after.progress.step is None:
+        return False
+    # How long a step has stood still is known only from looks that were written down; four a limit will do.
+    moved = before.progress is None or before.progress.step != after.progress.step
+    written_s = (now - before.written_at).total_seconds() if before.written_at else policy.stall_s
+    return moved and written_s >= policy.stall_s / 4
+
+
+def _lasting(memory: HeartbeatMemory | None) -> tuple[float, bool, bool] | None:
+    return None if memory is None else (memory.skew_s, memory.suspect, memory.missing_since is not None)

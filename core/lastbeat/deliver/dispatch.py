@@ -1,0 +1,60 @@
+"""Sending what was claimed: every channel on its own thread, so that one that hangs holds up none."""
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+
+from lastbeat.deliver.outbox import Claim
+from lastbeat.deliver.port import Channel, DeliveryError
+
+log = logging.getLogger(__name__)
+
+Results = dict[tuple[int, str], DeliveryError | None]
+
+_MOST_FAILURES = 2
+
+
+def dispatch(claims: Iterable[Claim], channels: Sequence[Channel], time_limit_s: float) -> Results:
+    """Send the claimed alerts, oldest first on each channel, and say what became of each.
+
+    Returns after ``time_limit_s`` at the latest; what a channel has not answered by then counts as failed for
+    now. A channel that failed twice in one pass is not asked again in it.
+    """
+    results: Results = {}
+    waiting = []
+    for channel in channels:
+        mine = [claim for claim in claims if claim.identity == channel.identity]
+        if mine:
+            thread = threading.Thread(target=_send_all, args=(channel, mine, results), daemon=True)
+            thread.start()
+            waiting.append((thread, mine))
+    for thread, mine in waiting:
+        thread.join(time_limit_s)
+        for claim in mine:
+            late = DeliveryError(f"no answer within {time_limit_s:g} s", retryable=True)
+            results.setdefault((claim.number, claim.identity), late)
+    # A thread that is still at it may add to ``results`` later; what is returned does not change any more.
+    return dict(results)
+
+
+def _send_all(channel: Channel, claims: Sequence[Claim], results: Results) -> None:
+    failed = 0
+    for claim in claims:
+        if failed >= _MOST_FAILURES:
+            error: DeliveryError | None = DeliveryError("the channel failed for earlier alerts", retryable=True)
+        else:
+            error = _send(channel, claim)
+        failed += error is not None
+        results[claim.number, claim.identity] = error
+
+
+def _send(channel: Channel, claim: Claim) -> DeliveryError | None:
+    try:
+        channel.send(claim.message)
+    except DeliveryError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - a fault in one channel must not silence the others
+        # The text and the trace of an unforeseen error may hold the webhook's address; its type does not.
+        log.warning("channel %s broke on alert %s: %s", channel.describe, claim.number, type(error).__name__)
+        return DeliveryError(f"the channel broke: {type(error).__name__}", retryable=True)
+    return None

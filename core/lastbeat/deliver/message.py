@@ -1,0 +1,84 @@
+"""From a decision to a channel-neutral message."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lastbeat.decide.transition import Decision
+from lastbeat.deliver.text import clean
+from lastbeat.model.alert import Message
+from lastbeat.model.observation import Heartbeat
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.status import Event
+
+_LOG_LIMIT_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where people can look at a run's files."""
+
+    where: str
+    """Path or ``s3://`` URL."""
+    link: str | None = None
+    """A web address, when there is one."""
+
+
+def compose(
+    decision: Decision, event: Event, place: Place, log_tail: Sequence[str], notes: Sequence[str], now: datetime
+) -> Message:
+    """Everything an alert names, from what was seen of the current attempt. Pure."""
+    record, verdict = decision.record, decision.verdict
+    metadata = decision.seen.metadata or Heartbeat(now, "")
+    progress = decision.seen.progress or Heartbeat(now, "")
+    reason = verdict.reason
+    if event is Event.WARNING:
+        reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
+    return Message(
+        run_id=record.run_id,
+        event=event,
+        status=verdict.status,
+        reason=reason,
+        at=now,
+        attempt=record.attempt.number,
+        cause=verdict.cause,
+        action=verdict.action,
+        conditions=dict(verdict.conditions),
+        instance_id=metadata.instance_id,
+        phase=metadata.phase,
+        duration_s=_duration_s(decision, now),
+        step=progress.step,
+        total_steps=progress.total_steps,
+        loss=progress.loss,
+        log_tail=_shown(log_tail),
+        notes=tuple(notes),
+        where=place.where,
+        link=place.link,
+    )
+
+
+def _duration_s(decision: Decision, now: datetime) -> float | None:
+    """From the attempt's start to its end, or to its last proof of life, in the store's time."""
+    record, seen = decision.record, decision.seen
+    if record.attempt.start_time is None:
+        return None
+    skew_s = record.metadata.skew_s if record.metadata else 0.0
+    started = record.attempt.start_time + timedelta(seconds=skew_s)
+    ended = next((sentinel.modified for sentinel in (seen.error, seen.complete) if sentinel is not None), None)
+    if ended is None:
+        alive = [m.alive_at for m in (record.metadata, record.progress) if m is not None and m.alive_at is not None]
+        ended = max(alive, default=now)
+    return max(0.0, (ended - started).total_seconds())
+
+
+def _shown(lines: Sequence[str]) -> tuple[str, ...]:
+    """The newest lines that fit, without control characters and secrets: they go into the record, too."""
+    kept: list[str] = []
+    room = _LOG_LIMIT_CHARS
+    for line in reversed(lines):
+        text = mask_tokens(clean(line))
+        room -= len(text) + 1
+        if room < 0:
+            break
+        kept.append(text)
+    return tuple(reversed(kept))

@@ -1,0 +1,163 @@
+"""The outbox: alerts that are decided and recorded, and what became of them on each channel.
+
+    one pass                                     another pass
+    ────────                                     ────────────
+    write: transition + alert + claim            (its own write of the same record fails: it reads again,
+    send ──────────────► people                   finds the alert claimed, and leaves it alone)
+    write: sent
+
+A pass that dies after its first write leaves a claim that runs out after ``lease_s``; the next pass then sends.
+So an alert goes out twice only if a pass dies between sending and writing "sent". All functions here are pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.record import Record
+
+OUTBOX_LIMIT = 20
+ADOPT_S = 24 * 3600.0
+"""A channel that an alert has not met yet still gets it within this time: whoever decided it may not have been
+able to reach that channel. Older news than this is no news."""
+_BACKOFF_CAP_S = 900.0
+_RETRY_AFTER_CAP_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One alert to be sent on one channel by this pass, and by nobody else for now."""
+
+    number: int
+    identity: str
+    message: Message
+
+
+def enqueue(record: Record, message: Message) -> Record:
+    """Add an alert. A full outbox gives up its oldest entries, settled ones first, and counts what it lost."""
+    number = record.alerts + 1
+    # The attempt and the transition do not name an alert: warnings come without either.
+    keyed = replace(message, key=f"{record.run_id}/{number}")
+    outbox, dropped = list(record.outbox), 0
+    while len(outbox) >= OUTBOX_LIMIT:
+        spent = next((alert for alert in outbox if _spent(alert, message.at)), None)
+        dropped += spent is None
+        outbox.remove(spent or outbox[0])
+    if dropped:
+        lost = record.dropped + dropped
+        keyed = replace(keyed, notes=(*keyed.notes, f"{lost} earlier alerts were given up: no channel took them."))
+    outbox.append(Alert(number, keyed.event, keyed.at, keyed))
+    return replace(record, outbox=tuple(outbox), alerts=number, dropped=record.dropped + dropped)
+
+
+def claim(
+    record: Record, identities: Iterable[str], token: str, now: datetime, lease_s: float
+) -> tuple[Record, tuple[Claim, ...]]:
+    """Claim whatever is due on the channels ``identities`` for the holder of ``token``."""
+    claims: list[Claim] = []
+    outbox = list(_forget_old(record.outbox, now))
+    for identity in identities:
+        if _channel_waits(outbox, identity, now):
+            continue
+        for index, alert in enumerate(outbox):
+            if not _due(alert, identity, now):
+                continue
+            delivery = replace(
+                alert.deliveries.get(identity, Delivery()),
+                claimed_until=now + timedelta(seconds=lease_s),
+                claimed_by=token,
+            )
+            outbox[index] = replace(alert, deliveries={**alert.deliveries, identity: delivery})
+            claims.append(Claim(alert.number, identity, alert.message))
+    return (replace(record, outbox=tuple(outbox)), tuple(claims)) if claims else (record, ())
+
+
+def settle(
+    record: Record, results: Mapping[tuple[int, str], DeliveryError | None], token: str, now: datetime
+) -> Record:
+    """Write down what became of claimed deliveries: sent (``None``), failed for good, or to be tried again."""
+    outbox, sent = list(record.outbox), 0
+    for index, alert in enumerate(outbox):
+        deliveries = dict(alert.deliveries)
+        for identity, delivery in alert.deliveries.items():
+            if (alert.number, identity) not in results or delivery.settled:
+                continue
+            error = results[alert.number, identity]
+            if error is not None and delivery.claimed_by != token:
+                # The claim ran out and somebody else is at it: our failure says nothing about their try.
+                continue
+            deliveries[identity] = _after(delivery, error, now)
+            sent += error is None
+        outbox[index] = replace(alert, deliveries=deliveries)
+    return replace(record, outbox=tuple(outbox), delivered=record.delivered + sent)
+
+
+def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
+    """Deliveries that still have to go out: those under way, and those that ``identities`` have yet to get."""
+    wanted = set(identities)
+    count = 0
+    for alert in record.outbox:
+        count += sum(not delivery.settled for delivery in alert.deliveries.values())
+        if _adoptable(alert, now):
+            count += len(wanted - set(alert.deliveries))
+    return count
+
+
+def failures(record: Record) -> tuple[str, ...]:
+    """Deliveries that went wrong and are not made good yet, a line each."""
+    lines = []
+    for alert in record.outbox:
+        for identity, delivery in alert.deliveries.items():
+            channel = identity.split(":")[0]
+            if delivery.failed is not None:
+                lines.append(f"alert {alert.number} ({alert.event}) was refused by {channel}: {delivery.failed}")
+            elif delivery.last_error is not None and not delivery.settled:
+                lines.append(f"alert {alert.number} ({alert.event}) waits for {channel}: {delivery.last_error}")
+    return tuple(lines)
+
+
+def _settled(alert: Alert) -> bool:
+    return bool(alert.deliveries) and all(delivery.settled for delivery in alert.deliveries.values())
+
+
+def _spent(alert: Alert, now: datetime) -> bool:
+    """Whether nobody can be waiting for it: every channel has it, or none came for it while it was news."""
+    return _settled(alert) if alert.deliveries else not _adoptable(alert, now)
+
+
+def _adoptable(alert: Alert, now: datetime) -> bool:
+    return (now - alert.created_at).total_seconds() <= ADOPT_S
+
+
+def _forget_old(outbox: Iterable[Alert], now: datetime) -> Iterable[Alert]:
+    """Leave out the alerts that no channel can come to need any more."""
+    return (alert for alert in outbox if _adoptable(alert, now) or not _spent(alert, now))
+
+
+def _due(alert: Alert, identity: str, now: datetime) -> bool:
+    delivery = alert.deliveries.get(identity)
+    if delivery is None:
+        return _adoptable(alert, now)
+    return not delivery.settled and (delivery.claimed_until is None or delivery.claimed_until <= now)
+
+
+def _channel_waits(outbox: Iterable[Alert], identity: str, now: datetime) -> bool:
+    """A channel that asked for a pause, or is down, is left alone by every alert, not only by the one it refused."""
+    waits = (alert.deliveries[identity].not_before for alert in outbox if identity in alert.deliveries)
+    return any(until is not None and until > now for until in waits)
+
+
+def _after(delivery: Delivery, error: DeliveryError | None, now: datetime) -> Delivery:
+    tried = replace(delivery, tries=delivery.tries + 1, claimed_until=None, claimed_by=None, not_before=None)
+    if error is None:
+        return replace(tried, sent_at=now, last_error=None)
+    if not error.retryable:
+        return replace(tried, failed=str(error), last_error=None)
+    if error.retry_after_s is not None:
+        wait_s = min(error.retry_after_s, _RETRY_AFTER_CAP_S)
+    else:
+        # The first failure is tried again by the very next pass: most are a moment's hiccup.
+        wait_s = 0.0 if tried.tries == 1 else min(5.0 * 2 ** min(tried.tries - 2, 10), _BACKOFF_CAP_S)
+    return replace(tried, last_error=str(error), not_before=now + timedelta(seconds=wait_s) if wait_s else None)

@@ -1,0 +1,119 @@
+"""The watchdog's own sight: after too long without it, people are told once that the *watchdog* is blind.
+
+Its memory cannot lie in the store that cannot be reached, so it lies in the state directory, as a record of its
+own with an outbox of its own; where there is none, in this process.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lastbeat.deliver.message import Place
+from lastbeat.deliver.outbox import enqueue, pending
+from lastbeat.deliver.port import Channel
+from lastbeat.deliver.rounds import Rounds
+from lastbeat.model.alert import Message
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import Record
+from lastbeat.model.status import Event, Status
+from lastbeat.model.times import format_duration
+from lastbeat.record.keeper import Keeper
+from lastbeat.stores.port import ConflictError, StoreError
+from lastbeat.stores.volatile import VolatileStore
+
+log = logging.getLogger(__name__)
+
+_ADVICE = "This says nothing about the run. Check the network, the credentials and the store, or run: lastbeat doctor"
+
+
+def state_key(kind: str, url: str, run_id: str) -> str:
+    """Where the state directory keeps something about one run: roots do not get in each other's way."""
+    root = hashlib.sha256(url.encode()).hexdigest()[:16]
+    return f"{kind}/{root}/{run_id}.json"
+
+
+class Sight:
+    """Whether this watcher can see one run, and since when it cannot."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        channels: Sequence[Channel],
+        policy: Policy,
+        place: Place,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._rounds = Rounds(keeper, channels, policy.lease_s, clock)
+        self._blind_s = policy.blind_s
+        self._place = place
+        self._clock = clock
+
+    def lost(self, run_id: str, reason: str) -> None:
+        """Another pass that could not see. ``reason`` says why, without secrets."""
+        self._with_memory(lambda: self._lost(run_id, reason))
+
+    def regained(self, run_id: str) -> None:
+        """A pass that could see; if people were told otherwise, they are told that, too."""
+        self._with_memory(lambda: self._regained(run_id))
+
+    def _with_memory(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except ConflictError:
+            # Another watcher on this host is at the same; what it wrote is seen by the next pass.
+            return
+        except StoreError as error:
+            keeper = self._rounds.keeper
+            if isinstance(keeper.store, VolatileStore):
+                raise
+            log.warning("the state directory cannot be used, so blindness is remembered only here: %s", error)
+            self._rounds.keeper = Keeper(VolatileStore(self._clock), keeper.key, keeper.token, record=keeper.record)
+            self._with_memory(act)
+
+    def _lost(self, run_id: str, reason: str) -> None:
+        now = self._clock()
+        record = self._rounds.keeper.reload()
+        if record is None or record.status is not Status.UNKNOWN:
+            blind = Record(run_id, status=Status.UNKNOWN, reason=reason, since=now, conditional_writes=True)
+            outbox = () if record is None else record.outbox
+            alerts = 0 if record is None else record.alerts
+            self._rounds.carry_out(replace(blind, outbox=outbox, alerts=alerts), now, must_write=True)
+            return
+        blind_s = (now - record.since).total_seconds() if record.since else 0.0
+        tell = record.transitions == 0 and blind_s >= self._blind_s
+        if tell:
+            what = f"lastbeat has not been able to see this run for {format_duration(blind_s)}: {reason}"
+            record = enqueue(replace(record, transitions=1), self._message(run_id, Event.BLIND, what, now))
+        self._rounds.carry_out(record, now, must_write=tell)
+
+    def _regained(self, run_id: str) -> None:
+        record = self._rounds.keeper.reload()
+        if record is None:
+            return
+        now = self._clock()
+        if record.status is Status.UNKNOWN:
+            if record.transitions:
+                blind_s = (now - record.since).total_seconds() if record.since else 0.0
+                what = f"lastbeat can see this run again, after {format_duration(blind_s)}"
+                record = enqueue(record, self._message(run_id, Event.SIGHTED, what, now))
+            record = replace(record, status=Status.RUNNING, transitions=0)
+            record = self._rounds.carry_out(record, now, must_write=True)
+        else:
+            record = self._rounds.carry_out(record, now, must_write=False)
+        if not pending(record, self._rounds.identities, now):
+            keeper = self._rounds.keeper
+            keeper.store.delete(keeper.key)
+
+    def _message(self, run_id: str, event: Event, what: str, now: datetime) -> Message:
+        return Message(
+            run_id=run_id,
+            event=event,
+            status=Status.UNKNOWN,
+            reason=what,
+            at=now,
+            action=_ADVICE if event is Event.BLIND else None,
+            where=self._place.where,
+            link=self._place.link,
+        )

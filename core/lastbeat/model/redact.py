@@ -1,0 +1,77 @@
+"""Secrets masked wherever text leaves: logs, errors, alerts."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from urllib.parse import quote, unquote, urlsplit
+
+from lastbeat.model.alert import Message
+
+MASK = "***"
+
+_ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
+
+
+class Redactor:
+    """Callable: text → the same text with every secret masked.
+
+    A secret that is a URL is masked as a whole, and so is what identifies it wherever it stands alone: its
+    path with its query, as written and as HTTP libraries log it (percent-encoded), its last path segment
+    when that is long enough to be a token, and its password. AWS access key ids are masked always.
+    """
+
+    __slots__ = ("_pattern",)
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        parts = {part for secret in secrets if secret.strip() for part in _parts(secret.strip())}
+        # The longest first, or a part would be masked and leave the rest of the whole behind.
+        ordered = sorted(parts, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+    def __call__(self, text: str) -> str:
+        if self._pattern is not None:
+            text = self._pattern.sub(MASK, text)
+        return _ACCESS_KEY.sub(MASK, text)
+
+    def __repr__(self) -> str:
+        return "Redactor(…)"
+
+
+def _parts(secret: str) -> Iterator[str]:
+    yield secret
+    try:
+        url = urlsplit(secret)
+    except ValueError:  # No URL, so there is nothing but the whole.
+        return
+    if not url.scheme or not url.netloc:
+        return
+    path = url.path + (f"?{url.query}" if url.query else "")
+    token = url.path.rstrip("/").rpartition("/")[2]
+    # Anything shorter would mask ordinary words.
+    candidates = [(path, 5), (url.path.rstrip("/"), 5), (token, 16), (url.query, 16), (url.password or "", 4)]
+    for part, least in candidates:
+        if len(part) >= least:
+            yield part
+            yield quote(part, safe="!#$%&'()*+,/:;=?@[]~")
+            yield unquote(part)
+
+
+def redact_message(message: Message, mask: Callable[[str], str]) -> Message:
+    """``message`` with ``mask`` applied to every text in it but its names (run id, status, event)."""
+
+    def maybe(text: str | None) -> str | None:
+        return None if text is None else mask(text)
+
+    return replace(
+        message,
+        reason=mask(message.reason),
+        cause=maybe(message.cause),
+        action=maybe(message.action),
+        conditions={name: mask(detail) for name, detail in message.conditions.items()},
+        instance_id=maybe(message.instance_id),
+        phase=maybe(message.phase),
+        log_tail=tuple(map(mask, message.log_tail)),
+        notes=tuple(map(mask, message.notes)),
+        where=mask(message.where),
+        link=maybe(message.link),
+    )

@@ -1,0 +1,1 @@
+"""From a store to an observation: what was seen of a run, or that it could not be seen."""

@@ -1,0 +1,1 @@
+"""The record: its JSON, and its compare-and-set."""

@@ -1,0 +1,186 @@
+"""Keeping a record: read it, change it by compare-and-set, and know who won when the answer got lost."""
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lastbeat.model.record import Record
+from lastbeat.record.codec import DamagedRecordError, decode, encode
+from lastbeat.stores.port import (
+    Blob,
+    ConflictError,
+    DeniedError,
+    Entry,
+    Expect,
+    Store,
+    StoreError,
+    UnreachableError,
+)
+from lastbeat.stores.selftest import honours_conditions
+
+log = logging.getLogger(__name__)
+
+RECORD_LIMIT_BYTES = 2 * 1024 * 1024
+
+
+@dataclass
+class Keeper:
+    """One record in ``store`` under ``key``; where the store refuses writes, in ``fallback`` instead.
+
+    Holds the record between passes, so an unchanged one is not read again. ``token`` names this watcher.
+    """
+
+    store: Store
+    key: str
+    token: str
+    fallback: Store | None = None
+    fallback_key: str = ""
+
+    record: Record | None = None
+    """As last read, saved or :meth:`keep`-t."""
+    note: str | None = None
+    """What people must know about this record: damaged, or kept elsewhere."""
+    _version: str | None = None
+    _elsewhere: str | None = None
+    """Version in the fallback, when the record is kept there."""
+    _writes: int = 0
+
+    def load(self, entry: Entry | None) -> Record | None:
+        """The record as it is now. ``entry`` is its line in a listing just made (None: there is none).
+
+        Raises :class:`StoreError` when it cannot be read, :class:`ConflictError` when it is younger than the listing:
+        its writer has seen what this look has not. A damaged one is replaced, with a note.
+        """
+        if self._load_elsewhere():
+            # Only whether there is one beside the run matters now; see save().
+            self._version = entry.version if entry is not None else None
+            return self.record
+        if entry is None:
+            # Whoever deleted it, and the run's files perhaps, did not make this process forget.
+            self._version = None
+        elif entry.version != self._version:
+            self._read(self.store.read(self.key, RECORD_LIMIT_BYTES))
+            if self._version != entry.version:
+                raise ConflictError(f"{self.key} was written while the run was looked at")
+        return self.record
+
+    def reload(self) -> Record | None:
+        """After a lost race: what the winner wrote."""
+        if self._elsewhere is not None:
+            self._load_elsewhere()
+        else:
+            self._read(self.store.read(self.key, RECORD_LIMIT_BYTES))
+        return self.record
+
+    def keep(self, record: Record) -> None:
+        """Remember ``record`` for this process's next pass without writing it: it can be seen again."""
+        self.record = record
+
+    def save(self, record: Record, now: datetime) -> Record:
+        """Write ``record`` if nobody else wrote since it was read; returns it as written.
+
+        Raises :class:`ConflictError` when somebody did, and any other :class:`StoreError` when it is not known to
+        be written.
+        """
+        self._writes += 1
+        written = replace(record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}")
+        body = encode(written)
+        if self._elsewhere is not None and self._version is not None:
+            return self._save_elsewhere(written, body, None)
+        created = self._version is None
+        try:
+            self._version = self._write(body, written.writer)
+        except DeniedError as denied:
+            return self._save_elsewhere(written, body, denied)
+        self.record = written
+        self._come_back()
+        if created and record.conditional_writes is None and not self._honoured(body, self._version):
+            return self.save(replace(written, conditional_writes=False), now)
+        return written
+
+    def _read(self, blob: Blob | None) -> None:
+        self.note = None
+        self._version = blob.version if blob else None
+        self.record = None if blob is None else self._decode(blob)
+
+    def _decode(self, blob: Blob) -> Record | None:
+        try:
+            # One that was cut is no whole JSON, so its size needs no check of its own.
+            return decode(blob.body)
+        except DamagedRecordError as error:
+            if error.newer:
+                raise StoreError(f"{self.key} cannot be used: {error}", "upgrade lastbeat on this machine") from error
+            self.note = f"The record {self.key} was damaged ({error}); a new one was begun, its alerts may repeat."
+            return None
+
+    def _write(self, body: bytes, writer: str) -> str:
+        expect = self._version if self._version is not None else Expect.NOTHING
+        try:
+            return self.store.write(self.key, body, expect)
+        except (ConflictError, UnreachableError):
+            # The write may have happened and its answer be lost; then the record names this very write.
+            version = self._version_if_written(writer)
+            if version is None:
+                raise
+            return version
+
+    def _version_if_written(self, writer: str) -> str | None:
+        try:
+            blob = self.store.read(self.key, RECORD_LIMIT_BYTES)
+            return blob.version if blob is not None and decode(blob.body).writer == writer else None
+        except (StoreError, DamagedRecordError) as error:
+            log.debug("could not find out whether %s was written: %s", self.key, error)
+            return None
+
+    def _honoured(self, body: bytes, version: str) -> bool:
+        """Once a record, right after it was created: does the store refuse what it must refuse?"""
+        try:
+            return honours_conditions(self.store, self.key, body, version)
+        except StoreError as error:
+            log.debug("could not test conditional writes of %s: %s", self.store.url, error)
+            return True
+
+    def _load_elsewhere(self) -> bool:
+        if self.fallback is None:
+            return False
+        try:
+            blob = self.fallback.read(self.fallback_key, RECORD_LIMIT_BYTES)
+        except StoreError as error:
+            log.debug("the state directory cannot be read: %s", error)
+            return self._elsewhere is not None
+        if blob is None:
+            return False
+        if blob.version != self._elsewhere:
+            self.record = self._decode(blob)
+            self._elsewhere = blob.version
+            self.note = self._note()
+        return True
+
+    def _note(self) -> str:
+        kept = self.fallback.url if self.fallback else ""
+        return (
+            f"No permission to write {self.store.url}/{self.key}: the record is kept in {kept}, "
+            "and watchers elsewhere do not see it."
+        )
+
+    def _save_elsewhere(self, written: Record, body: bytes, denied: DeniedError | None) -> Record:
+        if self.fallback is None:
+            raise denied or DeniedError(f"no permission to write {self.store.url}/{self.key}")
+        if denied is not None:
+            log.info("the record cannot be kept beside the run: %s", denied)
+        expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
+        try:
+            self._elsewhere = self.fallback.write(self.fallback_key, body, expect)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            what = f"the record can be kept neither beside the run ({denied}) nor in {self.fallback.url} ({error})"
+            raise StoreError(what, "set LASTBEAT_STATE_DIR to a directory that can be written") from error
+        self.record, self.note = written, self._note()
+        return written
+
+    def _come_back(self) -> None:
+        """The store takes the record again: the copy elsewhere has done its service."""
+        if self._elsewhere is not None and self.fallback is not None:
+            self.fallback.delete(self.fallback_key)
+            self._elsewhere, self.note = None, None

@@ -1,0 +1,26 @@
+"""Does a store refuse what it must refuse? Some that speak S3 ignore conditions and let every writer win."""
+
+from lastbeat.stores.port import ConflictError, Expect, Store
+
+
+def honours_conditions(store: Store, key: str, body: bytes, version: str) -> bool:
+    """Whether ``store`` refuses a create-only write of an existing key, and a write with a wrong version.
+
+    ``key`` must hold ``body`` at ``version``. Both probes write that very ``body``, so that a store which takes
+    them is left with what it had. Raises :class:`StoreError` when the store cannot be asked.
+    """
+    return _refuses(store, key, body, Expect.NOTHING) and _refuses(store, key, body, _other(version))
+
+
+def _refuses(store: Store, key: str, body: bytes, expect: Expect | str) -> bool:
+    try:
+        store.write(key, body, expect)
+    except ConflictError:
+        return True
+    return False
+
+
+def _other(version: str) -> str:
+    """A version of the same form that the key does not have."""
+    digits = {"0": "1"}
+    return "".join(digits.get(char, "0") if char.isalnum() else char for char in version)

@@ -1,0 +1,43 @@
+"""A store in this process's memory, for what has nowhere else to be."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
+
+
+class VolatileStore:
+    """Forgets everything when the process ends; not for more than one thread."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self.clock = clock
+        self._held: dict[str, Blob] = {}
+        self._writes = 0
+
+    @property
+    def url(self) -> str:
+        return "memory"
+
+    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
+        keys = sorted((key for key in self._held if key.startswith(prefix) and key > start_after), key=str.encode)
+        found = ((key, self._held[key]) for key in keys[:limit])
+        entries = tuple(Entry(key, held.size_bytes, held.modified, held.version) for key, held in found)
+        return Page(entries, more=len(keys) > limit)
+
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+        held = self._held.get(key)
+        if held is None:
+            return None
+        body = held.body[-limit_bytes:] if from_end else held.body[:limit_bytes]
+        return Blob(body, held.size_bytes, held.modified, held.version)
+
+    def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        held = self._held.get(key)
+        if (expect is Expect.NOTHING and held) or (isinstance(expect, str) and (not held or held.version != expect)):
+            raise ConflictError(f"{key} is not as expected")
+        self._writes += 1
+        self._held[key] = Blob(body, len(body), self.clock(), f"v{self._writes}")
+        return self._held[key].version
+
+    def delete(self, key: str) -> None:
+        self._held.pop(key, None)

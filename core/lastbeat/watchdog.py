@@ -1,0 +1,168 @@
+"""One round over one run: observe, decide, record, deliver, settle."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lastbeat.decide.transition import Decision, decide
+from lastbeat.deliver.message import Place, compose
+from lastbeat.deliver.outbox import enqueue, failures, pending
+from lastbeat.deliver.port import Channel
+from lastbeat.deliver.rounds import Rounds
+from lastbeat.deliver.sight import Sight, state_key
+from lastbeat.model import runid
+from lastbeat.model.alert import Message
+from lastbeat.model.observation import NeverSeen, Seen, Unreadable
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import HeartbeatMemory, Record
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_time
+from lastbeat.observe.run import Observer
+from lastbeat.record.keeper import Keeper
+from lastbeat.stores.port import ConflictError, Store, StoreError
+from lastbeat.stores.volatile import VolatileStore
+
+_RACES = 5
+
+
+class Watch:
+    """Watches one run. Holds what spares requests between ticks, and nothing that a restart would miss.
+
+    ``state`` keeps what cannot lie beside the run: a record that the store refuses, the watchdog's own blindness.
+    ``clock`` is this host's, used only while the store's cannot be asked. ``link`` is a web address of the run.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a watch stands on, each by its name
+        self,
+        run_id: str,
+        store: Store,
+        channels: Sequence[Channel],
+        policy: Policy,
+        *,
+        clock: Callable[[], datetime],
+        state: Store | None = None,
+        link: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        self.run_id = runid.check_run_id(run_id)
+        self._store = store
+        self._policy = policy
+        self._clock = clock
+        self._dry_run = dry_run
+        self._place = Place(f"{store.url.rstrip('/')}/{run_id}/", link)
+        token = secrets.token_hex(6)
+        fallback_key = state_key("records", store.url, run_id)
+        self._observer = Observer(store, run_id)
+        self._keeper = Keeper(store, f"{run_id}/{runid.RECORD}", token, state, fallback_key)
+        self._rounds = Rounds(self._keeper, channels, policy.lease_s, store.clock)
+        memory = Keeper(state or VolatileStore(clock), state_key("blind", store.url, run_id), token)
+        self._sight = Sight(memory, channels, policy, self._place, clock)
+
+    def tick(self) -> Outcome:
+        """Once round. Never raises for anything that the store or a channel does."""
+        lost: Outcome | None = None
+        for _ in range(_RACES):
+            try:
+                now = self._store.clock()
+                seen, entry = self._observer.look()
+                record = self._keeper.load(entry)
+            except ConflictError:
+                continue
+            except StoreError as error:
+                return self._blind(error)
+            decision, record, alerts = self._decide(record, seen, now)
+            if self._dry_run:
+                return self._outcome(decision, record, seen, alerts, now)
+            self._sight.regained(self.run_id)
+            try:
+                record = self._rounds.carry_out(record, now, must_write=decision.must_write)
+            except ConflictError:
+                # Somebody else was faster, perhaps with the same decision: look again, decide again.
+                lost = self._outcome(replace(decision, transition=None), self._keeper.record or record, seen, (), now)
+            except StoreError as error:
+                return self._unrecorded(decision, seen, now, error)
+            else:
+                return self._outcome(decision, record, seen, alerts, now)
+        return lost or self._blind(StoreError("the record changed at every look: too many watchers at once"))
+
+    def _decide(
+        self, record: Record | None, seen: Seen | NeverSeen, now: datetime
+    ) -> tuple[Decision, Record, tuple[Message, ...]]:
+        decision = decide(record, self.run_id, seen, self._policy, now)
+        after = decision.record
+        if not decision.events:
+            return decision, after, ()
+        lines, fault = self._observer.log_tail() if decision.seen.log_size_bytes else ((), None)
+        notes = tuple(note for note in (fault, self._keeper.note) if note)
+        for event in decision.events:
+            after = enqueue(after, compose(decision, event, self._place, lines, notes, now))
+        alerts = tuple(alert.message for alert in after.outbox if alert.number > decision.record.alerts)
+        return decision, after, alerts
+
+    def _outcome(
+        self, decision: Decision, record: Record, seen: Seen | NeverSeen, alerts: tuple[Message, ...], now: datetime
+    ) -> Outcome:
+        verdict = decision.verdict
+        return Outcome(
+            run_id=self.run_id,
+            status=verdict.status,
+            reason=verdict.reason,
+            observation=seen,
+            at=now,
+            cause=verdict.cause,
+            action=verdict.action,
+            conditions=verdict.conditions,
+            record=record,
+            last_metadata_at=_alive_at(decision.record.metadata),
+            last_progress_at=_alive_at(decision.record.progress),
+            transition=decision.transition,
+            alerts=alerts,
+            pending=pending(record, self._rounds.identities, now),
+            delivered=record.delivered,
+            failures=failures(record),
+            notes=self._notes(record),
+        )
+
+    def _unrecorded(self, decision: Decision, seen: Seen | NeverSeen, now: datetime, error: StoreError) -> Outcome:
+        """Seen and decided, but not written down: so nothing was sent either, and the next pass decides again."""
+        outcome = self._outcome(decision, decision.record, seen, (), now)
+        note = f"The decision could not be recorded, so no alert was sent yet: {error}"
+        return replace(outcome, transition=None, notes=(*outcome.notes, note))
+
+    def _blind(self, error: StoreError) -> Outcome:
+        known = self._keeper.record
+        if not self._dry_run:
+            self._sight.lost(self.run_id, str(error))
+        now = self._clock()
+        notes = self._notes(known)
+        if known is not None and known.status is not None:
+            notes = (f"Last known status: {known.status} since {format_time(known.since)}", *notes)
+        return Outcome(
+            run_id=self.run_id,
+            status=Status.UNKNOWN,
+            reason=str(error),
+            observation=Unreadable(str(error), error.advice),
+            at=now,
+            action=error.advice or None,
+            record=known,
+            last_metadata_at=_alive_at(known.metadata if known else None),
+            last_progress_at=_alive_at(known.progress if known else None),
+            pending=pending(known, self._rounds.identities, now) if known else 0,
+            delivered=known.delivered if known else 0,
+            failures=failures(known) if known else (),
+            notes=notes,
+        )
+
+    def _notes(self, record: Record | None) -> tuple[str, ...]:
+        notes = [self._keeper.note] if self._keeper.note else []
+        if record is not None and record.conditional_writes is False:
+            notes.append(
+                f"{self._store.url} ignores conditional writes: with more than one watcher an alert may go out twice."
+            )
+        return tuple(notes)
+
+
+def _alive_at(memory: HeartbeatMemory | None) -> datetime | None:
+    return None if memory is None else memory.alive_at

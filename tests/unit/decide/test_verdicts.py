@@ -1,0 +1,204 @@
+"""One look at a run that nobody looked at before: what the evidence alone says."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.policy import Policy
+from support.scene import Scene
+
+MINUTE = 60.0
+Setup = Callable[[Scene], object]
+
+
+def look(setup: Setup, policy: Policy | None = None) -> Outcome:
+    scene = Scene(policy)
+    setup(scene)
+    return scene.look()
+
+
+def both_sentinels(scene: Scene) -> None:
+    scene.both(5)
+    scene.put("_complete")
+    scene.put("_error", "RuntimeError: boom")
+
+
+def sentinel_of_earlier_attempt(scene: Scene) -> None:
+    scene.put("_error", "old trouble", age_s=30 * MINUTE)
+    scene.beat(start_time=scene.now.isoformat(), attempt=2)
+
+
+@pytest.mark.parametrize(
+    ("setup", "status", "reason", "conditions"),
+    [
+        pytest.param(
+            lambda s: s.both(5), "RUNNING", "Heartbeats: metadata.json 0s ago, progress.json 0s ago", [],
+            id="two fresh heartbeats are a running run",
+        ),
+        pytest.param(
+            lambda s: s.beat(age_s=9 * MINUTE), "RUNNING", "Heartbeats: metadata.json 9m ago", [],
+            id="progress.json is optional",
+        ),
+        pytest.param(
+            lambda s: s.progress(5), "RUNNING", "Heartbeats: progress.json 0s ago", [],
+            id="a run that only reports progress lives, too",
+        ),
+        pytest.param(
+            lambda s: s.both(5, age_s=11 * MINUTE), "TIMED_OUT", "Both heartbeats stale (>10m)", [],
+            id="two stale heartbeats are a dead run",
+        ),
+        pytest.param(
+            lambda s: s.both(5, age_s=10 * MINUTE), "RUNNING",
+            "Heartbeats: metadata.json 10m ago, progress.json 10m ago", [],
+            id="exactly at the limit is not over it",
+        ),
+        pytest.param(
+            lambda s: s.beat(age_s=11 * MINUTE), "TIMED_OUT", "Heartbeat metadata.json stale (>10m)", [],
+            id="the only heartbeat being stale is a dead run",
+        ),
+        pytest.param(
+            lambda s: (s.beat(age_s=11 * MINUTE), s.progress(5)), "RUNNING",
+            "Heartbeats: metadata.json 11m ago, progress.json 0s ago", ["metadata_stale"],
+            id="stale metadata beside fresh progress is a warning",
+        ),
+        pytest.param(
+            lambda s: (s.beat(), s.progress(5, age_s=11 * MINUTE)), "RUNNING",
+            "Heartbeats: metadata.json 0s ago, progress.json 11m ago", ["progress_stale"],
+            id="stale progress beside fresh metadata is a warning",
+        ),
+        pytest.param(
+            lambda s: None, "TIMED_OUT", "No heartbeat files found", [],
+            id="nothing at all is a run that never started",
+        ),
+        pytest.param(
+            lambda s: s.put("logs/training_log_latest.txt", "hello"), "TIMED_OUT", "No heartbeat files found", [],
+            id="a log alone is no heartbeat",
+        ),
+        pytest.param(
+            lambda s: (s.both(5, age_s=99 * MINUTE), s.put("_complete", age_s=99 * MINUTE)), "SUCCEEDED",
+            "Training completed (_complete found)", [],
+            id="a completed run does not time out",
+        ),
+        pytest.param(
+            lambda s: s.put("_complete"), "SUCCEEDED", "Training completed (_complete found)", [],
+            id="a sentinel needs no heartbeat beside it",
+        ),
+        pytest.param(both_sentinels, "FAILED", "RuntimeError: boom", [], id="_error outranks _complete"),
+        pytest.param(
+            lambda s: (s.both(5), s.put("_error")), "FAILED", "Training reported a failure (empty _error)", [],
+            id="an empty _error is a failure all the same",
+        ),
+        pytest.param(
+            lambda s: (s.both(5), s.put("_error", "\n\n  ValueError: bad shape  \nTraceback…")), "FAILED",
+            "ValueError: bad shape", [],
+            id="the reason is the first line that says something",
+        ),
+        pytest.param(
+            sentinel_of_earlier_attempt, "RUNNING", "Heartbeats: metadata.json 0s ago", [],
+            id="a sentinel older than the attempt's start says nothing about it",
+        ),
+        pytest.param(
+            lambda s: (s.beat(), s.progress(7, loss=float("nan"))), "RUNNING",
+            "Heartbeats: metadata.json 0s ago, progress.json 0s ago", ["loss_nan"],
+            id="a bare NaN in progress.json is a lost loss, not a broken document",
+        ),
+        pytest.param(
+            lambda s: (s.beat(), s.progress(7, loss="-Infinity")), "RUNNING",
+            "Heartbeats: metadata.json 0s ago, progress.json 0s ago", ["loss_nan"],
+            id="an infinite loss written as text is seen, too",
+        ),
+        pytest.param(
+            lambda s: (s.put("metadata.json", '{"last_upd'), s.progress(7)), "RUNNING",
+            "Heartbeats: metadata.json 0s ago, progress.json 0s ago", ["heartbeat_unreadable"],
+            id="a truncated document is a heartbeat and a warning",
+        ),
+        pytest.param(
+            lambda s: s.put("metadata.json", "[1, 2]", age_s=11 * MINUTE), "TIMED_OUT",
+            "Heartbeat metadata.json stale (>10m)", [],
+            id="a document that cannot be read goes stale like any other",
+        ),
+        pytest.param(
+            lambda s: s.put("metadata.json"), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            ["heartbeat_unreadable"],
+            id="touch metadata.json is a heartbeat",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2030-01-01T00:00:00Z"), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            ["clock_skew"],
+            id="a timestamp in the future is a fast clock",
+        ),
+        pytest.param(
+            lambda s: s.put("metadata.json", '{"last_update": "2030-01-01T00:00:00Z"}', age_s=11 * MINUTE),
+            "TIMED_OUT", "Heartbeat metadata.json stale (>10m)", [],
+            id="a timestamp in the future keeps no dead run alive",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2025-01-01T00:00:00Z"), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            ["clock_skew"],
+            id="an old timestamp in a file just written gets the benefit of the doubt once",
+        ),
+    ],
+)  # fmt: skip
+def test_first_look(setup: Setup, status: str, reason: str, conditions: list[str]) -> None:
+    outcome = look(setup)
+    assert (outcome.status.value, outcome.reason, sorted(outcome.conditions)) == (status, reason, conditions)
+
+
+def test_limits_are_named_as_they_were_set() -> None:
+    outcome = look(lambda s: s.both(5, age_s=31), Policy(stale_s=30))
+    assert outcome.reason == "Both heartbeats stale (>0.5m)"
+
+
+def test_a_grace_period_waits_for_the_first_heartbeat_and_then_no_longer() -> None:
+    scene = Scene(Policy(start_grace_s=300))
+    waiting = scene.look()
+    assert (waiting.status.value, list(waiting.conditions)) == ("RUNNING", ["no_heartbeat"])
+    scene.after(301)
+    assert scene.look().reason == "No heartbeat files found"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "words"),
+    [
+        pytest.param("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "oom",
+                     "reduce batch size or sequence length", id="CUDA out of memory"),
+        pytest.param("MemoryError\nTraceback…", "oom", "host ran out of memory", id="host out of memory"),
+        pytest.param("OSError: [Errno 28] No space left on device", "storage", "df -h", id="disk full"),
+        pytest.param("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)", "nccl_timeout",
+                     "rank that failed first", id="collective timeout"),
+        pytest.param("RuntimeError: NCCL error in: ProcessGroupNCCL.cpp", "nccl", "NCCL_DEBUG", id="NCCL error"),
+        pytest.param("FloatingPointError: loss is nan at step 5", "numerical_instability", "learning rate",
+                     id="NaN loss"),
+        pytest.param("ModuleNotFoundError: No module named 'flash_attn'", "environment", "image", id="import"),
+        pytest.param("FileNotFoundError: [Errno 2] No such file or directory: 'x.bin'", "data", "path", id="data"),
+        pytest.param("RuntimeError: CUDA error: an illegal memory access", "torch", "CUDA_LAUNCH_BLOCKING",
+                     id="CUDA error"),
+        pytest.param("RuntimeError: something\nTraceback (most recent call last):\n…", "exception", "stack trace",
+                     id="any other exception"),
+        pytest.param("slurmstepd: *** STEP 7 CANCELLED AT … DUE TO TIME LIMIT ***", "time_limit", "more time",
+                     id="time limit outranks cancelled"),
+        pytest.param("it broke", None, "stack trace", id="a text that says nothing has no cause"),
+    ],
+)  # fmt: skip
+def test_a_failure_names_its_cause_and_what_to_do(error: str, cause: str | None, words: str) -> None:
+    outcome = look(lambda s: s.put("_error", error))
+    assert outcome.cause == cause
+    assert words in (outcome.action or "")
+
+
+@pytest.mark.parametrize(
+    ("setup", "words"),
+    [
+        pytest.param(lambda s: s.both(1, age_s=700), ["SSH", "training.log", "nvidia-smi", "disk space"], id="stale"),
+        pytest.param(lambda s: None, ["never started", "setup logs"], id="never started"),
+        pytest.param(lambda s: (s.beat(), s.progress(1, loss="nan")), ["checkpoint", "learning rate"], id="loss"),
+    ],
+)
+def test_every_trouble_says_what_to_do(setup: Setup, words: list[str]) -> None:
+    action = look(setup).action or ""
+    assert [word for word in words if word not in action] == []
+
+
+def test_a_healthy_run_asks_for_no_action() -> None:
+    assert look(lambda s: s.both(5)).action is None
