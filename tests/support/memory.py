@@ -53,8 +53,7 @@ class MemoryStore:
         with self._lock:
             keys = sorted((k for k in self.held if k.startswith(prefix) and k > start_after), key=str.encode)
             entries = tuple(
-                Entry(k, len(self.held[k].body), self.held[k].modified, self.held[k].version)
-                for k in keys[:limit]
+                Entry(k, len(self.held[k].body), self.held[k].modified, self.held[k].version) for k in keys[:limit]
             )
         self.after("list", prefix)
         return Page(entries, more=len(keys) > limit)
@@ -73,12 +72,15 @@ class MemoryStore:
         self._enter("write", key)
         with self._lock:
             held = self.held.get(key)
-            if expect is Expect.NOTHING and held is not None:
-                raise ConflictError(f"{key} exists")
-            if isinstance(expect, str) and (held is None or held.version != expect):
-                raise ConflictError(f"{key} is not at version {expect}")
-            version = self._set(key, body)
+            refused = (
+                held is not None
+                if expect is Expect.NOTHING
+                else isinstance(expect, str) and (held is None or held.version != expect)
+            )
+            version = "" if refused else self._set(key, body)
         self.after("write", key)
+        if refused:
+            raise ConflictError(f"{key} is not as expected ({expect})")
         return version
 
     def delete(self, key: str) -> None:

@@ -27,11 +27,11 @@ def sentinel_token(name: str, sentinel: Sentinel) -> str:
     return f"{name}@{sentinel.modified.isoformat()}:{sentinel.version}"
 
 
-def sort_out(record: Record | None, seen: Seen, skew_s: float) -> Belonging:
+def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float]) -> Belonging:
     """Tell the attempt that ``seen`` shows, and drop what an earlier attempt left behind.
 
-    ``skew_s`` (store clock minus instance clock, 0 where unknown) brings the run's ``start_time`` to the
-    clock that sentinels are stamped with.
+    ``skew_s`` (store clock minus instance clock: the least and the most that it can be, 0 where unknown) brings
+    the run's ``start_time`` to the clock that sentinels are stamped with.
     """
     attempt, kind = _attempt(record, seen.metadata)
     if kind == "leftover":
@@ -39,30 +39,40 @@ def sort_out(record: Record | None, seen: Seen, skew_s: float) -> Belonging:
     if kind == "new" and record is not None:
         spent = {*attempt.spent, *([record.sentinel] if record.sentinel else [])}
         attempt = replace(attempt, spent=tuple(sorted(spent))[-_MOST_REMEMBERED:])
-    started = attempt.start_time + timedelta(seconds=skew_s) if attempt.start_time else None
-    progress = seen.progress
-    if progress is not None and started is not None and progress.modified < _floor(started, progress.modified):
-        progress = None
     seen = replace(
         seen,
-        progress=progress,
-        error=_counting("_error", seen.error, attempt, started),
-        complete=_counting("_complete", seen.complete, attempt, started),
+        progress=_progress(seen.progress, attempt, skew_s[0]),
+        error=_counting("_error", seen.error, attempt, skew_s, seen.metadata),
+        complete=_counting("_complete", seen.complete, attempt, skew_s, seen.metadata),
     )
     return Belonging(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
 
 
-def _counting(name: str, sentinel: Sentinel | None, attempt: Attempt, started: datetime | None) -> Sentinel | None:
+def _progress(progress: Heartbeat | None, attempt: Attempt, skew_s: float) -> Heartbeat | None:
+    if progress is None or attempt.start_time is None:
+        return progress
+    return None if _before_start(progress.modified, attempt.start_time, skew_s) else progress
+
+
+def _counting(
+    name: str, sentinel: Sentinel | None, attempt: Attempt, skew_s: tuple[float, float], metadata: Heartbeat | None
+) -> Sentinel | None:
     if sentinel is None or sentinel_token(name, sentinel) in attempt.spent:
         return None
-    if started is not None and sentinel.modified < _floor(started, sentinel.modified):
+    if attempt.start_time is None:
+        return sentinel
+    if _before_start(sentinel.modified, attempt.start_time, skew_s[0]):
         return None
+    # Where the clocks leave it open, the order of the writes tells: an attempt beats first and ends then.
+    if _before_start(sentinel.modified, attempt.start_time, skew_s[1]):
+        return sentinel if metadata is None or metadata.modified <= sentinel.modified else None
     return sentinel
 
 
-def _floor(started: datetime, modified: datetime) -> datetime:
-    """Stores that stamp whole seconds stamp a file written right after the start as older than it."""
-    return started if modified.microsecond else started.replace(microsecond=0)
+def _before_start(modified: datetime, start_time: datetime, skew_s: float) -> bool:
+    started = start_time + timedelta(seconds=skew_s)
+    # Stores that stamp whole seconds stamp a file written right after the start as older than it.
+    return modified < (started if modified.microsecond else started.replace(microsecond=0))
 
 
 def _attempt(record: Record | None, metadata: Heartbeat | None) -> tuple[Attempt, str]:

@@ -41,15 +41,18 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     return _step(before, belonging, evidence, verdict, policy, now)
 
 
-def _known_skew(record: Record | None, seen: Seen, policy: Policy) -> float:
+def _known_skew(record: Record | None, seen: Seen, policy: Policy) -> tuple[float, float]:
+    """The least and the most that the store's clock can be ahead of the instance's."""
+    memory = record.metadata if record else None
     metadata = seen.metadata
-    if metadata is None:
-        return record.metadata.skew_s if record and record.metadata else 0.0
-    skew_s = remember(record.metadata if record else None, metadata, policy.stale_s).skew_s
-    if metadata.own_time is None:
-        return skew_s
-    # A file cannot be older than the time written in it, so even a small lead is the clock's.
-    return min(skew_s, (metadata.modified - metadata.own_time).total_seconds()) if skew_s <= 0 else skew_s
+    if metadata is None or metadata.own_time is None:
+        return (memory.skew_s, memory.skew_s) if memory else (0.0, 0.0)
+    known = remember(memory, metadata, policy.stale_s)
+    lag_s = (metadata.modified - metadata.own_time).total_seconds()
+    # A file is never older than the time written in it, so even a small lead is the clock's; a small lag may be
+    # the clock's or the upload's.
+    least_s = min(known.skew_s, lag_s) if known.skew_s <= 0 else known.skew_s
+    return least_s, least_s if known.suspect else max(least_s, lag_s)
 
 
 def _reopen(record: Record | None, belonging: Belonging, policy: Policy) -> Belonging:
@@ -73,8 +76,9 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
     seen = belonging.seen
     metadata, progress = before.metadata, before.progress
     if belonging.is_new:
-        # What the last attempt's heartbeats showed, even of its clock, says nothing about this one.
-        metadata = progress = None
+        # How far the last attempt got says nothing about this one; what is known of the clock may.
+        progress = None
+        metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
     return Evidence(
         seen=seen,
         metadata=metadata if belonging.leftover else _updated(metadata, seen.metadata, policy, now),

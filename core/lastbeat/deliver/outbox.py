@@ -18,7 +18,7 @@ from lastbeat.deliver.port import DeliveryError
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.record import Record
 
-OUTBOX_LIMIT = 20
+OUTBOX_LIMIT = 50
 ADOPT_S = 24 * 3600.0
 """A channel that an alert has not met yet still gets it within this time: whoever decided it may not have been
 able to reach that channel. Older news than this is no news."""
@@ -95,13 +95,15 @@ def settle(
 
 
 def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
-    """Deliveries that still have to go out: those under way, and those that ``identities`` have yet to get."""
-    wanted = set(identities)
+    """Deliveries on the channels ``identities`` that still have to go out, those under way included.
+
+    What waits for a channel of other watchers is not this one's to wait for.
+    """
     count = 0
-    for alert in record.outbox:
-        count += sum(not delivery.settled for delivery in alert.deliveries.values())
-        if _adoptable(alert, now):
-            count += len(wanted - set(alert.deliveries))
+    for identity in identities:
+        for alert in record.outbox:
+            delivery = alert.deliveries.get(identity)
+            count += _adoptable(alert, now) if delivery is None else not delivery.settled
     return count
 
 

@@ -1,0 +1,140 @@
+"""Watchers in separate processes on one run in S3, killed and raced: one alert a transition, none lost."""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import monitor
+from support.http_sink import Answer, HttpSink, http_sink
+from support.s3 import S3Server
+
+RUN = "mistral-20250804-171621"
+
+
+class Training:
+    """What a training script does to its run, with boto3."""
+
+    def __init__(self, server: S3Server) -> None:
+        self.s3 = server.client()
+        self.bucket = server.bucket()
+        self.attempt = 0
+        self.failed: list[int] = []
+
+    def put(self, name: str, body: str = "") -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=f"training-runs/{RUN}/{name}", Body=body.encode())
+
+    def begin(self) -> None:
+        self.attempt += 1
+        now = datetime.now(timezone.utc).isoformat()
+        document = {"run_id": RUN, "attempt": self.attempt, "last_update": now, "phase": "train"}
+        self.put("metadata.json", json.dumps(document))
+
+    def fail(self) -> None:
+        self.failed.append(self.attempt)
+        self.put("_error", f"RuntimeError: attempt {self.attempt}")
+
+    def record(self) -> dict[str, Any] | None:
+        try:
+            answer = self.s3.get_object(Bucket=self.bucket, Key=f"training-runs/{RUN}/_watchdog.json")
+        except self.s3.exceptions.NoSuchKey:
+            return None
+        record: dict[str, Any] = json.loads(answer["Body"].read())
+        return record
+
+
+@pytest.fixture
+def slack() -> Iterator[HttpSink]:
+    with http_sink() as sink:
+        yield sink
+
+
+def settings(server: S3Server, training: Training, slack: HttpSink, **extra: str) -> dict[str, str]:
+    return {
+        **server.environment(),
+        "MONITORING_BUCKET": training.bucket,
+        "SLACK_WEBHOOK_URL": f"{slack.url}/services/T/B/X",
+        **extra,
+    }
+
+
+def alerts(slack: HttpSink) -> list[str]:
+    return [json.loads(request.body)["text"].split(". ")[0] for request in slack.requests]
+
+
+def test_eight_watchers_at_once_send_one_alert_a_transition(
+    s3_server: S3Server, slack: HttpSink, tmp_path: Path
+) -> None:
+    training = Training(s3_server)
+    env = settings(s3_server, training, slack)
+
+    def all_look() -> set[str]:
+        watchers = [
+            monitor.start(tmp_path / str(number), env, "--run-id", RUN, "--once", "--json") for number in range(8)
+        ]
+        outputs = [watcher.communicate(timeout=120) for watcher in watchers]
+        return {json.loads(out)["status"] for out, _ in outputs}
+
+    training.begin()
+    assert all_look() == {"RUNNING"}
+    training.fail()
+    assert all_look() == {"FAILED"}
+    assert Counter(alerts(slack)) == {f"❌ FAILED: {RUN}": 1}
+    training.begin()
+    assert all_look() == {"RUNNING"}
+    training.put("_complete")
+    assert all_look() == {"SUCCEEDED"}
+    assert Counter(alerts(slack)) == {f"❌ FAILED: {RUN}": 1, f"✅ SUCCEEDED: {RUN}": 1}
+    record = training.record()
+    assert record is not None
+    assert [entry["after"] for entry in record["history"]] == ["RUNNING", "FAILED", "RUNNING", "SUCCEEDED"]
+    assert record["delivered"] == 2
+
+
+def test_killed_fifty_times_while_the_channel_fails_every_third_request(
+    s3_server: S3Server, slack: HttpSink, tmp_path: Path
+) -> None:
+    training = Training(s3_server)
+    env = settings(s3_server, training, slack, LASTBEAT_LEASE_SECONDS="2")
+    answered = 0
+
+    def every_third_fails() -> Answer:
+        nonlocal answered
+        answered += 1
+        return Answer(status=503) if answered % 3 == 0 else Answer()
+
+    slack.answer = every_third_fails  # type: ignore[method-assign]
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    kills = transitions = 0
+    deadline = time.monotonic() + 300
+    while kills < 50:
+        assert time.monotonic() < deadline, f"only {kills} kills in five minutes (seed {seed})"
+        record = training.record()
+        waiting = sum(not d["sent_at"] for a in record["outbox"] for d in a["deliveries"].values()) if record else 0
+        if transitions == 0 or (record is not None and record["transitions"] > transitions and waiting < 20):
+            # The last thing that training did was seen; only then does it go on, so each must be told. And it does
+            # not outrun what the outbox can hold, as no real run can.
+            transitions = record["transitions"] if record else 0
+            training.begin() if transitions % 2 == 0 else training.fail()
+        watcher = monitor.start(tmp_path, env, "--run-id", RUN, "--once", "--json")
+        time.sleep(chance.uniform(0.05, 0.45))
+        kills += watcher.poll() is None
+        watcher.kill()
+        watcher.communicate(timeout=60)
+    while (answer := monitor.once(tmp_path, env, RUN))["alerts"]["pending"]:
+        assert time.monotonic() < deadline, f"alerts still wait: {answer} (seed {seed})"
+        time.sleep(0.5)
+    record = training.record()
+    assert record is not None
+    told = [json.loads(request.body)["text"] for request in slack.requests]
+    missing = [n for n in training.failed if not any(f"RuntimeError: attempt {n}." in text for text in told)]
+    assert (missing, record["dropped"]) == ([], 0), f"lost (seed {seed})"
+    assert record["alerts"] == len(training.failed), f"decided twice (seed {seed})"
+    assert record["delivered"] == len(training.failed)

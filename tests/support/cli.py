@@ -1,0 +1,94 @@
+"""The command line as a process of its own, and a run in a directory for it to look at."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import IO, Any
+
+from support.checkout import ROOT
+
+MONITOR = [sys.executable, str(ROOT / "cli" / "monitor.py")]
+LASTBEAT = [sys.executable, "-m", "lastbeat_cli"]
+LIMIT_S = 60.0
+"""Generous: how long anything here may take on a busy machine."""
+
+
+def environment(home: Path, **settings: str) -> dict[str, str]:
+    """What a process gets that must see nothing of this machine's own settings."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": f"{ROOT / 'core'}{os.pathsep}{ROOT / 'cli'}",
+        "PYTHONWARNINGS": "error",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "TERM": "xterm",
+        **settings,
+    }
+
+
+def call(command: list[str], *arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run to the end, in ``cwd``, which is home too."""
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=cwd,
+        env=environment(cwd, **settings),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def start(
+    command: list[str], *arguments: str, cwd: Path, stdout: int | IO[Any] = subprocess.PIPE, **settings: str
+) -> subprocess.Popen[str]:
+    """Start in the background; the caller sees to its end."""
+    return subprocess.Popen(
+        [*command, *arguments],
+        cwd=cwd,
+        env=environment(cwd, **settings),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+class RunFolder:
+    """One run's files below ``root``, of any age."""
+
+    def __init__(self, root: Path, run_id: str = "run-1") -> None:
+        self.root = root
+        self.run_id = run_id
+        self.path = root / run_id
+        self.path.mkdir(parents=True)
+
+    def put(self, name: str, text: str = "", *, minutes_old: float = 0.0) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="surrogatepass")
+        then = time.time() - minutes_old * 60
+        os.utime(path, (then, then))
+
+    def metadata(self, *, minutes_old: float = 0.0, **fields: Any) -> None:
+        at = _ago(minutes_old)
+        document = {"run_id": self.run_id, "status": "running", "phase": "train", "last_update": at, **fields}
+        self.put("metadata.json", json.dumps(document), minutes_old=minutes_old)
+
+    def progress(self, *, minutes_old: float = 0.0, **fields: Any) -> None:
+        document = {"step": 25, "total_steps": 100, "loss": 1.5, "last_updated": _ago(minutes_old), **fields}
+        self.put("progress.json", json.dumps(document), minutes_old=minutes_old)
+
+
+def _ago(minutes: float) -> str:
+    return (datetime.now(timezone.utc) - timedelta(minutes=minutes)).isoformat()
+
+
+def without_ansi(text: str) -> str:
+    return re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", text)

@@ -1,0 +1,90 @@
+"""Alerts to send: two that look like life, and hostile ones without end."""
+
+from datetime import datetime, timedelta, timezone
+
+from hypothesis import strategies as st
+
+from lastbeat.model.alert import Message
+from lastbeat.model.status import Event, Status
+
+AT = datetime(2025, 8, 4, 17, 16, 21, tzinfo=timezone.utc)
+
+FAILED = Message(
+    run_id="mistral-20250804-171621",
+    event=Event.FAILED,
+    status=Status.FAILED,
+    reason="torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 3; <79.2 GiB total)",
+    at=AT,
+    attempt=2,
+    cause="cuda_out_of_memory",
+    action="Reduce the batch size or the sequence length, or switch on gradient checkpointing.",
+    conditions={"progress_stale": "progress.json is 14m old"},
+    instance_id="i-0abc123def4567890",
+    phase="training",
+    duration_s=7503.0,
+    step=1200,
+    total_steps=5000,
+    loss=2.34567,
+    log_tail=(
+        "step 1198 loss 2.351 lr 3.0e-04",
+        "step 1199 loss 2.349 lr 3.0e-04",
+        "\x1b[31mTraceback (most recent call last):\x1b[0m",
+        '  File "train.py", line 210, in <module>',
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    ),
+    notes=("Only the last 64 KB of the log were read.",),
+    where="s3://ml-training/training-runs/mistral-20250804-171621/",
+    link="https://s3.console.aws.amazon.com/s3/buckets/ml-training?prefix=training-runs/mistral-20250804-171621/&region=us-east-1",
+    key="mistral-20250804-171621/2/3/FAILED",
+)
+
+TIMED_OUT = Message(
+    run_id="mistral-20250804-171621",
+    event=Event.TIMED_OUT,
+    status=Status.TIMED_OUT,
+    reason="Both heartbeats stale (>10m)",
+    at=AT + timedelta(hours=3),
+    cause="heartbeats_stale",
+    action="SSH to the instance and check training.log, nvidia-smi and the disk space.",
+    instance_id="node-17",
+    phase="evaluation",
+    duration_s=93784.0,
+    step=1200,
+    where="/shared/training-runs/mistral-20250804-171621",
+    key="mistral-20250804-171621/1/2/TIMED_OUT",
+)
+
+PIECES = (
+    "<!channel>", "<!here|x>", "<@U123ABC>", "<#C123>", "<https://evil.example|click>", "*bold*", "_it_", "~no~",
+    "`", "```", "```\n<!channel>", "&", "&lt;", "&amp;", "<", ">", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x00",
+    "\r", "\r\n", "\n", "\t", "\u202eevil", "\u2066", "\u2028", "\x85", "\ud800", "\uffff", "日本語", "🔥", "é",
+    "👩‍👩‍👧", "@channel", "@here", "http://evil.example", "x" * 700, "🔥" * 400, "&" * 900, "\n" * 300, '"', "\\", " ",
+)  # fmt: skip
+
+hostile_text = st.one_of(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.text(max_size=80))
+_numbers = st.one_of(st.none(), st.integers(), st.just(10**5000), st.just(-(10**400)))
+_floats = st.one_of(st.none(), st.floats())
+
+hostile_messages = st.builds(
+    Message,
+    run_id=hostile_text,
+    event=st.sampled_from(Event),
+    status=st.sampled_from(Status),
+    reason=hostile_text,
+    at=st.integers(min_value=0, max_value=4 * 10**9).map(lambda s: datetime.fromtimestamp(s, tz=timezone.utc)),
+    attempt=st.integers(),
+    cause=st.none() | hostile_text,
+    action=st.none() | hostile_text,
+    conditions=st.dictionaries(hostile_text, hostile_text, max_size=30),
+    instance_id=st.none() | hostile_text,
+    phase=st.none() | hostile_text,
+    duration_s=_floats,
+    step=_numbers,
+    total_steps=_numbers,
+    loss=_floats,
+    log_tail=st.lists(hostile_text, max_size=40).map(tuple),
+    notes=st.lists(hostile_text, max_size=30).map(tuple),
+    where=hostile_text,
+    link=st.none() | hostile_text | hostile_text.map(lambda text: "https://console.example/" + text),
+    key=hostile_text,
+)

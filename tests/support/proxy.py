@@ -1,0 +1,247 @@
+"""A proxy that stands before a server, counts what passes, and spoils what it is told to spoil."""
+
+import http.client
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer this, and do not ask the server."""
+
+    status: int
+    body: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Break the connection before the server is asked."""
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Take the request, and never answer."""
+
+
+@dataclass(frozen=True)
+class DropAnswer:
+    """Let the request through and break the connection: the client cannot know what happened."""
+
+
+@dataclass(frozen=True)
+class StallBody:
+    """Send the first ``after`` bytes of the answer's body, then nothing more."""
+
+    after: int = 1
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Take these headers out of the request: a server that ignores them."""
+
+    headers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Let the request through and set these headers of the answer."""
+
+    headers: Mapping[str, str]
+
+
+Fault = Answer | Reset | Stall | DropAnswer | StallBody | Strip | Stamp
+
+
+def s3_error(status: int, code: str, extra: str = "") -> Answer:
+    """An answer as S3 words its errors."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>injected</Message>{extra}</Error>"
+    return Answer(status, body, {"Content-Type": "application/xml"})
+
+
+@dataclass
+class Rule:
+    """``times`` None: until :meth:`FaultProxy.clear`."""
+
+    fault: Fault
+    method: str = ""
+    contains: str = ""
+    times: int | None = None
+
+    def matches(self, method: str, target: str) -> bool:
+        return self.times != 0 and self.method in {"", method} and self.contains in target
+
+
+@dataclass(frozen=True)
+class Passed:
+    """One request that came in, and how many bytes of body went back for it."""
+
+    method: str
+    target: str
+    status: int
+    """0 when the client got no answer."""
+    body_bytes: int
+
+
+class FaultProxy:
+    """``passed`` holds every request in the order in which they were finished."""
+
+    def __init__(self, upstream: str) -> None:
+        self.passed: list[Passed] = []
+        self.closing = threading.Event()
+        self._upstream = urlsplit(upstream).netloc
+        self._rules: list[Rule] = []
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def inject(self, fault: Fault, *, method: str = "", contains: str = "", times: int | None = None) -> None:
+        """Spoil the next ``times`` requests (all, by default) with this method and this text in their target.
+        Of several rules that fit the earliest applies."""
+        with self._lock:
+            self._rules.append(Rule(fault, method, contains, times))
+
+    def clear(self) -> None:
+        """Forget the rules and what has passed."""
+        with self._lock:
+            self._rules.clear()
+            self.passed.clear()
+
+    def count(self, method: str = "") -> int:
+        with self._lock:
+            return sum(1 for p in self.passed if method in {"", p.method})
+
+    def take(self, method: str, target: str) -> Fault | None:
+        with self._lock:
+            for rule in self._rules:
+                if rule.matches(method, target):
+                    rule.times = None if rule.times is None else rule.times - 1
+                    return rule.fault
+        return None
+
+    def note(self, passed: Passed) -> None:
+        with self._lock:
+            self.passed.append(passed)
+
+    def ask(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> "_Reply":
+        connection = http.client.HTTPConnection(self._upstream, timeout=60)
+        try:
+            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+            for name, value in headers.items():
+                if name.lower() not in {"connection", "expect"}:
+                    connection.putheader(name, value)
+            connection.endheaders(body or None)
+            reply = connection.getresponse()
+            return _Reply(reply.status, dict(reply.getheaders()), reply.read())
+        finally:
+            connection.close()
+
+    def run(self) -> None:
+        self._server.serve_forever(poll_interval=0.02)
+
+    def close(self) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        timeout = 60
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
+            pass
+
+        def _handle(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            fault = proxy.take(self.command, self.path)
+            if isinstance(fault, Stall):
+                proxy.note(Passed(self.command, self.path, 0, 0))
+                proxy.closing.wait(60)
+                self._break()
+            elif isinstance(fault, Reset):
+                proxy.note(Passed(self.command, self.path, 0, 0))
+                self._break()
+            elif isinstance(fault, Answer):
+                self._send(_Reply(fault.status, dict(fault.headers), fault.body.encode()), fault)
+            else:
+                dropped = {h.lower() for h in fault.headers} if isinstance(fault, Strip) else set()
+                headers = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
+                self._send(proxy.ask(self.command, self.path, body, headers), fault)
+
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _handle  # noqa: N815
+
+        def _send(self, reply: _Reply, fault: Fault | None) -> None:
+            if isinstance(fault, DropAnswer):
+                proxy.note(Passed(self.command, self.path, 0, 0))
+                self._break()
+                return
+            headers = {
+                name.title(): value
+                for name, value in reply.headers.items()
+                if name.lower() not in {"connection", "transfer-encoding"}
+            }
+            body = b"" if self.command == "HEAD" else reply.body
+            if self.command != "HEAD":
+                headers["Content-Length"] = str(len(body))
+            headers |= fault.headers if isinstance(fault, Stamp) else {}
+            # Noted before it is sent: who has the answer may look at once.
+            proxy.note(Passed(self.command, self.path, reply.status, len(body)))
+            self.send_response_only(reply.status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if isinstance(fault, StallBody):
+                self.wfile.write(body[: fault.after])
+                proxy.closing.wait(60)
+                self._break()
+            else:
+                self.wfile.write(body)
+
+        def _break(self) -> None:
+            # With no time to linger, closing sends a reset instead of a polite end.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except OSError:
+                self.close_connection = True  # the client went away first, which is its right
+
+        def finish(self) -> None:
+            try:
+                super().finish()
+            finally:
+                # Not shutdown(), which would send the polite end before the reset.
+                self.connection.close()
+
+    return Handler
+
+
+@contextmanager
+def run_proxy(upstream: str) -> Iterator[FaultProxy]:
+    """A proxy on a free port of this machine, before ``upstream`` (``http://host:port``)."""
+    proxy = FaultProxy(upstream)
+    thread = threading.Thread(target=proxy.run, daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        proxy.close()
+        thread.join(timeout=10)

@@ -1,0 +1,71 @@
+"""Run ids, durations, secrets."""
+
+from datetime import timedelta
+
+import pytest
+
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.times import format_duration, format_minutes
+
+
+@pytest.mark.parametrize(
+    "run_id", ["mistral-20250804-171621", "a", "A.b_c-d+e=f@g:h", "...", "-x", "x" * 200, "1", ".hidden"]
+)
+def test_good_run_ids_come_back_unchanged(run_id: str) -> None:
+    assert check_run_id(run_id) == run_id
+
+
+@pytest.mark.parametrize(
+    ("run_id", "words"),
+    [
+        ("", "empty"),
+        (".", "names a folder"),
+        ("..", "names a folder"),
+        ("_watchdog", "starts with '_'"),
+        ("a/b", "'/'"),
+        ("../etc", "'/'"),
+        ("a b", "' '"),
+        ("a\n", "'\\n'"),
+        ("run\x00", "'\\x00'"),
+        ("läuft", "'ä'"),
+        ("x" * 201, "201 characters"),
+        ("%2e%2e", "'%'"),
+        ("run*", "'*'"),
+    ],
+)
+def test_bad_run_ids_are_refused_with_the_reason(run_id: str, words: str) -> None:
+    with pytest.raises(InvalidRunIdError) as caught:
+        check_run_id(run_id)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (-5, "0s"), (59.9, "59s"), (60, "1m"), (190, "3m 10s"), (3600, "1h 00m"), (7500, "2h 05m"),
+     (90000, "1d 1h"), (timedelta(days=3, hours=4), "3d 4h")],
+)  # fmt: skip
+def test_durations_in_their_two_largest_units(seconds: float | timedelta, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(600, "10m"), (90, "1.5m"), (1.2, "0.02m")])
+def test_limits_as_people_set_them(seconds: float, text: str) -> None:
+    assert format_minutes(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "aws_secret_access_key = ***"),
+        ('{"api_key": "abcdefgh12345"}', '{"api_key": "***"}'),
+        ("Authorization: Bearer abc.def.ghi", "Authorization: Bearer ***"),
+        ("password=hunter2hunter2", "password=***"),
+        ("tokens: 123456789 | tokens/s 1234.5", "tokens: 123456789 | tokens/s 1234.5"),
+        ("consumed tokens=98304000 lr=1e-4", "consumed tokens=98304000 lr=1e-4"),
+        ("loss 2.5 at step 100", "loss 2.5 at step 100"),
+    ],
+)
+def test_secrets_by_their_shape(text: str, masked: str) -> None:
+    assert mask_tokens(text) == masked

@@ -1,0 +1,97 @@
+"""The record survives being written down, whatever is in it, and stays small."""
+
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.deliver.outbox import enqueue
+from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
+from lastbeat.model.status import Event, Status
+from lastbeat.record.codec import DamagedRecordError, decode, encode
+from lastbeat.record.keeper import RECORD_LIMIT_BYTES
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+
+times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(timezone.utc))  # noqa: DTZ001
+maybe_time = st.none() | times
+text = st.text(max_size=30)
+maybe_text = st.none() | text
+number = st.integers(0, 10**15)
+seconds = st.floats(-1e9, 1e9)
+statuses = st.sampled_from(Status)
+messages = st.builds(
+    Message, run_id=text, event=st.sampled_from(Event), status=statuses, reason=text, at=times, attempt=number,
+    cause=maybe_text, action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
+    phase=maybe_text, duration_s=st.none() | seconds, step=st.none() | number, total_steps=st.none() | number,
+    loss=st.none() | st.floats(allow_nan=False), log_tail=st.tuples(text), notes=st.tuples(text), where=text,
+    link=maybe_text, key=text,
+)  # fmt: skip
+deliveries = st.builds(
+    Delivery, tries=number, sent_at=maybe_time, failed=maybe_text, last_error=maybe_text, not_before=maybe_time,
+    claimed_until=maybe_time, claimed_by=maybe_text,
+)  # fmt: skip
+alerts = st.builds(
+    Alert, number=number, event=st.sampled_from(Event), created_at=times, message=messages,
+    deliveries=st.dictionaries(text, deliveries, max_size=2),
+)  # fmt: skip
+memories = st.builds(
+    HeartbeatMemory, modified=times, own_time=maybe_time, alive_at=maybe_time, skew_s=seconds, suspect=st.booleans(),
+    step=st.none() | number, step_at=maybe_time, missing_since=maybe_time,
+)  # fmt: skip
+records = st.builds(
+    Record, run_id=text, seq=number, written_at=maybe_time, writer=text, first_looked_at=maybe_time,
+    status=st.none() | statuses, reason=text, cause=maybe_text, action=maybe_text, since=maybe_time,
+    attempt=st.builds(Attempt, number=number, start_time=maybe_time, declared=st.none() | number,
+                      earlier_starts=st.tuples(times), spent=st.tuples(text)),
+    conditions=st.dictionaries(text, text, max_size=2), metadata=st.none() | memories, progress=st.none() | memories,
+    sentinel=maybe_text, transitions=number,
+    history=st.tuples(st.builds(Transition, number=number, at=times, before=st.none() | statuses, after=statuses,
+                                reason=text, attempt=number, cause=maybe_text)),
+    outbox=st.tuples(alerts), alerts=number, delivered=number, dropped=number,
+    conditional_writes=st.none() | st.booleans(),
+)  # fmt: skip
+
+
+@given(records)
+def test_what_is_written_is_what_is_read(record: Record) -> None:
+    assert decode(encode(record)) == record
+
+
+@given(st.binary(max_size=200) | records.map(encode).flatmap(lambda b: st.integers(0, len(b) - 1).map(lambda n: b[:n])))
+def test_anything_else_is_refused_with_a_reason(body: bytes) -> None:
+    try:
+        decode(body)
+    except DamagedRecordError as error:
+        assert str(error)
+    else:
+        raise AssertionError("half a record was taken for a whole one")
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_a_loss_that_is_not_finite_is_valid_json(loss: float) -> None:
+    message = Message("run", Event.FAILED, Status.FAILED, "boom", NOW, loss=loss)
+    body = encode(enqueue(Record("run"), message))
+    read = decode(body).outbox[0].message.loss
+    assert read == loss or (read != read and loss != loss)
+    assert b": NaN" not in body
+    assert b": Infinity" not in body
+
+
+def test_the_worst_record_stays_far_below_what_is_read_of_it() -> None:
+    wide = "\N{PILE OF POO}"
+    message = Message(
+        "r" * 200, Event.FAILED, Status.FAILED, wide * 300, NOW, phase=wide * 200, instance_id=wide * 200,
+        log_tail=(wide * 400,) * 10, conditions={name: wide * 300 for name in "abcdef"}, action="x" * 300,
+    )  # fmt: skip
+    record = Record("r" * 200, reason=wide * 300)
+    for number in range(90):
+        record = enqueue(record, message)
+        transition = Transition(number, NOW, Status.RUNNING, Status.FAILED, wide * 300, 1)
+        record = replace(record, history=(*record.history, transition)[-50:])
+    body = encode(record)
+    assert len(body) < RECORD_LIMIT_BYTES
+    assert decode(body) == record
+    assert record.dropped == 40

@@ -1,0 +1,152 @@
+"""An alert waits until its channel takes it, and no channel waits for another."""
+
+import pytest
+
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.model.alert import Message
+from support.channel import ListChannel, down, refusing
+from support.scene import RUN, Scene
+
+
+class TwoChannels(Scene):
+    def __init__(self) -> None:
+        self.other = ListChannel("other:2")
+        super().__init__()
+
+    def fresh_watch(self, **options: object) -> object:  # type: ignore[override]
+        from lastbeat.watchdog import Watch  # noqa: PLC0415 - only here two channels are watched with
+
+        return Watch(
+            RUN, self.store, [self.channel, self.other], self.policy, clock=lambda: self.store.now, state=self.state
+        )
+
+
+def test_the_next_pass_tries_again_at_once_and_then_less_and_less_often() -> None:
+    scene = Scene()
+    scene.put("_error", "boom")
+    tries: list[float] = []
+
+    def note(message: Message) -> DeliveryError:
+        tries.append(scene.now.timestamp())
+        return down(message)
+
+    scene.channel.fault = note
+    for _ in range(4000):
+        outcome = scene.look(restarted=len(tries) % 2 == 0)
+        assert outcome.pending == 1
+        scene.after(1)
+    waits = [round(later - earlier) for earlier, later in zip(tries, tries[1:], strict=False)]
+    assert waits[:5] == [1, 5, 10, 20, 40]
+    assert max(waits) == 900
+    assert any("503" in line for line in outcome.failures)
+    scene.channel.fault = lambda _message: None
+    scene.after(900)
+    done = scene.look()
+    assert (done.pending, done.delivered, done.failures) == (0, 1, ())
+    assert scene.channel.events == ["FAILED"]
+
+
+def test_retry_after_is_obeyed_by_every_alert_of_the_channel() -> None:
+    scene = Scene()
+    scene.channel.fault = lambda _message: DeliveryError("429", retryable=True, retry_after_s=300)
+    scene.put("_complete")
+    scene.look()
+    scene.channel.fault = lambda _message: None
+    scene.put("_error", "late")
+    scene.after(100)
+    scene.look()
+    assert scene.channel.events == []
+    scene.after(201)
+    scene.look()
+    assert scene.channel.events == ["SUCCEEDED", "FAILED"]
+
+
+def test_a_refusal_is_final_and_shown() -> None:
+    scene = Scene()
+    scene.channel.fault = refusing
+    scene.put("_error", "boom")
+    first = scene.look()
+    assert (first.pending, first.delivered) == (0, 0)
+    scene.channel.fault = lambda _message: None
+    scene.after(3600)
+    later = scene.look()
+    assert scene.channel.events == []
+    assert later.failures == ("alert 1 (FAILED) was refused by list: 404 no_service",)
+
+
+@pytest.mark.parametrize("fault", [down, refusing])
+def test_one_channel_that_fails_holds_up_none(fault: object) -> None:
+    scene = TwoChannels()
+    scene.channel.fault = fault  # type: ignore[assignment]
+    scene.put("_error", "boom")
+    scene.look()
+    assert (scene.channel.events, scene.other.events) == ([], ["FAILED"])
+
+
+def test_a_channel_that_breaks_in_an_unforeseen_way_is_one_that_is_down() -> None:
+    scene = TwoChannels()
+
+    def break_down(_message: Message) -> DeliveryError:
+        raise ZeroDivisionError("https://hooks.example/secret")
+
+    scene.channel.fault = break_down
+    scene.put("_error", "boom")
+    outcome = scene.look()
+    assert scene.other.events == ["FAILED"]
+    assert outcome.failures == ("alert 1 (FAILED) waits for list: the channel broke: ZeroDivisionError",)
+
+
+def test_a_watcher_without_channels_loses_nothing_for_one_that_has_them() -> None:
+    scene = TwoChannels()
+    lonely = Scene.fresh_watch(scene)
+    lonely._rounds.channels = []
+    scene.put("_error", "boom")
+    assert lonely.tick().status.value == "FAILED"
+    scene.after(60)
+    scene.look()
+    assert (scene.channel.events, scene.other.events) == (["FAILED"], ["FAILED"])
+
+
+def test_a_channel_added_later_gets_todays_news_and_not_last_weeks() -> None:
+    scene = Scene()
+    scene.put("_complete")
+    scene.look()
+    scene.after(3600)
+    scene.channel = ListChannel("new:1")
+    scene.look()
+    assert scene.channel.events == ["SUCCEEDED"]
+    scene.after(25 * 3600)
+    scene.channel = ListChannel("newer:1")
+    assert scene.look().pending == 0
+    assert scene.channel.events == []
+
+
+def test_a_full_outbox_gives_up_its_oldest_and_says_so() -> None:
+    scene = Scene()
+    scene.channel.fault = down
+    for step in range(30):
+        scene.both(step)
+        scene.look()
+        scene.after(700)
+        scene.look()
+    scene.channel.fault = lambda _message: None
+    scene.after(900)
+    outcome = scene.look()
+    assert outcome.pending == 0
+    assert len(scene.channel.sent) == 50
+    assert outcome.record is not None
+    assert outcome.record.dropped == outcome.record.alerts - 50
+    assert "earlier alerts were given up" in scene.channel.sent[-1].notes[0]
+
+
+def test_a_dry_run_shows_the_alert_and_does_nothing() -> None:
+    scene = Scene()
+    scene.put("_error", "CUDA out of memory")
+    scene.watch = scene.fresh_watch(dry_run=True)
+    outcome = scene.watch.tick()
+    assert [message.event.value for message in outcome.alerts] == ["FAILED"]
+    assert outcome.status.value == "FAILED"
+    assert scene.record_writes() == 0
+    assert scene.state.held == {}
+    assert scene.channel.events == []
+    assert scene.look().alerts == outcome.alerts

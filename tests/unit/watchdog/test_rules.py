@@ -1,0 +1,181 @@
+"""Random histories of writes, outages, clock jumps, crashes and passes: the rules that never bend hold."""
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
+from lastbeat.model.status import Event, Status
+from lastbeat.stores.port import UnreachableError
+from support.channel import ListChannel, down
+from support.scene import Scene
+
+STALE_S = 600.0
+FINAL = {Status.SUCCEEDED, Status.FAILED}
+
+
+class Killed(BaseException):
+    """SIGKILL."""
+
+
+class Watching(RuleBasedStateMachine):
+    """Two watchers over one run. The model knows what training really did; the watchers only see the store."""
+
+    @initialize(skew_s=st.sampled_from([0.0, -3600.0, 3600.0, 20.0, -20.0]))
+    def begin(self, skew_s: float) -> None:
+        self.scene = Scene(Policy(stale_s=STALE_S, alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
+        self.scene.skew_s = skew_s
+        self.channel: ListChannel = self.scene.channel
+        self.watches = [self.scene.fresh_watch(), self.scene.fresh_watch()]
+        self.outage = False
+        self.crashed = False
+        self.attempt = 1
+        self.step = 0
+        self.last_beat = self.scene.now
+        self.started = self.scene.instance_now
+        self.sentinel: Status | None = None
+        self.missed_sight = 0.0
+        self.rewritten = False
+        self._beat()
+        self._look(0)
+
+    def _beat(self) -> None:
+        self.step += 1
+        self.scene.beat(attempt=self.attempt, start_time=self.started.isoformat())
+        self.scene.progress(self.step)
+        self.last_beat = self.scene.now
+
+    @rule(seconds=st.sampled_from([1.0, 30.0, 60.0, 300.0, 900.0, 7200.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.scene.after(seconds)
+
+    @precondition(lambda self: self.sentinel is None)
+    @rule()
+    def training_beats(self) -> None:
+        self.scene.after(1)
+        self._beat()
+
+    @precondition(lambda self: self.sentinel is None)
+    @rule(failed=st.booleans())
+    def training_ends(self, failed: bool) -> None:
+        self.scene.after(1)
+        self.scene.put("_error" if failed else "_complete", "RuntimeError: boom" if failed else "")
+        self.sentinel = Status.FAILED if failed else Status.SUCCEEDED
+
+    @rule()
+    def a_new_attempt_starts_and_leaves_the_old_sentinels(self) -> None:
+        self.scene.after(3)
+        self.attempt += 1
+        self.started = self.scene.instance_now
+        self.sentinel = None
+        self._beat()
+
+    @rule()
+    def the_store_goes_away_and_comes_back(self) -> None:
+        self.outage = not self.outage
+
+        def unreachable(_operation: str, _key: str) -> None:
+            raise UnreachableError("503")
+
+        self.scene.store.before = unreachable if self.outage else lambda _operation, _key: None
+
+    @rule()
+    def the_channel_goes_down_and_comes_back(self) -> None:
+        self.channel.fault = (lambda _message: None) if self.channel.fault is down else down
+
+    @rule(which=st.integers(0, 1))
+    def a_watcher_is_restarted(self, which: int) -> None:
+        self.watches[which] = self.scene.fresh_watch()
+
+    @precondition(lambda self: not self.outage)
+    @rule(which=st.integers(0, 1), call=st.integers(0, 8), before=st.booleans())
+    def a_watcher_is_killed_in_the_middle(self, which: int, call: int, before: bool) -> None:
+        left = call
+
+        def hook(_operation: str, _key: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+
+        if before:
+            self.scene.store.before = hook
+        else:
+            self.scene.store.after = hook
+        try:
+            self.watches[which].tick()
+        except Killed:
+            self.crashed = True
+        self.scene.store.before = self.scene.store.after = lambda _operation, _key: None
+        self.watches[which] = self.scene.fresh_watch()
+
+    @rule(which=st.integers(0, 1))
+    def a_watcher_looks(self, which: int) -> None:
+        self._look(which)
+
+    def _look(self, which: int) -> Outcome:
+        outcome = self.watches[which].tick()
+        if self.outage:
+            assert outcome.status is Status.UNKNOWN, "what cannot be seen is unknown"
+            return outcome
+        age = self.scene.now - self.last_beat
+        if self.sentinel is not None:
+            assert outcome.status is self.sentinel, "a sentinel of this attempt decides"
+        elif age < timedelta(seconds=STALE_S):
+            assert outcome.status is Status.RUNNING, "no false alarm"
+        elif age > timedelta(seconds=STALE_S + 1):
+            assert outcome.status is Status.TIMED_OUT, "no missed one"
+        return outcome
+
+    @invariant()
+    def each_transition_is_decided_once(self) -> None:
+        keys: dict[str, Any] = {}
+        for message in self.channel.sent:
+            if message.event in {Event.BLIND, Event.SIGHTED}:
+                continue
+            assert keys.setdefault(message.key, message) == message
+        if not self.crashed:
+            sent = [m.key for m in self.channel.sent if m.event not in {Event.BLIND, Event.SIGHTED}]
+            assert len(sent) == len(set(sent)), "no crash, no repetition"
+
+    @invariant()
+    def everything_is_bounded(self) -> None:
+        for key, held in self.scene.store.held.items():
+            if key.endswith("_watchdog.json"):
+                assert len(held.body) < 400_000
+
+    def teardown(self) -> None:
+        if not hasattr(self, "scene"):
+            return
+        self.outage = False
+        self.scene.store.before = self.scene.store.after = lambda _operation, _key: None
+        self.channel.fault = lambda _message: None
+        outcome = self._look(0)
+        for _ in range(12):
+            self.scene.after(1000)
+            if self.sentinel is None:
+                self._beat()
+            outcome = self._look(0)
+        assert outcome.pending == 0, "nothing is lost"
+        record = outcome.record
+        assert record is not None
+        told = {m.key for m in self.channel.sent if m.event not in {Event.BLIND, Event.SIGHTED}}
+        assert len(told) + record.dropped >= record.alerts, "every decided alert reached the channel"
+        assert (
+            record.alerts
+            == sum(
+                transition.after is not Status.RUNNING or transition.before is Status.TIMED_OUT
+                for transition in record.history
+            )
+            or len(record.history) == 50
+        ), "every transition that people want to hear of is an alert, and no other"
+
+
+TestWatching = Watching.TestCase
+TestWatching.settings = settings(
+    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
