@@ -1,6 +1,6 @@
 """One round over one run: observe, decide, record, deliver, settle."""
 
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -52,7 +52,7 @@ class Watch:
         self._clock = clock
         self._dry_run = dry_run
         self._place = Place(f"{store.url.rstrip('/')}/{run_id}/", link)
-        token = secrets.token_hex(6)
+        token = os.urandom(6).hex()
         fallback_key = state_key("records", store.url, run_id)
         self._observer = Observer(store, run_id)
         self._keeper = Keeper(store, f"{run_id}/{runid.RECORD}", token, state, fallback_key)

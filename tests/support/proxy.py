@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterator, Mapping
@@ -92,14 +93,16 @@ class Passed:
 class FaultProxy:
     """``passed`` holds every request in the order in which they were finished."""
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, tls: ssl.SSLContext | None = None) -> None:
         self.passed: list[Passed] = []
         self.closing = threading.Event()
         self._upstream = urlsplit(upstream).netloc
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
 
     def inject(self, fault: Fault, *, method: str = "", contains: str = "", times: int | None = None) -> None:
         """Spoil the next ``times`` requests (all, by default) with this method and this text in their target.
@@ -235,9 +238,9 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def run_proxy(upstream: str) -> Iterator[FaultProxy]:
-    """A proxy on a free port of this machine, before ``upstream`` (``http://host:port``)."""
-    proxy = FaultProxy(upstream)
+def run_proxy(upstream: str, tls: ssl.SSLContext | None = None) -> Iterator[FaultProxy]:
+    """A proxy on a free port of this machine, before ``upstream`` (``http://host:port``); itself https with ``tls``."""
+    proxy = FaultProxy(upstream, tls)
     thread = threading.Thread(target=proxy.run, daemon=True)
     thread.start()
     try:

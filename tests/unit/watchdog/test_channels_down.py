@@ -1,5 +1,7 @@
 """An alert waits until its channel takes it, and no channel waits for another."""
 
+from itertools import pairwise
+
 import pytest
 
 from lastbeat.deliver.port import DeliveryError
@@ -35,7 +37,7 @@ def test_the_next_pass_tries_again_at_once_and_then_less_and_less_often() -> Non
         outcome = scene.look(restarted=len(tries) % 2 == 0)
         assert outcome.pending == 1
         scene.after(1)
-    waits = [round(later - earlier) for earlier, later in zip(tries, tries[1:], strict=False)]
+    waits = [round(later - earlier) for earlier, later in pairwise(tries)]
     assert waits[:5] == [1, 5, 10, 20, 40]
     assert max(waits) == 900
     assert any("503" in line for line in outcome.failures)

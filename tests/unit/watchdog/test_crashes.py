@@ -171,7 +171,7 @@ def test_a_look_that_is_older_than_the_record_decides_nothing() -> None:
 def test_a_store_that_ignores_conditions_is_found_out_and_still_watched() -> None:
     scene = Scene(Policy())
     honest = scene.store.write
-    scene.store.write = lambda key, body, expect=None: honest(key, body)  # type: ignore[method-assign,assignment]
+    scene.store.write = lambda key, body, expect=None: honest(key, body)  # type: ignore[method-assign]
     scene.both(1)
     assert any("ignores conditional writes" in note for note in scene.look().notes)
     scene.after(700)

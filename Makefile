@@ -1,0 +1,45 @@
+# The commands of this checkout. Each makes .venv and installs what it needs by itself, and does so
+# again only when pyproject.toml has changed. PYTHON=… picks the interpreter (>= 3.10) that .venv is made with.
+
+.DEFAULT_GOAL := help
+# Two of these at once would install into one .venv while the other runs from it.
+.NOTPARALLEL:
+.PHONY: help demo test check bench clean
+MAKEFLAGS += --no-print-directory
+export PYTHON
+
+# Empty means: a process a core. `make test ARGS="-k stale -x"` hands options to pytest.
+ARGS ?=
+
+help:
+	@echo "make demo    watch three small training runs: one completes, one fails, one is killed"
+	@echo "make test    run the tests (ARGS=… goes to pytest)"
+	@echo "make check   format, lint, types, import rules, docs"
+	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
+	@echo "make clean   remove .venv and everything else that these commands made"
+	@echo
+	@echo "PYTHON=…     the interpreter to make .venv with; else python3, else the newest one from 3.10 on"
+
+demo:
+	@.ci/venv demo
+	@.venv/bin/python -m demo
+
+test:
+	@.ci/venv dev
+	.venv/bin/python -m pytest -n auto $(ARGS)
+
+check:
+	@.ci/venv dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/python -m pytest -q tests/repo
+
+bench:
+	@.ci/venv dev
+	@.venv/bin/python -m bench $(ARGS)
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find core cli tests bench demo .ci -name __pycache__ -type d -prune -exec rm -rf {} +

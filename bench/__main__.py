@@ -1,0 +1,111 @@
+"""``make bench``: prints the tables of docs/performance.md; ``--write`` puts them there."""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import lastbeat
+from bench import loop, measure
+from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
+
+REPORT = CHECKOUT / "docs" / "performance.md"
+BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
+PACKAGES = ("obstore", "boto3", "moto")
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--times", type=int, default=21, help="runs of each command (21)")
+    parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
+    args = parser.parse_args(argv)
+    lines = list(machine(args.times))
+    with s3() as server, tempfile.TemporaryDirectory(prefix="lastbeat-bench-") as folder:
+        for part in (
+            requests_a_pass(server, args.passes),
+            start_to_exit(server, Path(folder), args.times),
+            imports(Path(folder), args.times),
+        ):
+            lines += ["", *part]
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    if args.write:
+        before, rest = REPORT.read_text(encoding="utf-8").split(BEGIN)
+        _, after = rest.split(END)
+        REPORT.write_text(before + BEGIN + text + END + after, encoding="utf-8")
+    return 0
+
+
+def machine(times: int) -> Iterator[str]:
+    load = os.getloadavg()[0]
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    yield f"lastbeat {lastbeat.__version__} on {_processor()}, {os.cpu_count()} cores, {platform.system()}, Python"
+    yield f"{platform.python_version()}, {versions}. Each command {times} times, in turn with the others;"
+    yield f"load average at the start {load:.1f}."
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        for line in information.read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def requests_a_pass(server: S3, passes: int) -> Iterator[str]:
+    progress("requests a pass")
+    yield "| a pass of the loop over a healthy run | requests | of which | bytes, headers and both ways |"
+    yield "|---|---:|---|---:|"
+    for name, beating in (("both heartbeats new", True), ("nothing new", False)):
+        seen = loop.healthy(server, f"loop-{'new' if beating else 'same'}", passes, beating=beating)
+        yield f"| {name} | {seen.requests:g} | {seen.kinds} | {seen.bytes:,.0f} |"
+
+
+def start_to_exit(server: S3, folder: Path, times: int) -> Iterator[str]:
+    progress("process start to exit")
+    run_id = "once"
+    loop.beat(server, run_id, 1)
+    root = f"s3://{BUCKET}/{PREFIX}"
+    ours = [sys.executable, str(CHECKOUT / "cli" / "monitor.py"), "--run-id", run_id, "--root", root, "--once"]
+    peer = [sys.executable, str(CHECKOUT / "bench" / "peer.py"), BUCKET, PREFIX, run_id]
+    commands = {"`cli/monitor.py --once`, the record exists": ours, "boto3, the same four keys, no record": peer}
+    found = measure.in_turn(commands, server.environment, folder, times)
+    yield "| process start to exit, against moto | wall, median | wall, least | CPU, median |"
+    yield "|---|---:|---:|---:|"
+    for name, runs in found.items():
+        yield f"| {name} | {runs.wall_s * 1e3:.0f} ms | {runs.least_wall_s * 1e3:.0f} ms | {runs.cpu_s * 1e3:.0f} ms |"
+    us, them = found.values()
+    shares = [us.wall_s / them.wall_s, us.least_wall_s / them.least_wall_s, us.cpu_s / them.cpu_s]
+    yield "| the first in parts of the second | " + " | ".join(f"{share:.2f}" for share in shares) + " |"
+
+
+def imports(folder: Path, times: int) -> Iterator[str]:
+    progress("imports")
+    environment = dict(os.environ) | {"PYTHONPATH": str(CHECKOUT / "core")}
+    commands = {
+        "`pass`": [sys.executable, "-c", "pass"],
+        "`import lastbeat`": [sys.executable, "-c", "import lastbeat"],
+    }
+    found = measure.in_turn(commands, environment, folder, times)
+    bare, ours = found.values()
+    yield "| `python -c` | wall, median | wall, least |"
+    yield "|---|---:|---:|"
+    for name, runs in found.items():
+        yield f"| {name} | {runs.wall_s * 1e3:.1f} ms | {runs.least_wall_s * 1e3:.1f} ms |"
+    above, least = (ours.wall_s - bare.wall_s) * 1e3, (ours.least_wall_s - bare.least_wall_s) * 1e3
+    yield f"| `import lastbeat` above bare Python | {above:.1f} ms | {least:.1f} ms |"
+
+
+def progress(what: str) -> None:
+    print(f"measuring {what} …", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""What ``doctor`` looks at: each check says what it found, and what to do about it."""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Literal
+
+from lastbeat import wire
+from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.settings import Settings
+from lastbeat.stores.port import DeniedError, Expect, Store, StoreError
+from lastbeat.stores.selftest import honours_conditions
+
+_BODY = b"lastbeat doctor\n"
+_FAR_OFF_S = 30.0
+
+Word = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the answer. ``warn`` means that watching works, and what does not."""
+
+    name: str
+    word: Word
+    detail: str
+    remedy: str = ""
+
+
+def checks(settings: Settings) -> Iterator[Check]:
+    """Every check, each made when the one before it was taken. Reads, writes and removes one key of its own."""
+    yield Check("settings", "ok", f"the fleet root is {wire.root_url(settings)}")
+    for warning in settings.warnings:
+        yield Check("settings", "warn", warning)
+    yield from _store(settings)
+    yield _state(settings)
+    yield from _channels(settings)
+
+
+def _store(settings: Settings) -> Iterator[Check]:
+    try:
+        store = wire.store(settings)
+        started = time.monotonic()
+        page = store.list("", limit=1)
+        took_ms = (time.monotonic() - started) * 1000
+    except StoreError as fault:
+        # Credentials are found out by using them.
+        yield _failed("credentials" if isinstance(fault, DeniedError) else "store", fault)
+        return
+    yield Check("credentials", "ok", "accepted" if "://" in store.url else "a directory needs none")
+    what = "has entries" if page.entries else "is empty: no run has written there yet"
+    yield Check("store", "ok", f"{store.url} answered in {took_ms:.0f} ms and {what}")
+    key = f"_watchdog/selftest-{secrets.token_hex(8)}"
+    try:
+        store.read(key, 1)
+        yield Check("reading", "ok", "allowed")
+    except StoreError as fault:
+        yield _failed("reading", fault)
+    yield from _writing(store, key)
+    yield _clock(store)
+
+
+def _writing(store: Store, key: str) -> Iterator[Check]:
+    try:
+        version = store.write(key, _BODY, Expect.NOTHING)
+    except DeniedError as fault:
+        detail = f"{fault}; watching works, with its record in LASTBEAT_STATE_DIR on this machine alone"
+        yield Check("writing", "warn", detail, fault.advice)
+        return
+    except StoreError as fault:
+        yield _failed("writing", fault)
+        return
+    yield Check("writing", "ok", "allowed")
+    try:
+        if honours_conditions(store, key, _BODY, version):
+            yield Check("conditional writes", "ok", "honoured: any number of watchers may run at once")
+        else:
+            detail = "ignored: with more than one watcher an alert may go out twice"
+            yield Check("conditional writes", "warn", detail, "watch from one place, or use another store")
+    except StoreError as fault:
+        yield _failed("conditional writes", fault)
+    finally:
+        left = _remove(store, key)
+    if left is not None:
+        yield left
+
+
+def _remove(store: Store, key: str) -> Check | None:
+    try:
+        store.delete(key)
+    except StoreError as fault:
+        return Check(
+            "tidying up", "warn", f"{key} stays behind: {fault}", "remove it by hand; lastbeat itself deletes nothing"
+        )
+    return None
+
+
+def _clock(store: Store) -> Check:
+    try:
+        off_s = (store.clock() - datetime.now(timezone.utc)).total_seconds()
+    except StoreError as fault:
+        return _failed("clock", fault)
+    if abs(off_s) <= _FAR_OFF_S:
+        return Check("clock", "ok", f"this machine and the store agree within {max(1.0, abs(off_s)):.0f} s")
+    which = "behind" if off_s > 0 else "ahead of"
+    detail = f"this machine is {abs(off_s):.0f} s {which} the store; ages are told by the store's clock"
+    return Check("clock", "warn", detail, "switch on time synchronisation (NTP) here")
+
+
+def _state(settings: Settings) -> Check:
+    directory = settings.state_dir
+    if directory is None:
+        return Check("state directory", "warn", "there is no home to put it", "set LASTBEAT_STATE_DIR")
+    # It is made when it is needed, so what counts until then is the nearest folder that exists.
+    near = next(path for path in (directory, *directory.parents) if path.exists())
+    if near.is_dir() and os.access(near, os.W_OK | os.X_OK):
+        return Check("state directory", "ok", f"{directory} {'is' if near == directory else 'can be made'} writable")
+    remedy = "set LASTBEAT_STATE_DIR to a folder that you may write to"
+    return Check("state directory", "warn", f"{directory} cannot be written to", remedy)
+
+
+def _channels(settings: Settings) -> Iterator[Check]:
+    found = wire.channels(settings)
+    if not found:
+        detail = "none is set up, so nobody is alerted"
+        yield Check("channels", "warn", detail, "set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN")
+    yield from map(_channel, found)
+
+
+def _channel(channel: Channel) -> Check:
+    try:
+        return Check("channel", "ok", channel.check())
+    except DeliveryError as fault:
+        remedy = "try again in a while" if fault.retryable else "correct its setting"
+        return Check("channel", "fail", f"{channel.describe}: {fault}", remedy)
+
+
+def _failed(name: str, fault: StoreError) -> Check:
+    return Check(name, "fail", str(fault), fault.advice)

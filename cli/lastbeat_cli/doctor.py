@@ -1,0 +1,60 @@
+"""``doctor``: is everything set up so that a watch will work?"""
+
+from dataclasses import asdict
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.deliver.text import one_line
+from lastbeat.settings import SettingsError
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.checks import Check, checks
+from lastbeat_cli.document import dump
+
+EPILOG = """\
+\b
+Exit status:
+  0  everything is fine
+  1  watching works, but something deserves a look
+  2  something does not work
+  3  wrong settings or arguments
+"""
+
+
+@click.command("doctor", cls=options.Grouped, epilog=EPILOG)
+@options.place
+@options.people
+@options.form
+def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+    """Check settings, credentials, the store, permissions and channels; one line each, with the remedy.
+
+    Bothers nobody: what a channel can do is found out without a message that people would see.
+    """
+    logs.verbose(on=verbose)
+    try:
+        settings = configuration.load(options.arguments(given))
+    except SettingsError as wrong:
+        faults = [Check("settings", "fail", fault) for fault in wrong.faults]
+        _tell(faults, as_json=as_json)
+        return exits.UNKNOWN
+    logs.hide(wire.redactor(settings))
+    made: list[Check] = []
+    for check in checks(settings):
+        made.append(check)
+        if not as_json:
+            _tell([check], as_json=False)
+    if as_json:
+        _tell(made, as_json=True)
+    words = {check.word for check in made}
+    return exits.CRITICAL if "fail" in words else exits.WARNING if "warn" in words else exits.OK
+
+
+def _tell(made: list[Check], *, as_json: bool) -> None:
+    if as_json:
+        print(logs.redact(dump({"checks": [asdict(check) for check in made]})))
+        return
+    for check in made:
+        remedy = f" → {check.remedy}" if check.remedy else ""
+        told = one_line(logs.redact(f"{check.name}: {check.detail}{remedy}"))
+        print(f"{check.word:<4}  {told}", flush=True)

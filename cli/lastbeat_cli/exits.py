@@ -1,0 +1,24 @@
+"""Exit statuses, by the convention of monitoring plug-ins."""
+
+from typing import Final
+
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.status import Status
+
+OK: Final = 0
+WARNING: Final = 1
+CRITICAL: Final = 2
+UNKNOWN: Final = 3
+INTERRUPTED: Final = 130
+"""What a shell calls a program that Ctrl-C ended before it had an answer."""
+
+
+def of(outcome: Outcome) -> int:
+    """The exit status that tells ``outcome`` to Nagios, Icinga or Sensu."""
+    if outcome.status is Status.UNKNOWN:
+        return UNKNOWN
+    if outcome.status in {Status.FAILED, Status.TIMED_OUT}:
+        return CRITICAL
+    if outcome.status is Status.RUNNING and outcome.conditions:
+        return WARNING
+    return OK

@@ -1,0 +1,75 @@
+"""What stands round every command: faults become one plain message and exit status 3, never a traceback.
+
+Python's own status for an uncaught exception is 1 and click's for a wrong option is 2, which a monitoring
+system would read as WARNING and CRITICAL.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from lastbeat.settings import SettingsError
+from lastbeat.stores.port import StoreError
+from lastbeat_cli import exits, logs
+
+
+def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
+    """Run ``command`` and return its exit status; nothing but SystemExit gets out."""
+    logs.start()
+    for stream in (sys.stdout, sys.stderr):
+        # Training text in any script, on a terminal of any encoding.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = _invoke(command, arguments, name)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        hush()
+        return exits.UNKNOWN
+    except OSError as fault:
+        # Most likely a full disk behind stdout, which the interpreter's last flush would stumble over again.
+        hush()
+        _say(f"{fault.strerror or fault}{f': {fault.filename}' if fault.filename else ''}")
+        return exits.UNKNOWN
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except Exception as fault:
+        logging.getLogger(__name__).debug("traceback of the error below", exc_info=fault)
+        _say(f"{type(fault).__name__}: {fault}", "This is a defect of lastbeat; --verbose shows where it happened.")
+        raise SystemExit(exits.UNKNOWN) from fault
+    return status
+
+
+def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
+    try:
+        # Not click's own main(): it turns a broken pipe into exit status 1.
+        with command.make_context(name, list(arguments)) as context:
+            return int(command.invoke(context) or 0)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as fault:
+        where = getattr(fault, "ctx", None)
+        path = where.command_path if where is not None else name
+        _say(fault.format_message(), f"'{path} --help' lists what there is.")
+    except SettingsError as fault:
+        many = len(fault.faults) > 1
+        _say(f"{len(fault.faults)} things are wrong, and nothing was done:\n{fault}" if many else str(fault))
+    except StoreError as fault:
+        _say(str(fault), fault.advice)
+    return exits.UNKNOWN
+
+
+def _say(what: str, advice: str = "") -> None:
+    if sys.stderr is not None:
+        print(logs.redact(f"Error: {what}" + (f"\n{advice}" if advice else "")), file=sys.stderr)
+
+
+def hush() -> None:
+    """Let nothing more go to a stdout whose reader left, so that the interpreter's own last flush is quiet."""
+    if sys.stdout is None:
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,99 @@
+"""An outcome as lines of text for people."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from lastbeat.deliver.facts import number
+from lastbeat.deliver.text import one_line
+from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_duration, format_time
+
+
+def headline(outcome: Outcome) -> str:
+    """The status as people read it: ``RUNNING (WARNING)`` where there are conditions."""
+    warned = outcome.status is Status.RUNNING and outcome.conditions
+    return f"{outcome.status} (WARNING)" if warned else str(outcome.status)
+
+
+def lines(outcome: Outcome) -> list[str]:
+    """The whole outcome; the first two lines are a promise that scripts rely on.
+
+    Training text is cleaned of all that a terminal would interpret, and of newlines, so that no log line can
+    pass for a line of ours.
+    """
+    told = [f"Run {outcome.run_id}: {headline(outcome)}", f"Detail: {outcome.reason}", *_more(outcome)]
+    return [one_line(line) for line in told]
+
+
+def _more(outcome: Outcome) -> Iterator[str]:
+    for name, seen in outcome.conditions.items():
+        yield f"Warning: {name}: {seen}"
+    if outcome.cause:
+        yield f"Cause: {outcome.cause}"
+    if outcome.action:
+        yield f"Action: {outcome.action}"
+    if progress := ", ".join(progress_parts(outcome)):
+        yield f"Progress: {progress}"
+    beats = [
+        f"{name} {age(outcome.at, at)}"
+        for name, at in (("metadata", outcome.last_metadata_at), ("progress", outcome.last_progress_at))
+        if at is not None
+    ]
+    # A running run's detail is these very ages.
+    if beats and outcome.status is not Status.RUNNING:
+        yield f"Heartbeats: {', '.join(beats)}"
+    if outcome.pending or outcome.delivered:
+        yield f"Alerts: {outcome.pending} pending, {outcome.delivered} delivered"
+    for failure in outcome.failures:
+        yield f"Undelivered: {failure}"
+    for note in outcome.notes:
+        yield f"Note: {note}"
+    yield f"Checked: {format_time(outcome.at.replace(microsecond=0))}"
+
+
+def heartbeat(outcome: Outcome) -> Heartbeat | None:
+    """The document that knows the step: progress.json, else a metadata.json that has one."""
+    if not isinstance(outcome.observation, Seen):
+        return None
+    found = (outcome.observation.progress, outcome.observation.metadata)
+    return next((beat for beat in found if beat is not None and beat.step is not None), None)
+
+
+def phase(outcome: Outcome) -> str | None:
+    """The run's phase in its own words."""
+    metadata = outcome.observation.metadata if isinstance(outcome.observation, Seen) else None
+    return metadata.phase if metadata is not None else None
+
+
+def progress_parts(outcome: Outcome) -> Iterator[str]:
+    """Phase, step and loss, as far as the run tells them."""
+    if text := phase(outcome):
+        yield f"phase {text[:60]}"
+    beat = heartbeat(outcome)
+    if beat is None or beat.step is None:
+        return
+    if beat.total_steps and beat.total_steps > 0:
+        yield f"step {beat.step} of {beat.total_steps} ({percent(beat.step, beat.total_steps)})"
+    else:
+        yield f"step {beat.step}"
+    if beat.loss is not None:
+        yield f"loss {number(beat.loss)}"
+
+
+def percent(step: int, total: int) -> str:
+    """How far a run is, rounded down: 100% means done."""
+    return f"{max(0, min(step * 100 // total, 100))}%" if total > 0 else "?"
+
+
+def bar(step: int, total: int, width: int, *, ascii_only: bool) -> str:
+    """How far a run is, as ``width`` characters that need no colour; full only when it is done."""
+    done = max(0, min(step * width // total, width)) if total > 0 else 0
+    full, empty = ("#", ".") if ascii_only else ("█", "░")
+    return full * done + empty * (width - done)
+
+
+def age(now: datetime, then: datetime) -> str:
+    """How long ago something was; an instance clock that runs ahead makes it no negative number."""
+    return f"{format_duration(now - then)} ago"

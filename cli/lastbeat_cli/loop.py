@@ -1,0 +1,108 @@
+"""The rhythm of a watch: when the next pass is due, when it is over, and how a person stops it."""
+
+import math
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from lastbeat.model.outcome import Outcome
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Stop:
+    """Ctrl-C and SIGTERM as a wish: the pass that is under way ends well, and a sleep ends at once.
+
+    A second signal has its usual effect, also on a pass that hangs in a library: it ends the process.
+    """
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.asked = False
+        # A pipe and not a threading.Event, whose lock the handler could find held by the very thread it interrupts.
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+
+    def __enter__(self) -> "Stop":
+        self._before = {number: signal.signal(number, self._caught) for number in self.SIGNALS}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._read)
+        os.close(self._write)
+
+    def _caught(self, *_: object) -> None:
+        for each in self.SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        self.ask()
+
+    def ask(self) -> None:
+        """Stop after the pass that is under way."""
+        if not self.asked:
+            self.asked = True
+            os.write(self._write, b".")
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, or less when asked to stop; whether it was."""
+        select.select([self._read], [], [], max(0.0, seconds))
+        return self.asked
+
+
+def next_due(due: float, now: float, interval_s: float) -> float:
+    """The next beat after ``now`` of the rhythm that has one at ``due``.
+
+    Missed ones are left out, the time that a pass takes does not shift those after it, and neither does a
+    pass between two beats.
+    """
+    return due + interval_s * max(0, math.floor((now - due) / interval_s) + 1)
+
+
+def retry_in_s(outcome: Outcome) -> float | None:
+    """Seconds from the pass until a waiting delivery may be tried again; None when none waits for a time."""
+    alerts = outcome.record.outbox if outcome.record is not None else ()
+    waits: list[datetime] = []
+    for alert in alerts:
+        for delivery in alert.deliveries.values():
+            times = [at for at in (delivery.not_before, delivery.claimed_until) if at is not None]
+            # What is due already, and was not sent, waits for something else.
+            if not delivery.settled and times and max(times) > outcome.at:
+                waits.append(max(times))
+    return max(1.0, (min(waits) - outcome.at).total_seconds()) if waits else None
+
+
+def is_over(outcome: Outcome, *, dry_run: bool) -> bool:
+    """Whether a watch has nothing left to wait for: the run is finished and everybody was told."""
+    return outcome.status.finished and (dry_run or outcome.pending == 0)
+
+
+def follow(
+    tick: Callable[[], Outcome],
+    show: Callable[[Outcome, float | None], None],
+    stop: Stop,
+    interval_s: float,
+    *,
+    dry_run: bool = False,
+) -> Outcome:
+    """Make passes until the watch is over or somebody stops it; the last outcome.
+
+    ``show`` gets each outcome and when the next pass is due, by ``time.monotonic()``; None after the last.
+    """
+    due = time.monotonic()
+    while True:
+        outcome = tick()
+        now = time.monotonic()
+        due = next_due(due, now, interval_s)
+        sooner = retry_in_s(outcome) if outcome.status.finished else None
+        at = due if sooner is None else min(due, now + sooner)
+        over = is_over(outcome, dry_run=dry_run) or stop.asked
+        show(outcome, None if over else at)
+        if over or stop.wait(at - time.monotonic()):
+            return outcome

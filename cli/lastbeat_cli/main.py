@@ -1,0 +1,67 @@
+"""``lastbeat``: the commands, each imported when it is called."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from lastbeat_cli import frame
+
+# Command → its module, a sentence, and under which wish it is listed.
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "watch": ("lastbeat_cli.watch", "Look at one run, once or until it is over.", "Watch a run"),
+    "doctor": ("lastbeat_cli.doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
+    "test-alert": ("lastbeat_cli.test_alert", "Send a test message to every channel.", "Check the set-up"),
+}
+
+
+class _Commands(click.Group):
+    """Lists every command by wish without importing one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's face
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's face
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(_COMMANDS[cmd_name][0]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for who mistyped
+
+            near = get_close_matches(args[0], _COMMANDS, n=1, cutoff=0.5)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            ctx.fail(f"there is no command '{args[0]}'{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        for wish in dict.fromkeys(wish for _, _, wish in _COMMANDS.values()):
+            with formatter.section(wish):
+                formatter.write_dl([(name, what) for name, (_, what, its) in _COMMANDS.items() if its == wish])
+
+
+def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from lastbeat import __version__  # noqa: PLC0415
+
+        print(f"lastbeat {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=_Commands, no_args_is_help=False, invoke_without_command=True)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="The version.")
+@click.pass_context
+def lastbeat(ctx: click.Context) -> None:
+    """Tells people that a long training run has stopped living, why, and what to do next."""
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The ``lastbeat`` command; returns its exit status."""
+    return frame.run(lastbeat, sys.argv[1:] if arguments is None else arguments, "lastbeat")

@@ -1,0 +1,83 @@
+"""Options and help texts that commands share."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from lastbeat.settings import OPTIONS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WHERE = "Where the runs are"
+WHO = "Who is told"
+HOW = "How"
+
+
+class Grouped(click.Command):
+    """A command whose options are listed under headings; an option's heading is its ``group``."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            row = option.get_help_record(ctx)
+            if row is not None:
+                groups.setdefault(getattr(option, "group", HOW), []).append(row)
+        for heading, rows in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+class Option(click.Option):
+    """An option with a heading."""
+
+    def __init__(self, *args: Any, group: str = HOW, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+def option(*names: str, group: str = HOW, **more: Any) -> Callable[[F], F]:
+    """An option under the heading ``group``."""
+    return click.option(*names, cls=Option, group=group, **more)
+
+
+_PLACE = (
+    option("--root", metavar="URL-OR-DIR", group=WHERE, help="Fleet root: s3://bucket/prefix or a directory."),
+    option("--bucket", metavar="B", group=WHERE, help="S3 bucket; the prefix is MONITORING_PREFIX [training-runs]."),
+    option("--region", metavar="R", group=WHERE, help="AWS region of the bucket [us-east-1]."),
+)
+_PEOPLE = (
+    option("--slack-webhook", metavar="U", group=WHO, help="Slack Incoming Webhook; better kept in SLACK_WEBHOOK_URL."),
+    option("--sns-topic", metavar="ARN", group=WHO, help="SNS topic."),
+)
+_FORM = (
+    option("--json", "as_json", is_flag=True, help="One JSON object on one line instead of text."),
+    option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks."),
+)
+
+
+def place(command: F) -> F:
+    """The options that say where the runs are."""
+    return _apply(_PLACE, command)
+
+
+def people(command: F) -> F:
+    """The options that say who is told."""
+    return _apply(_PEOPLE, command)
+
+
+def form(command: F) -> F:
+    """The options that every command has."""
+    return _apply(_FORM, command)
+
+
+def _apply(options: tuple[Callable[[F], F], ...], command: F) -> F:
+    for each in reversed(options):
+        command = each(command)
+    return command
+
+
+def arguments(given: Mapping[str, str | None]) -> dict[str, str]:
+    """What the command line gave, by the name of the setting; ``given`` is by click's name of the option."""
+    named = {name: given.get(option.removeprefix("--").replace("-", "_")) for name, option in OPTIONS.items()}
+    return {name: text for name, text in named.items() if text is not None}

@@ -1,0 +1,143 @@
+"""The live panel of a terminal: what the last pass found, ticking on until the next."""
+
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel as Box
+from rich.table import Table
+from rich.text import Text
+
+from lastbeat.deliver.facts import number
+from lastbeat.deliver.text import one_line
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_duration
+from lastbeat_cli import lines, logs
+from lastbeat_cli.pace import Pace
+
+# The word says it; the colour only helps to find it.
+_STYLES = {
+    Status.RUNNING: "bold green",
+    Status.SUCCEEDED: "bold green",
+    Status.FAILED: "bold red",
+    Status.TIMED_OUT: "bold red",
+    Status.UNKNOWN: "bold magenta",
+}
+_BAR_WIDTH = 20
+_MOST_ROWS = 4  # Notes, warnings and failures of each kind; the plain text at the end has them all.
+
+
+class Panel:
+    """A context in which :meth:`show` replaces what the terminal shows; leaving it clears the panel."""
+
+    def __init__(self, where: str, console: Console | None = None) -> None:
+        self._where = where
+        self._outcome: Outcome | None = None
+        self._due: float | None = None
+        self._seen_at = 0.0
+        self._pace = Pace()
+        self._console = console or Console()
+        self._live = Live(
+            console=self._console,
+            get_renderable=self.render,
+            refresh_per_second=2,
+            transient=True,
+            # Logs that go into a file stay there.
+            redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
+        )
+
+    def __enter__(self) -> "Panel":
+        self._live.start(refresh=True)
+        # A second Ctrl-C ends the process on the spot and must not leave a terminal without its cursor.
+        self._console.show_cursor(True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+    def show(self, outcome: Outcome, due: float | None) -> None:
+        """Show ``outcome``; ``due`` is when the next pass comes, by ``time.monotonic()``."""
+        beat = lines.heartbeat(outcome)
+        if beat is not None and beat.step is not None:
+            self._pace.see(outcome.at, beat.step)
+        self._outcome, self._due, self._seen_at = outcome, due, time.monotonic()
+        self._live.refresh()
+
+    def render(self) -> RenderableType:
+        """The panel as of now."""
+        title = Text(f"lastbeat · {one_line(self._where)}", overflow="ellipsis", no_wrap=True)
+        if self._outcome is None:
+            return Box(Text("first look …"), title=title, title_align="left")
+        now = time.monotonic()
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(no_wrap=True)
+        rows.add_column(overflow="fold")
+        for name, value in self._rows(self._outcome, timedelta(seconds=now - self._seen_at)):
+            rows.add_row(Text(name, style="dim"), value)
+        footer = Text("Ctrl-C stops the watching; the run goes on", style="dim")
+        return Box(
+            Group(rows, footer), title=title, title_align="left", subtitle=self._countdown(now), subtitle_align="right"
+        )
+
+    def _rows(self, outcome: Outcome, since: timedelta) -> Iterator[tuple[str, RenderableType]]:
+        warned = outcome.status is Status.RUNNING and outcome.conditions
+        yield "Status", Text(lines.headline(outcome), style="bold yellow" if warned else _STYLES[outcome.status])
+        # A running run's detail is its heartbeats' ages, and those tick on below.
+        if outcome.status is not Status.RUNNING:
+            yield "Detail", _text(outcome.reason)
+        if text := lines.phase(outcome):
+            yield "Phase", _text(text)
+        yield from self._progress(outcome)
+        now = outcome.at + since
+        yield (
+            "Heartbeats",
+            _text(f"metadata {_age(now, outcome.last_metadata_at)}, progress {_age(now, outcome.last_progress_at)}"),
+        )
+        told = f"{outcome.pending} pending, {outcome.delivered} delivered"
+        yield "Alerts", Text(told, style="yellow" if outcome.pending else "")
+        if outcome.cause:
+            yield "Cause", _text(outcome.cause)
+        if outcome.action:
+            yield "Action", _text(outcome.action)
+        for name, seen in list(outcome.conditions.items())[:_MOST_ROWS]:
+            yield "Warning", _text(f"{name}: {seen}")
+        for failure in outcome.failures[-_MOST_ROWS:]:
+            yield "Undelivered", _text(failure)
+        for note in outcome.notes[:_MOST_ROWS]:
+            yield "Note", _text(note)
+
+    def _progress(self, outcome: Outcome) -> Iterator[tuple[str, RenderableType]]:
+        beat = lines.heartbeat(outcome)
+        if beat is None or beat.step is None:
+            return
+        if not beat.total_steps or beat.total_steps < 0:
+            yield "Step", Text(str(beat.step))
+        else:
+            total = beat.total_steps
+            left = self._pace.left_s(total) if outcome.status is Status.RUNNING else None
+            eta = f", ETA {format_duration(left)}" if left is not None else ""
+            bar = lines.bar(beat.step, total, _BAR_WIDTH, ascii_only=not self._console.encoding.startswith("utf"))
+            yield "Step", _text(f"{bar} {beat.step}/{total} ({lines.percent(beat.step, total)}){eta}")
+        if beat.loss is not None:
+            yield "Loss", Text(number(beat.loss))
+
+    def _countdown(self, now: float) -> Text:
+        if self._due is None:
+            return Text("last check")
+        left = self._due - now
+        return Text(f"next check in {format_duration(left)}" if left > 0 else "checking …")
+
+
+def _text(text: str) -> Text:
+    """Training text: cleaned, bounded, without known secrets, and never read as markup."""
+    text = logs.redact(one_line(text))
+    return Text(text if len(text) <= 300 else text[:300] + "…")
+
+
+def _age(now: datetime, then: datetime | None) -> str:
+    return lines.age(now, then) if then is not None else "none yet"

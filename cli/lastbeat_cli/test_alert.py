@@ -1,0 +1,79 @@
+"""``test-alert``: a marked test message to every channel."""
+
+import secrets
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.deliver.text import one_line
+from lastbeat.model.alert import Message
+from lastbeat.model.status import Event, Status
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+
+EPILOG = """\
+\b
+Exit status:
+  0  every channel took the message
+  2  at least one did not
+  3  no channel is set up; also wrong settings or arguments
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of the message on one channel."""
+
+    channel: str
+    ok: bool
+    detail: str
+
+
+@click.command("test-alert", cls=options.Grouped, epilog=EPILOG)
+@options.place
+@options.people
+@options.form
+def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+    """Send a test message, marked as one, to every channel that is set up."""
+    logs.verbose(on=verbose)
+    settings = configuration.load(options.arguments(given))
+    logs.hide(wire.redactor(settings))
+    channels = wire.channels(settings)
+    message = _message(wire.root_url(settings))
+    results = [_send(channel, message) for channel in channels]
+    if as_json:
+        print(dump({"channels": [asdict(result) for result in results]}))
+    else:
+        for result in results:
+            print(f"{'ok  ' if result.ok else 'fail'}  {result.channel}: {result.detail}")
+        if not results:
+            print("No channel is set up; set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN.")
+    if not results:
+        return exits.UNKNOWN
+    return exits.OK if all(result.ok for result in results) else exits.CRITICAL
+
+
+def _message(where: str) -> Message:
+    return Message(
+        run_id="lastbeat-test-alert",
+        event=Event.TEST,
+        status=Status.RUNNING,
+        reason="Somebody ran 'lastbeat test-alert' to see whether alerts arrive here. No run is concerned.",
+        at=datetime.now(timezone.utc).replace(microsecond=0),
+        action="None. If you can read this, this channel works.",
+        where=where,
+        # Each test is an alert of its own, or a receiver that drops repeats would show only the first.
+        key=f"test-{secrets.token_hex(8)}",
+    )
+
+
+def _send(channel: Channel, message: Message) -> Result:
+    try:
+        channel.send(message)
+    except DeliveryError as fault:
+        return Result(channel.describe, ok=False, detail=one_line(logs.redact(str(fault))))
+    return Result(channel.describe, ok=True, detail="the test message was taken")

@@ -1,0 +1,136 @@
+"""``watch``: look at one run, once or until it is over."""
+
+import logging
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.deliver.port import Channel
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.watchdog import Watch
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.loop import Stop, follow
+from lastbeat_cli.plain import Plain
+
+log = logging.getLogger(__name__)
+
+WHAT = "What to watch"
+EPILOG = """\
+\b
+Exit status, by the convention of monitoring plug-ins:
+  0  RUNNING without conditions, or SUCCEEDED
+  1  RUNNING (WARNING)
+  2  FAILED or TIMED_OUT
+  3  UNKNOWN: the run could not be observed; also wrong settings or arguments
+
+\b
+Example:
+  lastbeat watch --run-id mistral-20250804-171621 --bucket my-bucket --once
+
+Every setting can also come from the environment or from a .env file in the current folder; .env.example
+lists them all.
+"""
+
+
+@click.command("watch", cls=options.Grouped, epilog=EPILOG)
+@options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
+@options.option("--once", is_flag=True, group=WHAT, help="One pass, for cron and Nagios.")
+@options.option("--interval", metavar="SECONDS", default="60", group=WHAT, help="Time between two passes [60].")
+@options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
+@options.place
+@options.people
+@options.option("--dry-run", is_flag=True, help="Write and send nothing; print what would be sent.")
+@options.form
+def command(
+    *, run_id: str | None, once: bool, interval: str, dry_run: bool, as_json: bool, verbose: bool, **given: str | None
+) -> int:
+    """Watch one training run: tell whether it lives, and alert people when that changes.
+
+    Without --once it goes on until the run is SUCCEEDED, FAILED or TIMED_OUT and everybody was told, or
+    until Ctrl-C.
+    """
+    logs.verbose(on=verbose)
+    settings, name, interval_s = _read(run_id, interval, given)
+    logs.hide(wire.redactor(settings))
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    channels = wire.channels(settings)
+    watch = wire.watch(settings, name, channels, clock=_now, dry_run=dry_run)
+    plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
+    if once:
+        outcome = watch.tick()
+        plain.show(outcome)
+        return exits.of(outcome)
+    if not channels:
+        log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
+    with Stop() as stop:
+        plain.left = stop.ask
+        if as_json or dry_run or not _is_terminal():
+            outcome = follow(watch.tick, plain.show, stop, interval_s, dry_run=dry_run)
+        else:
+            outcome = _live(watch, stop, interval_s, where=f"{name} in {wire.root_url(settings)}")
+            plain.show(outcome)
+    return exits.of(outcome)
+
+
+def _preview(channels: Sequence[Channel]) -> Callable[[Outcome], list[str]]:
+    from lastbeat_cli.preview import Preview  # noqa: PLC0415 - only for a dry run
+
+    return Preview(channels)
+
+
+def _live(watch: Watch, stop: Stop, interval_s: float, where: str) -> Outcome:
+    from lastbeat_cli.panel import Panel  # noqa: PLC0415 - 40 ms, and only a terminal needs it
+
+    with Panel(where) as panel:
+        return follow(watch.tick, panel.show, stop, interval_s)
+
+
+def _read(run_id: str | None, interval: str, given: dict[str, str | None]) -> tuple[Settings, str, float]:
+    """Everything that can be wrong with what was asked for, found at once and before any I/O."""
+    faults: list[str] = []
+    settings, interval_s = None, 0.0
+    if run_id is None:
+        faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
+    else:
+        try:
+            check_run_id(run_id)
+        except InvalidRunIdError as fault:
+            faults.append(str(fault))
+    try:
+        interval_s = _interval(interval)
+    except ValueError as fault:
+        faults.append(str(fault))
+    try:
+        settings = configuration.load(options.arguments(given))
+    except SettingsError as fault:
+        faults.extend(fault.faults)
+    if faults or settings is None or run_id is None:
+        raise SettingsError(faults)
+    return settings, run_id, interval_s
+
+
+def _interval(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 86400:
+        raise ValueError(f"--interval={text!r} is not a number of seconds up to a day; use for example 60")
+    return value
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)

@@ -1,0 +1,86 @@
+"""Message → the JSON document that programs get, from SNS and from the webhook alike.
+
+Flat, and stable: a field is never renamed, retyped or left out; what is not known is null.
+
+    version      1
+    key          names this alert for good; the same on every delivery of it
+    event        FAILED TIMED_OUT SUCCEEDED RECOVERED RESTARTED WARNING BLIND SIGHTED TEST
+    severity     critical warning info
+    run_id status reason cause action attempt phase instance_id where link
+    conditions   name → what was seen
+    at           ISO 8601, UTC
+    duration_s step total_steps
+    loss         a number, or "NaN", "Infinity", "-Infinity", which JSON has no numbers for
+    log_tail     last log lines, oldest first
+    notes        what people must know about the alert itself
+
+Every text is bounded and free of control characters. It still is what training wrote: escape it.
+"""
+
+import json
+import math
+
+from lastbeat.deliver.text import clean, fit, newest, one_line
+from lastbeat.model.alert import Message
+from lastbeat.model.times import format_time
+
+MAX_BYTES = 240_000
+"""Bound of the document as UTF-8. SNS takes 262,144 bytes with the attributes."""
+
+# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 206,000 bytes.
+_LONG, _MEDIUM, _SHORT, _LOG = 2500, 1000, 300, 20_000
+
+
+def document(message: Message) -> dict[str, object]:
+    """The document as a dictionary that JSON can hold. Pure."""
+    return {
+        "version": 1,
+        "key": fit(one_line(message.key), _MEDIUM),
+        "run_id": fit(one_line(message.run_id), _SHORT),
+        "event": message.event.value,
+        "severity": message.event.severity,
+        "status": message.status.value,
+        "reason": fit(clean(message.reason), _LONG),
+        "cause": _text(message.cause, _SHORT),
+        "action": _text(message.action, _LONG),
+        "conditions": {
+            fit(one_line(name), 100): fit(one_line(seen), _SHORT)
+            for name, seen in list(message.conditions.items())[:20]
+        },
+        "at": format_time(message.at),
+        "attempt": _integer(message.attempt),
+        "instance_id": _text(message.instance_id, _SHORT),
+        "phase": _text(message.phase, _SHORT),
+        "duration_s": message.duration_s if _finite(message.duration_s) else None,
+        "step": _integer(message.step),
+        "total_steps": _integer(message.total_steps),
+        "loss": message.loss if message.loss is None or _finite(message.loss) else _not_finite(message.loss),
+        "log_tail": newest(message.log_tail, _LOG, 2000)[-200:],
+        "notes": [fit(one_line(note), _SHORT) for note in message.notes[:10]],
+        "where": fit(one_line(message.where), _MEDIUM),
+        "link": _text(message.link, _LONG),
+    }
+
+
+def encode(message: Message) -> str:
+    """The document as text: indented, because SNS puts it into e-mails as it is. At most MAX_BYTES in UTF-8."""
+    return json.dumps(document(message), ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def _text(text: str | None, limit: int) -> str | None:
+    return None if text is None else fit(clean(text), limit)
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _integer(value: int | None) -> int | None:
+    """None for what no 64-bit reader could hold: it comes from a damaged document."""
+    return value if value is not None and -(2**63) <= value < 2**63 else None

@@ -1,0 +1,103 @@
+"""What an alert shows, in which words and which order: the same on every channel that people read."""
+
+import math
+from dataclasses import dataclass
+
+from lastbeat.deliver.text import one_line
+from lastbeat.model.alert import Message
+from lastbeat.model.status import Event, Status
+from lastbeat.model.times import format_duration
+
+# A sign and a word for each, so that nobody needs to see a colour.
+_HEADLINES = {
+    Event.FAILED: "❌ FAILED: {run}",
+    Event.TIMED_OUT: "⏰ TIMED_OUT: {run}",
+    Event.SUCCEEDED: "✅ SUCCEEDED: {run}",
+    Event.RECOVERED: "💓 RECOVERED: {run}",
+    Event.RESTARTED: "🔁 RESTARTED: {run}",
+    Event.WARNING: "⚠️ WARNING: {run}",
+    Event.BLIND: "🙈 BLIND: lastbeat cannot see {run}",
+    Event.SIGHTED: "👀 SIGHTED: lastbeat sees {run} again",
+    Event.TEST: "🧪 TEST: {run}",
+}
+ACTION = "👉 Action required: "
+LOG = "Last log lines"
+_MOST = 10**15  # No step, total or second of a real run; larger numbers come from damaged documents.
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One labelled value. ``ours`` says that the value is our own wording; otherwise it is hostile text."""
+
+    label: str
+    value: str
+    ours: bool = True
+
+
+def headline(message: Message) -> str:
+    """Sign, word, run: the first line of an alert, and all that a phone shows of it."""
+    return _HEADLINES[message.event].format(run=one_line(message.run_id))
+
+
+def facts(message: Message) -> tuple[Fact, ...]:
+    """At most nine, the most telling first; what is not known is left out."""
+    known = (
+        Fact(_status_label(message), _status(message)),
+        _theirs("Cause", message.cause),
+        _ours("Step", _step(message)),
+        _ours("Loss", None if message.loss is None else number(message.loss)),
+        _theirs("Phase", message.phase),
+        _theirs("Instance", message.instance_id),
+        _ours("Duration", _duration(message.duration_s)),
+        _ours("Attempt", _count(message.attempt)),
+        Fact("Time", message.at.strftime("%Y-%m-%d %H:%M:%S ") + (message.at.tzname() or "UTC")),
+    )
+    return tuple(fact for fact in known if fact is not None)
+
+
+def conditions(message: Message) -> tuple[Fact, ...]:
+    """The warnings beside the status, unless the reason already tells them."""
+    listed = [Fact(one_line(name), one_line(text), ours=False) for name, text in message.conditions.items()]
+    told = all(f"{name}: {text}" in message.reason for name, text in message.conditions.items())
+    return () if told else tuple(fact for fact in listed if fact.label)
+
+
+def number(value: float) -> str:
+    """A measured number for people: ``2.346``, ``NaN``, ``inf``."""
+    return "NaN" if math.isnan(value) else f"{value:.4g}"
+
+
+def _status_label(message: Message) -> str:
+    return "Last known status" if message.event is Event.BLIND else "Status"
+
+
+def _status(message: Message) -> str:
+    warned = message.conditions and message.status is Status.RUNNING
+    return f"{message.status} (WARNING)" if warned else message.status.value
+
+
+def _step(message: Message) -> str | None:
+    step, total = _count(message.step), _count(message.total_steps)
+    if message.step is None or message.total_steps is None:
+        return step if total is None else f"?/{total}"
+    share = f" ({message.step * 100 // message.total_steps}%)" if 0 <= message.step <= message.total_steps > 0 else ""
+    return f"{step}/{total}{share}"
+
+
+def _count(value: int | None) -> str | None:
+    if value is None:
+        return None
+    return str(value) if -_MOST < value < _MOST else "out of range"
+
+
+def _duration(seconds: float | None) -> str | None:
+    return format_duration(seconds) if seconds is not None and 0 <= seconds < _MOST else None
+
+
+def _ours(label: str, value: str | None) -> Fact | None:
+    return None if value is None else Fact(label, value)
+
+
+def _theirs(label: str, value: str | None) -> Fact | None:
+    shown = one_line(value or "")
+    return Fact(label, shown, ours=False) if shown else None

@@ -1,0 +1,43 @@
+"""The alert that Slack shows, as plain text for a terminal: same words, same order."""
+
+from collections.abc import Iterator
+
+from lastbeat.deliver.facts import ACTION, LOG, conditions, facts, headline
+from lastbeat.deliver.text import clean, fit, newest, one_line
+from lastbeat.model.alert import Message
+
+_BAR = "│ "
+
+
+def render(message: Message) -> str:
+    """Several lines without a newline at the end, without control characters, none longer than 500. Pure."""
+    return "\n".join((_BAR + fit(line, 498)).rstrip() for line in _lines(message))
+
+
+def _lines(message: Message) -> Iterator[str]:
+    yield headline(message)
+    reason = one_line(message.reason)
+    if reason:
+        yield reason
+    if message.action and message.action.strip():
+        yield from (ACTION + clean(message.action).strip()).split("\n")[:50]
+    yield ""
+    shown = facts(message)
+    width = max(len("Condition"), *(len(fact.label) for fact in shown))
+    for fact in shown:
+        yield f"{fact.label:<{width}}  {fact.value}"
+    for fact in conditions(message)[:20]:
+        yield f"{'Condition':<{width}}  {fact.label}: {fact.value}"
+    if message.where.strip():
+        yield f"{'Files':<{width}}  {one_line(message.where)}"
+    if message.link:
+        yield f"{'Link':<{width}}  {one_line(message.link)}"
+    log = newest(message.log_tail, 2800, 400)
+    if log:
+        yield ""
+        yield LOG
+        yield from (f"  {line}" for line in log)
+    notes = [text for text in map(one_line, message.notes) if text]
+    if notes:
+        yield ""
+        yield from (f"Note: {note}" for note in notes[:20])

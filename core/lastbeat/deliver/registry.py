@@ -1,0 +1,41 @@
+"""Every channel there is: a new one is a module, a line here and a block in ``.env.example``."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from lastbeat.deliver.port import Channel
+from lastbeat.model.setting import Setting
+
+CHANNELS: dict[str, str] = {
+    "slack": "lastbeat.deliver.slack",
+    "sns": "lastbeat.deliver.sns",
+    "webhook": "lastbeat.deliver.webhook",
+}
+"""Channel name → module, imported when it is asked for. Importing one loads no network library."""
+
+
+class ChannelModule(Protocol):
+    """What a channel's module offers."""
+
+    SETTINGS: tuple[Setting, ...]
+
+    def channel(self, values: Mapping[str, object]) -> Channel | None:
+        """Make the channel of parsed ``values`` (variable name → value), or None when it is not set up."""
+        ...
+
+
+def module(name: str) -> ChannelModule:
+    """The module of the channel called ``name``; raises ``KeyError`` for a name that is not in CHANNELS."""
+    return cast("ChannelModule", importlib.import_module(CHANNELS[name]))
+
+
+def settings() -> tuple[Setting, ...]:
+    """The settings of every channel, in the order of CHANNELS."""
+    return tuple(setting for name in CHANNELS for setting in module(name).SETTINGS)
+
+
+def channels(values: Mapping[str, object]) -> tuple[Channel, ...]:
+    """Every channel that ``values`` set up, in the order of CHANNELS."""
+    made = (module(name).channel(values) for name in CHANNELS)
+    return tuple(channel for channel in made if channel is not None)

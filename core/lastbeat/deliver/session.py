@@ -1,0 +1,126 @@
+"""A requests session for one call: ended at a deadline, silent about its address."""
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from lastbeat.model.redact import Redactor
+
+# These log the path of a URL, which is the secret of a web hook; one of them even as a warning.
+_TALKERS = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry")
+
+
+@contextmanager
+def one_call(seconds: float, masked: Redactor) -> Iterator[tuple[requests.Session, "Deadline"]]:
+    """A session that never retries, and the deadline that ends whatever it does after ``seconds``."""
+    with requests.Session() as session, Deadline(seconds) as deadline, _unlogged(masked):
+        session.mount("https://", _Adapter(deadline))
+        session.mount("http://", _Adapter(deadline))
+        yield session, deadline
+
+
+class Deadline:
+    """Ends a call that takes too long, whatever it is waiting for, by shutting its sockets down.
+
+    Time-outs of sockets alone do not bound a call: a server that sends a byte now and then meets each of them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.over = False
+        self._sockets: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._expire)
+        self._timer.daemon = True
+
+    def watch(self, connected: socket.socket) -> None:
+        # A duplicate, because TLS takes the original away; shutting either down ends the connection.
+        with self._lock:
+            self._sockets.append(connected.dup())
+            if self.over:
+                self._shut()
+
+    def _expire(self) -> None:
+        with self._lock:
+            self.over = True
+            self._shut()
+
+    def _shut(self) -> None:
+        for each in self._sockets:
+            with suppress(OSError):  # It is closed already.
+                each.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> "Deadline":
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            for each in self._sockets:
+                each.close()
+            self._sockets.clear()
+
+
+class _Adapter(HTTPAdapter):
+    """Requests' own, without retries, that shows every socket to the deadline."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._pools = _pools(deadline)
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = self._pools
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        if not proxy.lower().startswith("socks"):  # Those connect in their own way.
+            manager.pool_classes_by_scheme = self._pools
+        return manager
+
+
+def _pools(deadline: Deadline) -> dict[str, type[urllib3.HTTPConnectionPool]]:
+    class Plain(urllib3.connection.HTTPConnection):
+        def _new_conn(self) -> socket.socket:
+            connected = super()._new_conn()
+            deadline.watch(connected)
+            return connected
+
+    class Secure(urllib3.connection.HTTPSConnection):
+        def _new_conn(self) -> socket.socket:
+            connected = super()._new_conn()
+            deadline.watch(connected)
+            return connected
+
+    class PlainPool(urllib3.HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class SecurePool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = Secure
+
+    return {"http": PlainPool, "https": SecurePool}
+
+
+@contextmanager
+def _unlogged(masked: Redactor) -> Iterator[None]:
+    """Keep the URL out of what urllib3 logs meanwhile."""
+
+    def mask(record: logging.LogRecord) -> bool:
+        record.msg, record.args, record.exc_info = masked(record.getMessage()), (), None
+        return True
+
+    loggers = [logging.getLogger(name) for name in _TALKERS]
+    for each in loggers:
+        each.addFilter(mask)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(mask)

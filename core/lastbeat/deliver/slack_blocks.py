@@ -1,0 +1,155 @@
+"""Message → Slack's Block Kit, within Slack's limits and without a way out, whatever the input.
+
+Text that training wrote stands in code spans, code blocks or ``plain_text`` objects, where Slack formats
+nothing, with ``& < >`` escaped, without which no mention, ping or link exists. Backticks, which would end
+a code span, become a look-alike. ``verbatim`` keeps Slack from finding links and names on its own.
+
+Limits, by Slack's documentation: 50 blocks; 150 characters in a header; 3,000 in a section; ten fields of
+2,000; ten elements of a context. They are counted after escaping, in UTF-16 units, the most cautious way.
+"""
+
+import re
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from lastbeat import __version__
+from lastbeat.deliver.facts import ACTION, LOG, Fact, conditions, facts, headline
+from lastbeat.deliver.text import clean, fit, newest, one_line
+from lastbeat.model.alert import Message
+
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
+_TICK = "\u02cb"  # Looks like a backtick and is none.
+
+Block = dict[str, Any]
+
+
+def payload(message: Message) -> Block:
+    """The JSON document of an Incoming Webhook. Pure.
+
+    The link is one in text, not a button: Slack shows a warning beside a button's link once it is clicked
+    unless the app has a server that takes clicks.
+    """
+    blocks = (
+        {"type": "header", "text": _plain(headline(message), 150)},
+        _words(one_line(message.reason)),
+        _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
+        {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
+        _conditions(conditions(message)),
+        _log(message.log_tail),
+        _files(message),
+        _context(message),
+    )
+    return {
+        "text": _fallback(message),
+        "mrkdwn": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "blocks": [block for block in blocks if block is not None],
+    }
+
+
+def cost(char: str) -> int:
+    """Length of one character as Slack gets it: after escaping, in UTF-16 units."""
+    if char in "&<>":
+        return 5 if char == "&" else 4
+    return 2 if ord(char) > 0xFFFF else 1
+
+
+def escape(text: str, limit: int) -> str:
+    """``text`` cut to ``limit`` as :func:`cost` counts and escaped, so that no entity is ever cut."""
+    return fit(text, limit, cost).translate(_ENTITIES)
+
+
+def _code(text: str, limit: int) -> str:
+    """``text``, one line, in a code span of at most ``limit`` and two; a dash when there is none."""
+    return f"`{escape(one_line(text).replace('`', _TICK), limit) or '-'}`"
+
+
+def _plain(text: str, limit: int) -> Block:
+    # Without this ":skull:" in an error would become a picture.
+    return {"type": "plain_text", "text": escape(text, limit), "emoji": False}
+
+
+def _mrkdwn(text: str) -> Block:
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def _words(text: str) -> Block | None:
+    return {"type": "section", "text": _plain(text, 2000)} if text else None
+
+
+def _field(fact: Fact) -> Block:
+    value = escape(fact.value, 200) if fact.ours else _code(fact.value, 200)
+    return _mrkdwn(f"*{fact.label}*\n{value}")
+
+
+def _conditions(raised: tuple[Fact, ...]) -> Block | None:
+    if not raised:
+        return None
+    rows = [f"• {_code(fact.label, 60)} {_code(fact.value, 200)}" for fact in raised[:9]]
+    if len(raised) > len(rows):
+        rows.append(f"• and {len(raised) - len(rows)} more")
+    return {"type": "section", "text": _mrkdwn("*Conditions*\n" + "\n".join(rows))}
+
+
+def _log(lines: tuple[str, ...]) -> Block | None:
+    safe = tuple(line.replace("`", _TICK) for line in lines)
+    shown = newest(safe, 2800, 400, cost)
+    if not shown:
+        return None
+    body = "\n".join(shown).translate(_ENTITIES)
+    # Slack folds long sections away; these lines are what somebody was woken for.
+    return {"type": "section", "text": _mrkdwn(f"*{LOG}*\n```\n{body}\n```"), "expand": True}
+
+
+def _files(message: Message) -> Block | None:
+    parts = []
+    if message.where.strip():
+        parts.append(f"*Files* {_code(message.where, 700)}")
+    address = _address(message.link)
+    if address is not None:
+        parts.append(f"🔗 <{address}|Open in the browser>")
+    return {"type": "section", "text": _mrkdwn("\n".join(parts))} if parts else None
+
+
+def _address(link: str | None) -> str | None:
+    """``link`` as it may stand in a Slack link, where ``< > |`` would end it; None when it is no web address."""
+    if link is None or len(link) > 2000:
+        return None
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return None
+    address = quote(link, safe="%/:?#[]@!$&'()*+,;=~", errors="replace").translate(_ENTITIES)
+    return address if len(address) <= 2000 else None
+
+
+def _context(message: Message) -> Block:
+    names = [f"Run {_code(message.run_id, 200)}"]
+    if message.key:
+        names.append(f"alert {_code(message.key, 300)}")
+    names.append(f"lastbeat {__version__}")
+    notes = [text for text in map(one_line, message.notes) if text]
+    if len(notes) > 9:
+        notes = [*notes[:8], f"and {len(notes) - 8} more notes"]
+    return {
+        "type": "context",
+        "elements": [*(_plain(f"Note: {note}", 500) for note in notes), _mrkdwn(" · ".join(names))],
+    }
+
+
+def _fallback(message: Message) -> str:
+    """One paragraph for notifications, screen readers and clients without blocks."""
+    sentences = [headline(message), one_line(message.reason)]
+    if message.cause:
+        sentences.append(f"Cause: {one_line(message.cause)}")
+    if message.action:
+        sentences.append(f"Action required: {one_line(message.action)}")
+    if message.where:
+        sentences.append(f"Files: {one_line(message.where)}")
+    cut = (fit(sentence, 600, cost).rstrip(".") for sentence in sentences if sentence)
+    # Servers that imitate Slack show this text alone, and some of them ring everybody for a bare "@here".
+    return escape(_BELLS.sub("@\u2060", ". ".join(cut)), 3000)

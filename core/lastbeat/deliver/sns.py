@@ -1,0 +1,202 @@
+"""Amazon SNS: subject for people, JSON body and message attributes for programs.
+
+Attributes for filter policies, each a String: ``run_id``, ``status``, ``severity`` (critical, warning, info)
+and ``cause``, which is ``none`` where no cause is known. The body is :mod:`lastbeat.deliver.document`.
+A FIFO topic gets the run as message group and the alert's key for deduplication.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastbeat.deliver.document import encode
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.text import fit, one_line
+from lastbeat.model.alert import Message
+from lastbeat.model.redact import Redactor
+from lastbeat.model.setting import Setting
+
+if TYPE_CHECKING:
+    from mypy_boto3_sns import SNSClient
+
+_NAME = "SNS_TOPIC_ARN"
+_ARN = re.compile(r"arn:aws(?:-[a-z]+)*:sns:([a-z0-9-]{1,40}):(\d{12}):([A-Za-z0-9_-]{1,256}(?:\.fifo)?)", re.ASCII)
+# Codes of AWS that pass by themselves, beside every 5xx: throttling, and credentials that get renewed.
+_PASSING = frozenset(
+    {
+        "Throttled", "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException",
+        "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException", "BandwidthLimitExceeded",
+        "SlowDown", "KMSThrottling", "KMSThrottlingException", "RequestTimeout", "RequestTimeoutException",
+        "ServiceUnavailable", "InternalError", "InternalFailure",
+        "ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired",
+    }
+)  # fmt: skip
+_ADVICE = {
+    "AuthorizationError": "allow sns:Publish on the topic to this identity",
+    "AccessDenied": "allow sns:Publish on the topic to this identity",
+    "AccessDeniedException": "allow sns:Publish on the topic to this identity",
+    "NotFound": f"check {_NAME}: its region, account and name",
+    "NotFoundException": f"check {_NAME}: its region, account and name",
+    "InvalidClientTokenId": "check the AWS credentials",
+    "SignatureDoesNotMatch": "check the AWS credentials and this machine's clock",
+}
+_DENIED = frozenset({"AuthorizationError", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+
+
+def _parse(text: str) -> str:
+    arn = text.strip()
+    if not _ARN.fullmatch(arn):
+        shown = repr(arn if len(arn) <= 80 else arn[:80] + "…")
+        raise ValueError(
+            f"{_NAME}={shown} is not the ARN of an SNS topic; it looks like arn:aws:sns:us-east-1:123456789012:alerts"
+        )
+    return arn
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(_NAME, _parse, "", "Amazon SNS topic that alerts are published to, as its ARN."),
+)
+
+
+def channel(values: Mapping[str, object]) -> "Sns | None":
+    """The SNS channel, or None when no topic is set."""
+    arn = values.get(_NAME)
+    return Sns(str(arn)) if arn else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sns:
+    """One topic. Credentials and endpoint are found as boto3 finds them; the region is the topic's own."""
+
+    arn: str
+
+    @property
+    def identity(self) -> str:
+        return f"sns:{hashlib.sha256(self.arn.encode()).hexdigest()[:8]}"
+
+    @property
+    def describe(self) -> str:
+        region, _, topic = self._parts()
+        return f"SNS ({topic} in {region})"
+
+    def send(self, message: Message) -> None:
+        self._ask(lambda client: client.publish(**request(self.arn, message)))
+
+    def preview(self, message: Message) -> str:
+        wanted = request(self.arn, message)
+        attributes = "".join(
+            f"{name}: {attribute['StringValue']}\n" for name, attribute in wanted["MessageAttributes"].items()
+        )
+        return f"Subject: {wanted['Subject']}\n{attributes}\n{wanted['Message']}"
+
+    def check(self) -> str:
+        """Asks for the topic's attributes, which publishes nothing."""
+        try:
+            self._ask(lambda client: client.get_topic_attributes(TopicArn=self.arn))
+        except _ForbiddenError:
+            # Publishing may well be allowed all the same: it is a permission of its own.
+            return f"{self.describe}: cannot be checked without the permission sns:GetTopicAttributes"
+        return f"{self.describe}: the topic exists; nothing was published"
+
+    def _parts(self) -> tuple[str, str, str]:
+        match = _ARN.fullmatch(self.arn)
+        if match is None:
+            raise ValueError(f"{self.arn!r} is not the ARN of an SNS topic")
+        return match[1], match[2], match[3]
+
+    def _ask(self, call: "Any") -> None:
+        import boto3  # noqa: PLC0415 - a quarter of a second that few passes need
+        from botocore.config import Config  # noqa: PLC0415
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+        fault: DeliveryError | None = None
+        try:
+            # A session of its own, because boto3's default one is not safe between threads.
+            client: SNSClient = boto3.session.Session(region_name=self._parts()[0]).client(
+                "sns",
+                config=Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2}),
+            )
+            call(client)
+        except ClientError as error:
+            fault = _refusal(error, self.describe)
+        except (BotoCoreError, ValueError) as error:
+            fault = _trouble(error, self.describe)
+        if fault is not None:
+            raise fault
+
+
+class _ForbiddenError(DeliveryError):
+    """AWS knows the caller and does not allow this call."""
+
+
+def request(arn: str, message: Message) -> dict[str, Any]:
+    """The arguments of SNS Publish. Pure."""
+    attributes = {
+        "run_id": message.run_id,
+        "status": message.status.value,
+        "severity": message.event.severity,
+        "cause": message.cause or "",
+    }
+    wanted: dict[str, Any] = {
+        "TopicArn": arn,
+        "Subject": subject(message),
+        "Message": encode(message),
+        "MessageAttributes": {
+            name: {"DataType": "String", "StringValue": fit(one_line(text), 256) or "none"}
+            for name, text in attributes.items()
+        },
+    }
+    if arn.endswith(".fifo"):
+        # Both take at most 128 characters, fewer than a run id may have.
+        wanted["MessageGroupId"] = _digest(message.run_id)
+        wanted["MessageDeduplicationId"] = _digest(message.key or wanted["Message"])
+    return wanted
+
+
+def subject(message: Message) -> str:
+    """``lastbeat FAILED: run-7 (cuda_oom)`` in at most 100 printable ASCII characters, as SNS demands."""
+    cause = f" ({one_line(message.cause)})" if message.cause and one_line(message.cause) else ""
+    text = f"lastbeat {message.event}: {one_line(message.run_id)}{cause}"
+    printable = re.sub(r"[^ -~]", "?", text)
+    return printable if len(printable) <= 100 else printable[:97] + "..."
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()
+
+
+def _refusal(error: Any, to: str) -> DeliveryError:
+    """What an answer of AWS other than 2xx means."""
+    details = error.response.get("Error", {})
+    code = one_line(str(details.get("Code", "Unknown")))[:80]
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    said = Redactor()(fit(one_line(str(details.get("Message", ""))), 200))
+    what = f"{to} answered {code}: {said}".rstrip(": ")
+    if code in _ADVICE:
+        what = f"{what}; {_ADVICE[code]}"
+    kind = _ForbiddenError if code in _DENIED else DeliveryError
+    return kind(what, retryable=code in _PASSING or status == 429 or status >= 500)
+
+
+def _trouble(error: Exception, to: str) -> DeliveryError:
+    """No answer, or no way to ask. Never the error's own text: it may hold a proxy's password."""
+    from botocore import exceptions  # noqa: PLC0415 - loaded already: this is one of its errors
+
+    if isinstance(error, exceptions.ParamValidationError):
+        return DeliveryError(f"{to}: boto3 refuses the message as invalid", retryable=False)
+    names: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
+        ((exceptions.NoCredentialsError, exceptions.PartialCredentialsError), "no AWS credentials were found"),
+        ((exceptions.CredentialRetrievalError, exceptions.SSOError), "the AWS credentials could not be fetched"),
+        ((exceptions.ConnectTimeoutError,), "no connection within 3 s"),
+        ((exceptions.ReadTimeoutError,), "no answer within 5 s"),
+        ((exceptions.SSLError,), "no secure connection could be made (TLS)"),
+        ((exceptions.ProxyConnectionError,), "the proxy could not be used"),
+        ((exceptions.EndpointConnectionError,), "the endpoint could not be reached"),
+        ((exceptions.ProfileNotFound,), "the AWS profile was not found; check AWS_PROFILE"),
+    )
+    words = next(
+        (words for kinds, words in names if isinstance(error, kinds)), f"the call failed ({type(error).__name__})"
+    )
+    return DeliveryError(f"{to}: {words}", retryable=True)

@@ -1,0 +1,102 @@
+"""Any web hook: the alert as JSON (see :mod:`lastbeat.deliver.document`) in a POST, signed if there is a secret.
+
+Headers of a request:
+
+    Content-Type            application/json; charset=utf-8
+    User-Agent              lastbeat/<version>
+    Idempotency-Key         the alert's key: the same on every delivery of one alert, so that a receiver
+                            can drop what it has already seen
+    X-Lastbeat-Timestamp    when it was sent, in whole seconds since 1970 (only with a secret)
+    X-Lastbeat-Signature-256
+                            sha256=<hex> (only with a secret): HMAC-SHA256 with LASTBEAT_WEBHOOK_SECRET as UTF-8
+                            over the timestamp header's value, one full stop, and the body's bytes as they came
+
+A receiver computes the same and compares in constant time, then refuses a timestamp that is minutes old:
+whoever recorded a request cannot send it again later.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lastbeat.deliver.document import encode
+from lastbeat.deliver.text import one_line
+from lastbeat.deliver.weburl import LIMITS, Limits, check_address, fingerprint, host
+from lastbeat.model.alert import Message
+from lastbeat.model.redact import Redactor, redact_message
+from lastbeat.model.setting import Setting
+
+_URL = "LASTBEAT_WEBHOOK_URL"
+_SECRET = "LASTBEAT_WEBHOOK_SECRET"  # noqa: S105 - the variable's name
+
+
+def _parse(text: str) -> str:
+    return check_address(_URL, text.strip(), example="https://alerts.example.com/hooks/lastbeat", plain_http=True)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(_URL, _parse, "", "Address that alerts are POSTed to as JSON; a secret.", secret=True),
+    Setting(_SECRET, str, "", "Key that the webhook's requests are signed with (HMAC-SHA256).", secret=True),
+)
+
+
+def channel(values: Mapping[str, object]) -> "Webhook | None":
+    """The webhook, or None when no address is set."""
+    url, secret = values.get(_URL), values.get(_SECRET)
+    return Webhook(str(url), str(secret) if secret else None) if url else None
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One address."""
+
+    url: str = field(repr=False)
+    secret: str | None = field(default=None, repr=False)
+    limits: Limits = LIMITS
+
+    @property
+    def identity(self) -> str:
+        return f"webhook:{fingerprint(self.url)}"
+
+    @property
+    def describe(self) -> str:
+        return f"webhook ({host(self.url)})"
+
+    def send(self, message: Message) -> None:
+        from lastbeat.deliver.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
+
+        body = self._document(message).encode()
+        headers = {"Content-Type": "application/json; charset=utf-8"}
+        if message.key:
+            headers["Idempotency-Key"] = _header(message.key)
+        if self.secret is not None:
+            headers |= signature(body, self.secret, int(time.time()))
+        deliver(self.url, body, headers, to=self.describe, limits=self.limits)
+
+    def preview(self, message: Message) -> str:
+        return self._document(message)
+
+    def check(self) -> str:
+        """Connects, with TLS where the address says so, and sends nothing."""
+        from lastbeat.deliver.reach import reach  # noqa: PLC0415 - as in send
+
+        return reach(self.url, to=self.describe, limits=self.limits)
+
+    def _document(self, message: Message) -> str:
+        # Training that prints its environment must not print these into an alert.
+        secrets = [self.url] if self.secret is None else [self.url, self.secret]
+        return encode(redact_message(message, Redactor(secrets)))
+
+
+def signature(body: bytes, secret: str, sent_at: int) -> dict[str, str]:
+    """The two headers that sign ``body``; ``sent_at`` is in seconds since 1970. See the module's docstring."""
+    signed = str(sent_at).encode() + b"." + body
+    digest = hmac.new(secret.encode("utf-8", "surrogateescape"), signed, hashlib.sha256).hexdigest()
+    return {"X-Lastbeat-Timestamp": str(sent_at), "X-Lastbeat-Signature-256": f"sha256={digest}"}
+
+
+def _header(text: str) -> str:
+    """``text`` as a header can carry it: printable ASCII, bounded."""
+    return one_line(text).encode("ascii", errors="replace").decode()[:300]

@@ -1,0 +1,83 @@
+"""The store's time, measured rarely and carried forward by a clock that nobody can set.
+
+measured            now                     measured again
+───┬────────────────┬───────────────────────┬──────────────►
+   store's time     + what CLOCK_BOOTTIME    kept when it agrees to within 2 s,
+                      says has passed        so that ages do not jump about
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+_log = logging.getLogger(__name__)
+
+MEASURE_EVERY_S = 3600.0
+TRY_AGAIN_S = 300.0
+AGREES_S = 2.0
+"""An HTTP ``Date`` counts whole seconds and a request takes a moment: less than this is no offset at all."""
+
+# Unlike the monotonic clock it goes on while the machine sleeps; Linux alone has it.
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def steady() -> float:
+    """Seconds since some instant, by a clock that no time service and no person sets."""
+    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+
+
+class StoreClock:
+    """Calling it gives the store's time now; it never raises.
+
+    ``measure`` gives the store's time in seconds since the epoch, or None when it cannot be had. Then this
+    machine's clock has to serve, which is said once, at ``level``.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[[], float | None],
+        name: str,
+        *,
+        level: int = logging.WARNING,
+        local: Callable[[], float] = time.time,
+        steady: Callable[[], float] = steady,
+    ) -> None:
+        self._measure = measure
+        self._name = name
+        self._level = level
+        self._local = local
+        self._steady = steady
+        self._lock = threading.Lock()
+        self._base: tuple[float, float] | None = None
+        """Store time, and the steady clock at that instant."""
+        self._next = 0.0
+        self._warned = False
+
+    def __call__(self) -> datetime:
+        with self._lock:
+            if self._base is None or self._steady() >= self._next:
+                self._base = self._measured()
+            return datetime.fromtimestamp(self._carried(self._base), tz=timezone.utc)
+
+    def _measured(self) -> tuple[float, float]:
+        store_time = self._measure()
+        expected = self._local() if self._base is None else self._carried(self._base)
+        at = self._steady()
+        self._next = at + (TRY_AGAIN_S if store_time is None else MEASURE_EVERY_S)
+        if store_time is None:
+            if not self._warned:
+                self._warned = True
+                _log.log(
+                    self._level, "%s does not tell its time; ages are measured by this machine's clock", self._name
+                )
+            return expected, at
+        if abs(store_time - expected) < AGREES_S:
+            return expected, at
+        _log.info("the clock of %s is %+.0f s from ours, and counts", self._name, store_time - self._local())
+        return store_time, at
+
+    def _carried(self, base: tuple[float, float]) -> float:
+        store_time, at = base
+        return store_time + (self._steady() - at)

@@ -1,0 +1,247 @@
+"""A directory as a fleet root: this machine's own, or one on a file system that a cluster shares."""
+
+import errno
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+
+from lastbeat.stores import file_lock
+from lastbeat.stores.clock import StoreClock
+from lastbeat.stores.folder_walk import walk
+from lastbeat.stores.keys import check_folder, check_key
+from lastbeat.stores.port import (
+    Blob,
+    ConflictError,
+    DeniedError,
+    Entry,
+    Expect,
+    MissingStoreError,
+    Page,
+    StoreError,
+    UnreachableError,
+)
+
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_GONE_AWAY = {
+    errno.ESTALE,
+    errno.EIO,
+    errno.ETIMEDOUT,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENOTCONN,
+    errno.ESHUTDOWN,
+    errno.EAGAIN,
+    errno.EINTR,
+}
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_NO_SUCH_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.ENODEV}
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
+
+
+class DirectoryStore:
+    """The port over regular files. Anything else under a key's name (a pipe, a socket, a device) is not there.
+
+    Every writer of this program takes the lock of the key's folder, so that a conditional write is one step.
+    A version is inode, modification time and size; writing moves the time on, were it by a nanosecond.
+    With ``create`` a missing root is empty and is made by the first write; without, it is an error: a file system
+    that is not mounted must not look like a fleet without runs.
+    """
+
+    def __init__(self, root: Path, *, create: bool = False, lock_wait_s: float = 10.0) -> None:
+        self._root = Path(os.path.abspath(root.expanduser()))  # noqa: PTH100 - resolve() would rename the user's path
+        self._create = create
+        self._lock_wait_s = lock_wait_s
+        self._clock = StoreClock(self._time_s, str(self._root), level=logging.INFO)
+
+    @property
+    def url(self) -> str:
+        return str(self._root)
+
+    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
+        check_folder(prefix)
+        limit = max(1, min(limit, 1000))
+        with self._explaining(f"list {prefix or 'the directory'}"):
+            found = list(islice(walk(str(self._root), prefix, start_after), limit + 1))
+            if not found:
+                self._check_root()
+        entries = (Entry(key, s.st_size, _modified(s), _version(s)) for key, s in found[:limit])
+        return Page(tuple(entries), more=len(found) > limit)
+
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+        path = self._path(key)
+        with self._explaining(f"read {key}"):
+            try:
+                if not stat.S_ISREG(path.stat().st_mode):
+                    return None
+                # Should a pipe have taken the file's place by now, not even that can keep us waiting.
+                handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            except OSError as error:
+                if error.errno not in _NO_SUCH_FILE:
+                    raise
+                self._check_root()
+                return None
+            with os.fdopen(handle, "rb") as file:
+                found = os.fstat(handle)
+                if not stat.S_ISREG(found.st_mode):
+                    return None
+                if from_end:
+                    file.seek(max(0, found.st_size - limit_bytes))
+                body = file.read(max(0, limit_bytes))
+        return Blob(body, found.st_size, _modified(found), _version(found))
+
+    def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        path = self._path(key)
+        with self._explaining(f"write {key}"):
+            self._make_folder(path.parent)
+            with ExitStack() as held:
+                self._lock(held, path.parent, expect)
+                before = _regular(path)
+                if expect is Expect.NOTHING and before is not None:
+                    raise ConflictError(f"{self.url}: {key} exists already")
+                if isinstance(expect, str) and (before is None or _version(before) != expect):
+                    raise ConflictError(f"{self.url}: {key} is no longer at the expected version")
+                return _version(_replace(path, body, before))
+
+    def delete(self, key: str) -> None:
+        path = self._path(key)
+        with self._explaining(f"delete {key}"):
+            if _regular(path) is None:
+                self._check_root()
+                return
+            with ExitStack() as held:
+                self._lock(held, path.parent, Expect.ANYTHING)
+                path.unlink(missing_ok=True)
+
+    def clock(self) -> datetime:
+        return self._clock()
+
+    def _path(self, key: str) -> Path:
+        return self._root / check_key(key)
+
+    def _check_root(self) -> None:
+        if not self._create and not self._root.is_dir():
+            self._root.stat()  # says why
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self._root))
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self._check_root()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def _lock(self, held: ExitStack, folder: Path, expect: Expect | str) -> None:
+        try:
+            held.enter_context(file_lock.locked(folder, self._lock_wait_s))
+        except OSError as error:
+            # A heartbeat needs no lock to be of use; a condition without one would be a lie.
+            if error.errno not in _NO_LOCKS or expect is not Expect.ANYTHING:
+                raise
+        except file_lock.BusyError:
+            raise UnreachableError(
+                f"{self.url}: another writer holds {folder / file_lock.NAME}",
+                f"find it with `fuser {file_lock.NAME}`; a lock that its owner left behind ends with the owner",
+            ) from None
+
+    @contextmanager
+    def _explaining(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._explain(error, doing) from error
+
+    def _explain(self, error: OSError, doing: str) -> StoreError:
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+        if error.errno in _REFUSED:
+            return DeniedError(f"{self.url}: not allowed to {doing}: {why}", "check owner and mode of the directory")
+        if error.errno in _GONE_AWAY:
+            return UnreachableError(f"{self.url}: cannot {doing} now: {why}", "check that the file system is mounted")
+        if error.errno in _FULL:
+            return StoreError(f"{self.url}: cannot {doing}: {why}", "make room on that file system")
+        if error.errno in _NO_LOCKS:
+            return StoreError(f"{self.url}: cannot {doing}: {why}", "mount that file system with locks")
+        if not self._create and not self._root.is_dir():
+            return MissingStoreError(
+                f"{self.url}: there is no such directory",
+                "create it, mount its file system, or correct MONITORING_ROOT",
+            )
+        return StoreError(f"{self.url}: cannot {doing}: {why}")
+
+    def _time_s(self) -> float | None:
+        """What the file system stamps on a file now: a file server does it by its own clock."""
+        probe = self._root / f".lastbeat-clock-{os.getpid()}-{time.monotonic_ns()}"
+        try:
+            handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+            try:
+                os.utime(handle)
+                return os.fstat(handle).st_mtime
+            finally:
+                os.close(handle)
+                probe.unlink(missing_ok=True)
+        except OSError:
+            return None  # no directory yet, or not ours to write; the clock says that it had to do without
+
+
+def _modified(found: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(found.st_mtime, tz=timezone.utc)
+
+
+def _version(found: os.stat_result) -> str:
+    return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+
+
+def _regular(path: Path) -> os.stat_result | None:
+    try:
+        found = path.stat()
+    except OSError as error:
+        if error.errno in _NO_SUCH_FILE:
+            return None
+        raise
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _replace(path: Path, body: bytes, before: os.stat_result | None) -> os.stat_result:
+    """Put ``body`` at ``path`` in one step, on the disk when this returns, later than ``before``."""
+    fresh = path.with_name(f".lastbeat-{os.getpid()}-{time.monotonic_ns()}-{os.urandom(4).hex()}")
+    handle = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            written = _moved_on(handle, before)
+            os.fsync(handle)
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+    return written
+
+
+def _moved_on(handle: int, before: os.stat_result | None) -> os.stat_result:
+    """Inodes are used again at once, so that the time alone tells a version from the one before the last. File
+    systems keep it to a nanosecond, a microsecond or a whole second."""
+    now = os.fstat(handle)
+    step_ns = 1
+    while before is not None and now.st_mtime_ns <= before.st_mtime_ns and step_ns <= 2_000_000_000:
+        os.utime(handle, ns=(now.st_atime_ns, before.st_mtime_ns + step_ns))
+        now = os.fstat(handle)
+        step_ns *= 1000 if step_ns < 1_000_000 else 2000
+    return now
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:  # some file systems have nothing to sync there
+            raise
+    finally:
+        os.close(handle)

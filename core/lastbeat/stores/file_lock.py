@@ -1,0 +1,61 @@
+"""One writer at a time in a folder, also across processes and, where the file system can, across machines."""
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NAME = ".lastbeat.lock"
+"""Hidden, and never removed: two writers that lock a file before and after its removal would both go on."""
+
+_POLL_S = 0.003
+
+
+class BusyError(Exception):
+    """The lock was not to be had in time."""
+
+
+@contextmanager
+def locked(
+    folder: Path,
+    wait_s: float,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    steady: Callable[[], float] = time.monotonic,
+) -> Iterator[None]:
+    """Hold the lock of ``folder``, which must exist, waiting for it ``wait_s`` seconds at most.
+
+    Raises :class:`BusyError` when it is not to be had, ``OSError`` when the file system has no locks.
+    """
+    handle = _open(folder / NAME)
+    try:
+        until = steady() + wait_s
+        while not _taken(handle):
+            if steady() >= until:
+                raise BusyError
+            sleep(_POLL_S)
+        yield
+    finally:
+        os.close(handle)  # which lets go of the lock too
+
+
+def _open(path: Path) -> int:
+    flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, os.O_RDWR | flags, 0o666)
+    except PermissionError:
+        # Made by another user, and not ours to write. Locking it needs no more than to read it.
+        return os.open(path, os.O_RDONLY | flags, 0o666)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES, errno.EINTR}:
+            return False
+        raise
+    return True

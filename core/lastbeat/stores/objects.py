@@ -1,0 +1,237 @@
+"""Any object store that obstore knows, as a fleet root."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lastbeat.stores import answers
+from lastbeat.stores.keys import check_folder, check_key
+from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from obstore import GetResult, ObjectMeta, PutMode
+    from obstore.store import ObjectStore as Backend
+
+_log = logging.getLogger(__name__)
+
+MAX_PAGE = 1000
+WHOLE_READ_BYTES = 8 << 20
+"""The most that is read to get at an end, from a server that cannot give a part of an object."""
+_ABSENT = "_watchdog/.absent"
+"""A key that is never written."""
+
+_MODES: "dict[Expect, PutMode]" = {Expect.ANYTHING: "overwrite", Expect.NOTHING: "create"}
+
+Explain = Callable[[Exception, str, str], StoreError]
+Relist = Callable[[str, str, int], Page]
+
+
+class ObjectStore:
+    """The port over an obstore store, which ``connect`` makes at the first call.
+
+    ``clock`` gives the store's time. ``relist`` lists a page in another way when a key in it is one that obstore
+    refuses to name (``run-1//x``). ``explain`` turns a client error into ours.
+    """
+
+    _runtime_pid: ClassVar[int | None] = None
+
+    def __init__(
+        self,
+        connect: "Callable[[], Backend]",
+        *,
+        url: str,
+        clock: Callable[[], datetime],
+        relist: Relist | None = None,
+        explain: Explain = answers.explain,
+    ) -> None:
+        self.url = url
+        self._make = connect
+        self._clock = clock
+        self._relist = relist
+        self._explain = explain
+        self._lock = threading.Lock()
+        self._backend: Backend | None = None
+        self._proven = False
+
+    def list(self, prefix: str, start_after: str = "", limit: int = MAX_PAGE) -> Page:
+        check_folder(prefix)
+        limit = max(1, min(limit, MAX_PAGE))
+        with self._answering(f"listing {prefix or 'the root'}") as backend:
+            from obstore.exceptions import InvalidPathError  # noqa: PLC0415 - see _connect
+
+            try:
+                offset = _offset(start_after)
+                stream = backend.list(prefix or None, offset=offset, chunk_size=limit)
+                found: Sequence[ObjectMeta] = next(stream, [])
+            except (InvalidPathError, ValueError):
+                # Somebody wrote a key that obstore has no name for; one such key must not hide a fleet.
+                if self._relist is None:
+                    raise StoreError(f"{self.url}: below {prefix!r} lies a key with an impossible name") from None
+                return self._relist(prefix, start_after, limit)
+        if not found and not self._proven:
+            self._prove()
+        self._proven = True
+        return Page(tuple(_entries(found, prefix, start_after)), more=len(found) >= limit)
+
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+        wanted = max(1, limit_bytes)
+        with self._answering(f"reading {check_key(key)}") as backend:
+            try:
+                part: Any = {"suffix": wanted} if from_end else (0, wanted)
+                found = backend.get(key, options={"range": part})
+                body = bytes(found.bytes())
+            except FileNotFoundError as error:
+                self._absent(error, f"reading {key}")
+                return None
+            except _client_error() as error:
+                if not _gave_no_part(str(error)):
+                    raise
+                # Nothing in it to give a part of, or a server that does not give parts.
+                try:
+                    found = backend.get(key)
+                    body = self._bounded(found, wanted, from_end=from_end)
+                except FileNotFoundError as gone:
+                    self._absent(gone, f"reading {key}")
+                    return None
+            meta = found.meta
+        version = self._version(meta, f"reading {key}")
+        body = (body[-limit_bytes:] if from_end else body[:limit_bytes]) if limit_bytes > 0 else b""
+        return Blob(body, meta["size"], meta["last_modified"], version)
+
+    def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        doing = f"writing {check_key(key)}"
+        mode: PutMode = _MODES[expect] if isinstance(expect, Expect) else {"e_tag": expect}
+        with self._answering(doing) as backend:
+            from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415 - see _connect
+
+            try:
+                written = backend.put(key, body, mode=mode, use_multipart=False)
+            except (AlreadyExistsError, PreconditionError) as error:
+                # 404 is how S3 says that there is nothing to update, and 409 that another writer was faster.
+                refused = answers.status_of(str(error)) != 404 or answers.code_of(str(error)) == "NoSuchKey"
+                if expect is Expect.ANYTHING or not refused:
+                    raise
+                what = "exists already" if expect is Expect.NOTHING else "is no longer at the expected version"
+                raise ConflictError(f"{self.url}: {key} {what}") from None
+        return self._version(written, doing)
+
+    def delete(self, key: str) -> None:
+        with self._answering(f"deleting {check_key(key)}") as backend:
+            try:
+                backend.delete(key)
+            except FileNotFoundError as error:
+                self._absent(error, f"deleting {key}")
+
+    def clock(self) -> datetime:
+        return self._clock()
+
+    def _connect(self) -> "Backend":
+        # obstore runs its requests on threads of its own, and a forked child has none of them: a request there
+        # would wait for ever, whatever its time limit.
+        if ObjectStore._runtime_pid not in {None, os.getpid()}:
+            raise StoreError(
+                f"{self.url}: this process was forked from one that already used the store",
+                "start it with the spawn method, or use the store only after the fork",
+            )
+        with self._lock:
+            if self._backend is None:
+                self._backend = self._make()
+            ObjectStore._runtime_pid = os.getpid()
+            return self._backend
+
+    @contextmanager
+    def _answering(self, doing: str) -> "Iterator[Backend]":
+        backend = self._connect()
+        try:
+            yield backend
+        except (_client_error(), FileNotFoundError, NotImplementedError) as error:
+            # The cause is not chained: its text holds what the server said, which may be a signature.
+            raise self._explain(error, self.url, doing) from None
+
+    def _absent(self, error: FileNotFoundError, doing: str) -> None:
+        """A missing key is no error. A missing bucket is one, and so is a web server that knows no keys at all."""
+        text = str(error)
+        if answers.status_of(text) is not None and answers.code_of(text) not in {"NoSuchKey", "NoSuchVersion"}:
+            raise self._explain(error, self.url, doing) from None
+
+    def _prove(self) -> None:
+        """An empty listing may be an empty folder, or a web page from something that is no object store.
+        Only an object store says of one key that it does not exist. Asked at most until the first good answer."""
+        with self._answering("listing the root") as backend:
+            try:
+                answer = backend.get(_ABSENT, options={"range": (0, 1)})
+            except FileNotFoundError as error:
+                self._absent(error, "listing the root")
+                return
+            except _client_error() as error:
+                if answers.code_of(str(error)) is None:
+                    raise
+                return
+        self._version(answer.meta, "listing the root")
+
+    def _bounded(self, found: "GetResult", wanted: int, *, from_end: bool) -> bytes:
+        if from_end and found.meta["size"] > WHOLE_READ_BYTES:
+            raise StoreError(
+                f"{self.url}: the server gives whole objects only, and {found.meta['path']} is too large for that",
+                "use an object store that answers range requests",
+            )
+        body = b""
+        for chunk in found.stream(min_chunk_size=1 << 16):
+            body += bytes(chunk)
+            if from_end:
+                body = body[-wanted:]
+            elif len(body) >= wanted:
+                break
+        return body[:wanted]
+
+    def _version(self, meta: Any, doing: str) -> str:
+        if not meta["e_tag"]:
+            raise StoreError(
+                f"{self.url}: an answer without an ETag when {doing}",
+                "use an object store that gives ETags, and check the endpoint (AWS_ENDPOINT_URL)",
+            )
+        return str(meta["e_tag"])
+
+
+def _client_error() -> type[Exception]:
+    from obstore.exceptions import BaseError  # noqa: PLC0415 - 25 ms, which a directory's watcher need not wait for
+
+    return BaseError
+
+
+def _gave_no_part(text: str) -> bool:
+    return (
+        answers.status_of(text) == 416
+        or "Received non-partial response" in text
+        or "StartTooLarge" in text  # obstore's own store in memory
+    )
+
+
+def _offset(start_after: str) -> str | None:
+    """obstore cuts a slash off the end, and so would begin too early. Of all the names that it can read a blank alone
+    is the first, and so nothing but a file of that name is passed over."""
+    if start_after.startswith("/"):
+        return None  # it cuts that one off too; what comes too early is dropped below
+    return start_after + " " if start_after.endswith("/") else start_after or None
+
+
+def _entries(found: "Sequence[ObjectMeta]", prefix: str, start_after: str) -> "Iterator[Entry]":
+    """In the server's order, which is that of the keys' bytes on S3, and folder by folder on SeaweedFS.
+
+    A folder's marker ``run-1/x/`` reaches us as an empty ``run-1/x``. Where that stands behind a longer name or a
+    real ``run-1/x`` it is out of its order, and a listing that went on from there could go round in circles.
+    """
+    before = start_after
+    for meta in found:
+        key = meta["path"]
+        marker = meta["size"] == 0 and before.startswith(key)
+        early = key == start_after or (start_after.startswith("/") and key < start_after)
+        if key.startswith(prefix) and not marker and not early:
+            before = key
+            yield Entry(key, meta["size"], meta["last_modified"], str(meta["e_tag"] or ""))

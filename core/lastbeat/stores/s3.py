@@ -1,0 +1,193 @@
+"""``s3://bucket/prefix``: where it lies, as boto3 would find it, and the store for it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lastbeat.stores import answers
+from lastbeat.stores.clock import StoreClock
+from lastbeat.stores.keys import check_key
+from lastbeat.stores.objects import ObjectStore
+from lastbeat.stores.port import Page, StoreError
+from lastbeat.stores.probe import Probe, goes_through_proxy, probe
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Backend
+
+_URL = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?", re.DOTALL)
+_TRUE = {"true", "1", "yes", "on"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A fleet root on S3. ``prefix`` has no slash at either end; ``endpoint`` is a whole URL."""
+
+    bucket: str
+    prefix: str
+    region: str
+    endpoint: str
+    ca_bundle: str | None
+    connect_s: float
+    request_s: float
+
+    @property
+    def url(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+def parse_s3_url(url: str) -> tuple[str, str]:
+    """``s3://bucket/prefix/`` → ``("bucket", "prefix")``; ``ValueError`` says what is wrong with it."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise ValueError(f"{url[:120]!r} is no S3 address; use for example s3://my-bucket/training-runs")
+    prefix = (found["prefix"] or "").strip("/")
+    if prefix:
+        try:
+            check_key(prefix)
+        except ValueError:
+            raise ValueError(f"{url[:120]!r} has an empty, '.' or '..' part in its prefix; write it plainly") from None
+        if any(ord(c) < 32 or ord(c) == 127 for c in prefix):
+            raise ValueError(f"{url[:120]!r} has a control character in its prefix")
+    return found["bucket"], prefix
+
+
+def s3_store(
+    url: str, env: Mapping[str, str], *, region: str, connect_s: float = 3.0, request_s: float = 10.0
+) -> ObjectStore:
+    """The store for ``url``; nothing is imported, asked or connected before its first call.
+
+    ``env`` are the environment variables that boto3 knows (``AWS_…``, proxies). ``connect_s`` bounds the
+    connection and ``request_s`` each whole request, in seconds. Raises ``ValueError`` for a malformed url or
+    region, and :class:`StoreError` when the AWS configuration files cannot be understood.
+    """
+    bucket, prefix = parse_s3_url(url)
+    if not re.fullmatch(r"[a-z0-9-]{1,40}", region):
+        raise ValueError(f"{region[:60]!r} is no AWS region; use for example us-east-1")
+    configured = _configured(env)
+    endpoint = _endpoint(env, configured.endpoint) or _aws_endpoint(env, region)
+    ca_bundle = env.get("AWS_CA_BUNDLE") or configured.ca_bundle
+    place = Place(bucket, prefix, region, endpoint, ca_bundle, connect_s, request_s)
+
+    def asked() -> Probe:
+        # A proxy is obstore's to deal with; what the probe would have told is a help and not a need.
+        found = None
+        if not goes_through_proxy(endpoint, env):
+            found = probe(endpoint, bucket, timeout_s=connect_s, ca_bundle=ca_bundle)
+        return found or Probe(None, None)
+
+    def explain(error: Exception, where: str, doing: str) -> StoreError:
+        explained = answers.explain(error, where, doing)
+        if str(explained) == str(answers.elsewhere(where, None)):
+            # Only the headers of that answer name the region, and obstore does not pass them on.
+            return answers.elsewhere(where, asked().region)
+        return explained
+
+    def relist(folder: str, start_after: str, limit: int) -> Page:
+        from lastbeat.stores.s3_listing import list_page  # noqa: PLC0415 - loads boto3
+
+        return list_page(place, env, folder, start_after, limit)
+
+    return ObjectStore(
+        lambda: _connect(place, env),
+        url=place.url,
+        clock=StoreClock(lambda: asked().time_s, place.url),
+        relist=relist,
+        explain=explain,
+    )
+
+
+def _connect(place: Place, env: Mapping[str, str]) -> "Backend":
+    # 25 ms together, which `--help` and the watcher of a directory need not wait for.
+    from obstore.store import S3Store  # noqa: PLC0415
+
+    from lastbeat.stores.s3_credentials import credential_provider  # noqa: PLC0415
+
+    client_options: Any = {
+        "allow_http": place.endpoint.startswith("http://"),
+        "connect_timeout": timedelta(seconds=place.connect_s),
+        "timeout": timedelta(seconds=place.request_s),
+    }
+    if place.ca_bundle:
+        client_options["root_certificate"] = _certificates(place)
+    # obstore looks into the environment for what is not given, so that all is given that matters here.
+    config: Any = {
+        "region": place.region,
+        "endpoint": place.endpoint,
+        "virtual_hosted_style_request": False,
+        "skip_signature": False,
+    }
+    if env.get("AWS_ENDPOINT_URL_S3"):
+        config["aws_endpoint_url_s3"] = place.endpoint
+    return S3Store(
+        place.bucket,
+        prefix=place.prefix or None,
+        config=config,
+        client_options=client_options,
+        retry_config={"max_retries": 0},
+        credential_provider=credential_provider(env, place.url),
+    )
+
+
+def _certificates(place: Place) -> bytes:
+    try:
+        return Path(place.ca_bundle or "").read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"{place.url}: the certificates in {place.ca_bundle} cannot be read: {error.strerror}",
+            "correct AWS_CA_BUNDLE: it names a file of certificates in PEM format",
+        ) from None
+
+
+def _endpoint(env: Mapping[str, str], configured: str | None) -> str | None:
+    """The endpoint in boto3's order: the environment, S3's own before the general one, then the profile."""
+    if _is_true(env.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")):
+        return None
+    endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or configured
+    if endpoint and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", endpoint):
+        raise ValueError(
+            "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile's endpoint_url is no web address;"
+            " use for example http://127.0.0.1:9000"
+        )
+    return endpoint.rstrip("/") if endpoint else None
+
+
+def _aws_endpoint(env: Mapping[str, str], region: str) -> str:
+    name = "s3-fips" if _is_true(env.get("AWS_USE_FIPS_ENDPOINT")) else "s3"
+    if _is_true(env.get("AWS_USE_DUALSTACK_ENDPOINT")):
+        name += ".dualstack"
+    return f"https://{name}.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
+
+
+def _is_true(text: str | None) -> bool:
+    return (text or "").strip().lower() in _TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class _Configured:
+    endpoint: str | None = None
+    ca_bundle: str | None = None
+
+
+def _configured(env: Mapping[str, str]) -> _Configured:
+    """What the AWS configuration files say of the endpoint. botocore, which reads them as boto3 does, takes 0.15 s
+    to import, so that it is asked only when one of them speaks of these things at all."""
+    files = (
+        env.get("AWS_CONFIG_FILE") or "~/.aws/config",
+        env.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",
+    )
+    if not any(_speaks_of_endpoint(Path(file)) for file in files):
+        return _Configured()
+    from lastbeat.stores.s3_credentials import profile_settings  # noqa: PLC0415 - loads botocore
+
+    return _Configured(**profile_settings(env))
+
+
+def _speaks_of_endpoint(file: Path) -> bool:
+    try:
+        text = file.expanduser().read_text(encoding="utf-8", errors="replace")
+    except (OSError, RuntimeError):
+        return False  # no file, or no home directory: then boto3 finds nothing there either
+    return "endpoint_url" in text or "ca_bundle" in text

@@ -1,0 +1,107 @@
+"""Settings → store, channels, watch: the only importer of adapters, each when it is chosen."""
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from urllib.parse import quote
+
+from lastbeat.deliver import registry
+from lastbeat.deliver.port import Channel
+from lastbeat.model.redact import Redactor
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings_table import DirectoryRoot
+from lastbeat.stores.port import Store
+from lastbeat.watchdog import Watch
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+
+
+def redactor(settings: Settings) -> Redactor:
+    """What masks every secret of ``settings``."""
+    return Redactor(settings.secrets)
+
+
+def root_url(settings: Settings) -> str:
+    """The fleet root as people write it."""
+    root = settings.root
+    return str(root.path) if isinstance(root, DirectoryRoot) else f"s3://{root.bucket}/{root.prefix}".rstrip("/")
+
+
+def store(settings: Settings) -> Store:
+    """The fleet root, with retries that are bounded in count and time. Asks nobody yet.
+
+    Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of boto3's own settings.
+    """
+    from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - together with what it wraps
+
+    return RetryingStore(_bare_store(settings))
+
+
+def _bare_store(settings: Settings) -> Store:
+    root = settings.root
+    if isinstance(root, DirectoryRoot):
+        from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only the chosen adapter is loaded
+
+        return DirectoryStore(root.path)
+    from lastbeat.stores.s3 import s3_store  # noqa: PLC0415 - as above
+
+    try:
+        return s3_store(root_url(settings), settings.environ, region=settings.region)
+    except ValueError as fault:
+        # What only the adapter can judge: boto3's own variables, and its files.
+        raise SettingsError([str(fault)]) from None
+
+
+def state(settings: Settings) -> Store | None:
+    """Where the record goes when the fleet root cannot be written to; the folder is made on the first write."""
+    if settings.state_dir is None:
+        return None
+    from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - as above
+
+    return DirectoryStore(settings.state_dir, create=True)
+
+
+def channels(settings: Settings) -> tuple[Channel, ...]:
+    """Every channel that is set up."""
+    lend(settings)
+    return registry.channels(settings.values)
+
+
+def lend(settings: Settings) -> None:
+    """Give boto3 what ``.env`` says to it. It reads the process's environment and can be told in no other way."""
+    for name, text in settings.environ.items():
+        if name.startswith("AWS_") and not os.environ.get(name, "").strip():
+            os.environ[name] = text
+
+
+def watch(
+    settings: Settings,
+    run_id: str,
+    to: Sequence[Channel],
+    *,
+    clock: Callable[[], datetime],
+    dry_run: bool = False,
+) -> Watch:
+    """What takes ``run_id`` round once a tick."""
+    return Watch(
+        run_id,
+        store(settings),
+        to,
+        settings.policy,
+        clock=clock,
+        state=state(settings),
+        link=console_link(settings, run_id),
+        dry_run=dry_run,
+    )
+
+
+def console_link(settings: Settings, run_id: str) -> str | None:
+    """The run's folder in the S3 console; None where there is no such console to look at."""
+    root = settings.root
+    if isinstance(root, DirectoryRoot) or any(settings.environ.get(name, "").strip() for name in _ENDPOINTS):
+        return None
+    # AWS has three partitions, each with a console of its own.
+    others = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
+    host = next((own for start, own in others.items() if settings.region.startswith(start)), "console.aws.amazon.com")
+    folder = quote(f"{root.prefix}/{run_id}/".lstrip("/"), safe="")
+    return f"https://{host}/s3/buckets/{root.bucket}?region={settings.region}&prefix={folder}"

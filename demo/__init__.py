@@ -1,0 +1,1 @@
+"""``make demo``: three small training runs, watched as yours would be."""

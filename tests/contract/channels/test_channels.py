@@ -1,0 +1,169 @@
+"""What every channel owes, whoever wrote it: run over the registry."""
+
+import logging
+import re
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lastbeat.deliver import registry
+from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.model.alert import Message
+from lastbeat.model.setting import Setting
+from support.http_sink import closed_port
+from support.messages import FAILED, hostile_messages
+
+TOKEN = "abcdefghijklmnopqrstuvwx"
+PATH = f"/services/T0AAAAAAA/B0BBBBBBB/{TOKEN}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A channel set up for an address where nobody is."""
+
+    values: Mapping[str, object]
+    elsewhere: Mapping[str, object]
+    """The same channel with another destination."""
+    secrets: tuple[str, ...] = ()
+
+
+def hook(variable: str, port: int, **more: object) -> Example:
+    return Example(
+        {variable: f"http://127.0.0.1:{port}{PATH}", **more},
+        {variable: f"http://127.0.0.1:{port}{PATH}2", **more},
+        (PATH, TOKEN, *map(str, more.values())),
+    )
+
+
+def arn(name: str) -> dict[str, object]:
+    return {"SNS_TOPIC_ARN": f"arn:aws:sns:us-east-1:123456789012:{name}"}
+
+
+# A new channel needs a row, or this suite fails for it.
+EXAMPLES: dict[str, Callable[[int], Example]] = {
+    "slack": lambda port: hook("SLACK_WEBHOOK_URL", port),
+    "sns": lambda port: Example(arn("alerts"), arn("other"), ("wJalrXUtnFEMI",)),
+    "webhook": lambda port: hook("LASTBEAT_WEBHOOK_URL", port, LASTBEAT_WEBHOOK_SECRET="correct-horse-battery"),
+}
+
+
+@pytest.fixture(params=list(registry.CHANNELS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Example:
+    port = closed_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return EXAMPLES[name](port)
+
+
+@pytest.fixture
+def channel(name: str, example: Example) -> Channel:
+    made = registry.module(name).channel(example.values)
+    assert made is not None
+    return made
+
+
+def everything_said(error: BaseException) -> Iterator[str]:
+    """All that a log could show of ``error``: itself, its arguments, whatever it is chained to."""
+    yield from traceback.format_exception(error)
+    seen: BaseException | None = error
+    while seen is not None:
+        yield f"{seen} {seen!r} {seen.args}"
+        seen = seen.__cause__ or seen.__context__
+
+
+def test_a_channel_is_off_until_it_is_set_up(name: str) -> None:
+    module = registry.module(name)
+    assert module.channel({}) is None
+    assert module.channel({setting.name: None for setting in module.SETTINGS}) is None
+
+
+def test_every_setting_has_its_sentence(name: str) -> None:
+    for setting in registry.module(name).SETTINGS:
+        assert re.fullmatch(r"[A-Z][A-Z0-9_]+", setting.name)
+        assert re.fullmatch(r"[A-Z].+\.", setting.help)
+
+
+def test_no_setting_belongs_to_two_channels() -> None:
+    names = [setting.name for setting in registry.settings()]
+    assert len(names) == len(set(names)) > len(registry.CHANNELS)
+
+
+@pytest.mark.parametrize("text", [TOKEN, f"ftp://x.example{PATH}", f"https://[{TOKEN}", f"'{TOKEN}'"])
+@pytest.mark.parametrize(
+    "setting", [s for s in registry.settings() if s.secret and "URL" in s.name], ids=lambda s: s.name
+)
+def test_a_malformed_secret_is_not_shown(setting: Setting, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{setting.name} ") as caught:
+        setting.parse(text)
+    assert not any(TOKEN in said for said in everything_said(caught.value))
+
+
+def test_an_identity_names_one_destination_for_good(name: str, example: Example, channel: Channel) -> None:
+    again = registry.module(name).channel(example.values)
+    other = registry.module(name).channel(example.elsewhere)
+    assert again is not None
+    assert other is not None
+    assert re.fullmatch(rf"{name}:[0-9a-f]{{8}}", channel.identity)
+    assert channel.identity == again.identity != other.identity
+
+
+def test_nothing_that_is_shown_leaks_a_secret(example: Example, channel: Channel) -> None:
+    shown = [channel.identity, channel.describe, repr(channel), str(channel), channel.preview(FAILED)]
+    assert not [text for text in shown for secret in example.secrets if secret in text]
+
+
+def test_an_alert_does_not_carry_the_channels_own_secrets(example: Example, channel: Channel) -> None:
+    printed = " ".join(map(str, example.values.values())) if example.secrets[0] == PATH else ""
+    leaky = replace(FAILED, reason=printed, log_tail=(printed,), conditions={"stalled": printed}, notes=(printed,))
+    assert not [secret for secret in example.secrets if secret in channel.preview(leaky)]
+
+
+@pytest.mark.parametrize("ask", [pytest.param("send", id="sending"), pytest.param("check", id="checking")])
+def test_an_unreachable_destination_is_tried_again_and_leaks_no_secret(
+    ask: str, example: Example, channel: Channel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="urllib3"), pytest.raises(DeliveryError) as caught:
+        channel.send(FAILED) if ask == "send" else channel.check()
+    assert caught.value.retryable
+    assert channel.describe in str(caught.value)
+    assert "\n" not in str(caught.value)
+    told = "\n".join([*everything_said(caught.value), caplog.text])
+    assert not [secret for secret in example.secrets if secret in told]
+
+
+@given(message=hostile_messages)
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+def test_any_message_has_a_bounded_printable_preview(channel: Channel, message: Message) -> None:
+    shown = channel.preview(message)
+    assert len(shown.encode()) < 256 * 1024
+    assert "NaN," not in shown
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", shown)
+
+
+def test_importing_every_channel_loads_no_network_library() -> None:
+    core = Path(registry.__file__).parents[2]
+    program = (
+        f"import sys; sys.path.insert(0, {str(core)!r})\n"
+        "from lastbeat.deliver import registry\n"
+        "registry.settings(); registry.channels({})\n"
+        "print(*sorted({'requests', 'urllib3', 'boto3', 'botocore', 'http.client', 'ssl'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == []

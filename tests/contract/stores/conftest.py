@@ -1,0 +1,85 @@
+"""Every kind of store, each with a fresh root, for one suite."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastbeat.stores.directory import DirectoryStore
+from lastbeat.stores.objects import ObjectStore
+from lastbeat.stores.port import Store
+from lastbeat.stores.s3 import s3_store
+from support.memory import MemoryStore
+from support.s3 import REGION, S3Server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Root:
+    """``open`` gives another client of the same root, as another process would have one."""
+
+    open: Callable[[], Store]
+    races: int = 20
+    """How many rounds of a race are worth their time here."""
+    by_folder: bool = False
+    """SeaweedFS keeps keys as files: it lists folder by folder (``a/b`` < ``a-b``), passes over a folder when told to
+    start after its name, and takes a backslash for a slash."""
+
+
+def _memory(request: pytest.FixtureRequest) -> Root:
+    store = MemoryStore()
+    return Root(lambda: store)
+
+
+def _directory(request: pytest.FixtureRequest) -> Root:
+    root: Path = request.getfixturevalue("tmp_path") / "runs"
+    root.mkdir()
+    return Root(lambda: DirectoryStore(root))
+
+
+def _obstore(request: pytest.FixtureRequest) -> Root:
+    from obstore.store import MemoryStore as Backend  # noqa: PLC0415 - where the product imports it late too
+
+    backend = Backend()
+
+    def now() -> datetime:
+        return datetime.now(timezone.utc)
+
+    return Root(lambda: ObjectStore(lambda: backend, url="memory:///runs", clock=now))
+
+
+def _s3(server: S3Server, races: int, *, by_folder: bool = False) -> Root:
+    url = f"s3://{server.bucket()}/training runs"
+    return Root(lambda: s3_store(url, server.environment(), region=REGION), races, by_folder)
+
+
+def _moto(request: pytest.FixtureRequest) -> Root:
+    return _s3(request.getfixturevalue("s3_server"), races=20)
+
+
+def _seaweed(request: pytest.FixtureRequest) -> Root:
+    # Sixteen writers of one key keep it busy for seconds.
+    return _s3(request.getfixturevalue("seaweed"), races=3, by_folder=True)
+
+
+KINDS: dict[str, Callable[[pytest.FixtureRequest], Root]] = {
+    "memory": _memory,
+    "directory": _directory,
+    "obstore in memory": _obstore,
+    "moto": _moto,
+    "seaweedfs": _seaweed,
+}
+
+
+@pytest.fixture(params=KINDS)
+def root(request: pytest.FixtureRequest) -> Root:
+    return KINDS[request.param](request)
+
+
+@pytest.fixture
+def store(root: Root) -> Store:
+    return root.open()

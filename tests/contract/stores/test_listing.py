@@ -1,0 +1,130 @@
+"""Every store lists in the order of the keys' bytes, page after page, and a prefix is a folder."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastbeat.stores.port import Entry, Store
+
+if TYPE_CHECKING:
+    from contract.stores.conftest import Root
+
+HOSTILE = [
+    "run 1/meta data.json",
+    "run'1/it's.json",
+    'run"1/say "hi".json',
+    "run+1/a+b&c=d;e.json",
+    "run=@:1/x.json",
+    "run%20/1%2F.json",
+    "run~*/(1)!.json",
+    "run#1/x?y.json",
+    "lauf-ü/größe.json",
+    "実行/進捗.json",
+    "run-🔥/🙂.json",
+    "run-<1>/{x}|^`.json",
+    "run\\1/back\\slash.json",
+]
+
+
+def _put(store: Store, keys: list[str]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: store.write(key, key.encode()), keys))
+
+
+def _keys(store: Store, prefix: str, start_after: str = "", limit: int = 1000) -> list[str]:
+    return [entry.key for entry in store.list(prefix, start_after, limit).entries]
+
+
+def _in_order(root: "Root", keys: list[str]) -> list[str]:
+    return sorted(keys, key=lambda k: [part.encode() for part in k.split("/")] if root.by_folder else [k.encode()])
+
+
+def _all_pages(store: Store, prefix: str, limit: int) -> list[Entry]:
+    found: list[Entry] = []
+    more = True
+    while more:
+        page = store.list(prefix, found[-1].key if found else "", limit)
+        found += page.entries
+        more = page.more and bool(page.entries)
+    return found
+
+
+def test_more_keys_than_one_page_holds_are_all_found_once_and_in_order(store: Store) -> None:
+    keys = [f"run-1/checkpoints/{n:05}.pt" for n in range(1030)] + ["run-1/_error", "run-1/metadata.json"]
+    _put(store, keys)
+    first = store.list("run-1/")
+    assert len(first.entries) == 1000
+    assert first.more
+    assert [e.key for e in _all_pages(store, "run-1/", 1000)] == sorted(keys)
+    # Over the folder of checkpoints in one step.
+    assert _keys(store, "run-1/", "run-1/checkpoints0") == ["run-1/metadata.json"]
+    assert _keys(store, "run-1/", "run-1/checkpoints/01028.pt") == [
+        "run-1/checkpoints/01029.pt",
+        "run-1/metadata.json",
+    ]
+
+
+def test_small_pages_go_through_everything(root: "Root", store: Store) -> None:
+    keys = ["Z/1", "a-b/1", "a.b", "a/b", "a/b-c", "a/c/d", "a0/1", "ab", "ä/1"]
+    _put(store, keys)
+    expected = _in_order(root, keys)
+    for limit in (1, 2, 3, 8, 9, 10):
+        found = _all_pages(store, "", limit)
+        assert [e.key for e in found] == expected
+        assert [e.size_bytes for e in found] == [len(k.encode()) for k in expected]
+
+
+# What a store that lists folder by folder has after texts that are no key of its own.
+BY_FOLDER = {
+    "r/a/1": ["r/a/2", "r/a-b", "r/a0", "r/b"],
+    "r/a": ["r/a-b", "r/a0", "r/b"],
+    "r/a/": ["r/a/1", "r/a/2", "r/a-b", "r/a0", "r/b"],
+    "r/a/~": ["r/a-b", "r/a0", "r/b"],
+    "r/a-zz": ["r/a0", "r/b"],
+}
+
+
+@pytest.mark.parametrize(
+    ("start_after", "expected"),
+    [
+        pytest.param("", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"], id="nothing: all"),
+        pytest.param("r/a/1", ["r/a/2", "r/a0", "r/b"], id="a key: what follows it"),
+        pytest.param("r/a", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"], id="a folder's name: the folder too"),
+        pytest.param("r/a/", ["r/a/1", "r/a/2", "r/a0", "r/b"], id="a folder: what is in it"),
+        pytest.param("r/a/~", ["r/a0", "r/b"], id="the end of a folder: what follows the folder"),
+        pytest.param("r/a-zz", ["r/a/1", "r/a/2", "r/a0", "r/b"], id="a key that is not there"),
+        pytest.param("r/z", [], id="behind everything"),
+        pytest.param("q", ["r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b"], id="before the prefix"),
+        pytest.param("s", [], id="behind the prefix"),
+    ],
+)
+def test_a_listing_starts_after_any_text(root: "Root", store: Store, start_after: str, expected: list[str]) -> None:
+    _put(store, ["q/x", "r/a-b", "r/a/1", "r/a/2", "r/a0", "r/b", "t/x"])
+    if root.by_folder:
+        expected = BY_FOLDER.get(start_after, _in_order(root, expected))
+    assert _keys(store, "r/", start_after) == expected
+
+
+def test_a_prefix_is_a_folder_and_not_the_begin_of_a_name(store: Store) -> None:
+    _put(store, ["run-1/metadata.json", "run-10/metadata.json", "run-1.json"])
+    assert _keys(store, "run-1/") == ["run-1/metadata.json"]
+
+
+def test_an_empty_root_and_a_missing_folder_list_as_empty(store: Store) -> None:
+    assert store.list("").entries == ()
+    page = store.list("run-1/")
+    assert (page.entries, page.more) == ((), False)
+
+
+def test_keys_with_any_characters_go_in_and_come_out_unchanged(root: "Root", store: Store) -> None:
+    keys = [key for key in HOSTILE if not (root.by_folder and "\\" in key)]
+    _put(store, keys)
+    assert _keys(store, "") == _in_order(root, keys)
+    for key in keys:
+        blob = store.read(key, 1000)
+        assert blob is not None
+        assert blob.body == key.encode()
+        folder = key.split("/")[0] + "/"
+        assert _keys(store, folder) == [key]
+        assert _keys(store, folder, folder) == [key]

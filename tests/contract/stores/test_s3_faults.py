@@ -1,0 +1,287 @@
+"""What S3 and the network can do wrong, each told by its right name, within its time, and without a secret."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lastbeat.stores.port import (
+    ConflictError,
+    DeniedError,
+    Expect,
+    MissingStoreError,
+    Store,
+    StoreError,
+    UnreachableError,
+)
+from lastbeat.stores.retrying import Patience, RetryingStore
+from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.selftest import honours_conditions
+from support.proxy import (
+    Answer,
+    DropAnswer,
+    Fault,
+    FaultProxy,
+    Reset,
+    Stall,
+    StallBody,
+    Stamp,
+    Strip,
+    s3_error,
+)
+from support.s3 import REGION, SECRET_KEY, S3Server
+
+KEY = "run-1/metadata.json"
+
+CALLS: dict[str, Callable[[Store], object]] = {
+    "list": lambda store: store.list("run-1/"),
+    "read": lambda store: store.read(KEY, 100),
+    "read the end": lambda store: store.read(KEY, 100, from_end=True),
+    "write": lambda store: store.write(KEY, b"{}"),
+    "create": lambda store: store.write("run-1/new", b"{}", Expect.NOTHING),
+    "update": lambda store: store.write(KEY, b"{}", '"abc"'),
+    "delete": lambda store: store.delete(KEY),
+}
+
+
+@pytest.fixture
+def store(s3_server: S3Server, fault_proxy: FaultProxy) -> Store:
+    """A store with one run in it, behind the proxy."""
+    env = s3_server.environment() | {"AWS_ENDPOINT_URL": fault_proxy.url}
+    made = s3_store(f"s3://{s3_server.bucket()}/runs", env, region=REGION, connect_s=0.5, request_s=1.0)
+    made.write(KEY, b'{"step": 1}')
+    fault_proxy.clear()
+    return made
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(
+    ("fault", "kind", "says", "advises"),
+    [
+        pytest.param(s3_error(503, "SlowDown"), UnreachableError, "slow down", "", id="asked to slow down"),
+        pytest.param(s3_error(500, "InternalError"), UnreachableError, "500", "", id="an internal error"),
+        pytest.param(Answer(502, "<html>Bad Gateway</html>"), UnreachableError, "502", "", id="a bad gateway"),
+        pytest.param(Answer(429, ""), UnreachableError, "429", "", id="too many requests"),
+        pytest.param(s3_error(400, "RequestTimeout"), UnreachableError, "gave up", "", id="S3's own time-out"),
+        pytest.param(Reset(), UnreachableError, "connection", "endpoint", id="the connection breaks"),
+        pytest.param(s3_error(403, "AccessDenied"), DeniedError, "denied", "s3:", id="access denied"),
+        pytest.param(Answer(403, ""), DeniedError, "403", "", id="forbidden without a word"),
+        pytest.param(Answer(401, ""), DeniedError, "401", "", id="unauthorised"),
+        pytest.param(s3_error(400, "ExpiredToken"), DeniedError, "expired", "sso login", id="an expired token"),
+        pytest.param(
+            s3_error(403, "InvalidAccessKeyId", "<AWSAccessKeyId>AKIASECRETKEYID</AWSAccessKeyId>"),
+            DeniedError,
+            "access key is not known",
+            "AWS_ACCESS_KEY_ID",
+            id="a wrong access key",
+        ),
+        pytest.param(
+            s3_error(403, "SignatureDoesNotMatch", "<StringToSign>AKIASECRETKEYID</StringToSign>"),
+            DeniedError,
+            "secret key",
+            "AWS_SECRET_ACCESS_KEY",
+            id="a wrong secret key",
+        ),
+        pytest.param(
+            s3_error(403, "RequestTimeTooSkewed"), DeniedError, "clock is off", "timedatectl", id="our clock is off"
+        ),
+        pytest.param(
+            s3_error(404, "NoSuchBucket"), MissingStoreError, "no such bucket", "create", id="a missing bucket"
+        ),
+        pytest.param(
+            s3_error(400, "AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>"),
+            MissingStoreError,
+            "eu-west-1",
+            "MONITORING_REGION=eu-west-1",
+            id="the wrong region, which names the right one",
+        ),
+        pytest.param(
+            Answer(301, "", {"x-amz-bucket-region": "eu-west-1"}),
+            MissingStoreError,
+            "eu-west-1",
+            "MONITORING_REGION=eu-west-1",
+            id="the wrong region, which names the right one in a header",
+        ),
+        pytest.param(
+            s3_error(301, "PermanentRedirect"),
+            MissingStoreError,
+            "another region",
+            "MONITORING_REGION",
+            id="the wrong region, which names none",
+        ),
+        pytest.param(
+            Answer(404, "<html>Not Found</html>"), StoreError, "object store", "endpoint", id="a web server's 404"
+        ),
+        pytest.param(
+            Answer(200, "<html>Log in to the hotel</html>"), StoreError, "", "endpoint", id="a web page for everything"
+        ),
+    ],
+)
+def test_an_answer_is_told_by_its_kind(
+    store: Store,
+    fault_proxy: FaultProxy,
+    *,
+    call: Callable[[Store], object],
+    fault: Fault,
+    kind: type[StoreError],
+    says: str,
+    advises: str,
+) -> None:
+    fault_proxy.inject(fault)
+    with pytest.raises(StoreError) as raised:
+        call(store)
+    assert type(raised.value) is kind
+    assert says in str(raised.value)
+    assert advises in raised.value.advice
+    _is_fit_for_people(raised.value)
+
+
+def _is_fit_for_people(error: StoreError) -> None:
+    shown = f"{error} {error.advice}"
+    assert "\n" not in shown
+    assert len(shown) < 300
+    for never in ("<", "?", "AKIASECRETKEYID", SECRET_KEY, "Debug source", "127.0.0.1"):
+        assert never not in shown
+    # Not in a traceback either.
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(Stall(), id="no answer"), pytest.param(StallBody(), id="an answer that stops")]
+)
+def test_a_stalling_server_costs_no_more_than_the_time_limit(
+    store: Store, fault_proxy: FaultProxy, call: Callable[[Store], object], fault: Fault
+) -> None:
+    fault_proxy.inject(fault)
+    began = time.monotonic()
+    raised = _raised_by(call, store)
+    if raised is None or isinstance(raised, ConflictError):
+        # The status was all there was to say, and it had come.
+        assert isinstance(fault, StallBody)
+    else:
+        assert type(raised) is UnreachableError
+        assert "no answer in time" in str(raised)
+        _is_fit_for_people(raised)
+    assert time.monotonic() - began < 5
+
+
+def _raised_by(call: Callable[[Store], object], store: Store) -> StoreError | None:
+    try:
+        call(store)
+    except StoreError as error:
+        return error
+    return None
+
+
+def test_no_connection_is_unreachable_within_the_time_limit() -> None:
+    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    with pytest.raises(UnreachableError):
+        s3_store("s3://bucket/runs", env, region=REGION).list("")
+
+
+def test_a_lost_answer_leaves_the_write_done_and_the_outcome_unknown(store: Store, fault_proxy: FaultProxy) -> None:
+    fault_proxy.inject(DropAnswer(), times=1)
+    with pytest.raises(UnreachableError):
+        RetryingStore(store).write("run-1/_watchdog.json", b"mine", Expect.NOTHING)
+    blob = store.read("run-1/_watchdog.json", 100)
+    assert blob is not None
+    assert blob.body == b"mine"
+    assert fault_proxy.count("PUT") == 1
+
+
+def test_a_race_that_s3_calls_a_conflict_is_lost(store: Store, fault_proxy: FaultProxy) -> None:
+    fault_proxy.inject(s3_error(409, "ConditionalRequestConflict"))
+    for call in (CALLS["create"], CALLS["update"]):
+        with pytest.raises(ConflictError):
+            call(store)
+
+
+@pytest.mark.parametrize("call", [CALLS["list"], CALLS["read"], CALLS["write"], CALLS["delete"]])
+def test_trouble_that_passes_is_not_noticed(
+    store: Store, fault_proxy: FaultProxy, call: Callable[[Store], object]
+) -> None:
+    fault_proxy.inject(s3_error(503, "SlowDown"), times=1)
+    fault_proxy.inject(Reset(), times=1)
+    call(RetryingStore(store, Patience(base_s=0.01)))
+    assert fault_proxy.count() == 3
+
+
+def test_trouble_that_stays_is_tried_three_times(store: Store, fault_proxy: FaultProxy) -> None:
+    fault_proxy.inject(s3_error(503, "SlowDown"))
+    with pytest.raises(UnreachableError):
+        RetryingStore(store, Patience(base_s=0.01)).read(KEY, 10)
+    assert fault_proxy.count() == 3
+
+
+def test_a_refusal_is_not_tried_again(store: Store, fault_proxy: FaultProxy) -> None:
+    fault_proxy.inject(s3_error(403, "AccessDenied"))
+    with pytest.raises(DeniedError):
+        RetryingStore(store).read(KEY, 10)
+    assert fault_proxy.count() == 1
+
+
+def test_a_large_object_costs_what_was_asked_for(store: Store, s3_server: S3Server, fault_proxy: FaultProxy) -> None:
+    store.write("run-1/_error", b"x" * 5_000_000)
+    fault_proxy.clear()
+    for from_end in (False, True):
+        blob = store.read("run-1/_error", 4096, from_end=from_end)
+        assert blob is not None
+        assert (len(blob.body), blob.size_bytes) == (4096, 5_000_000)
+    assert sum(p.body_bytes for p in fault_proxy.passed) == 2 * 4096
+
+
+@pytest.mark.parametrize(
+    ("size", "from_end"),
+    [
+        pytest.param(20_000_000, False, id="the start of a large object"),
+        pytest.param(5_000_000, True, id="the end of a middling one"),
+    ],
+)
+def test_a_server_that_gives_no_ranges_is_read_all_the_same(
+    store: Store, fault_proxy: FaultProxy, size: int, from_end: bool
+) -> None:
+    body = b"start" + b"x" * (size - 8) + b"end"
+    store.write("run-1/_error", body)
+    fault_proxy.inject(Strip(("Range",)))
+    blob = store.read("run-1/_error", 4096, from_end=from_end)
+    assert blob is not None
+    assert blob.body == (body[-4096:] if from_end else body[:4096])
+    assert blob.size_bytes == size
+
+
+def test_the_end_of_a_large_object_cannot_be_had_without_ranges(store: Store, fault_proxy: FaultProxy) -> None:
+    store.write("run-1/_error", b"x" * 9_000_000)
+    fault_proxy.inject(Strip(("Range",)))
+    with pytest.raises(StoreError, match="whole objects only"):
+        store.read("run-1/_error", 4096, from_end=True)
+
+
+@pytest.mark.parametrize("header", ["If-None-Match", "If-Match"])
+def test_a_server_that_ignores_a_condition_is_found_out(store: Store, fault_proxy: FaultProxy, header: str) -> None:
+    version = store.write("run-1/_watchdog.json", b"{}", Expect.NOTHING)
+    fault_proxy.inject(Strip((header,)))
+    assert not honours_conditions(store, "run-1/_watchdog.json", b"{}", version)
+    blob = store.read("run-1/_watchdog.json", 10)
+    assert blob is not None
+    assert blob.body == b"{}"
+
+
+def test_ages_go_by_the_servers_clock(store: Store, fault_proxy: FaultProxy) -> None:
+    fault_proxy.inject(Stamp({"Date": "Fri, 01 Mar 2030 12:00:00 GMT"}), method="HEAD")
+    first = store.clock()
+    assert first.isoformat().startswith("2030-03-01T12:00:0")
+    assert store.clock() >= first
+    assert fault_proxy.count() == 1
+
+
+@pytest.mark.parametrize("fault", [Reset(), Stall(), Stamp({"Date": "no date at all"}), Answer(200, "", {})], ids=repr)
+def test_a_server_that_tells_no_time_leaves_our_own(
+    store: Store, fault_proxy: FaultProxy, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    fault_proxy.inject(fault)
+    assert abs(store.clock().timestamp() - time.time()) < 10
+    assert store.clock() <= store.clock()
+    assert fault_proxy.count("HEAD") == 1
+    assert sum("does not tell its time" in r.message for r in caplog.records) == 1

@@ -1,0 +1,103 @@
+"""Every store writes a key whole, keeps its conditions, and lets one of many racing writers win."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastbeat.stores.port import ConflictError, Expect, Store
+from lastbeat.stores.selftest import honours_conditions
+
+if TYPE_CHECKING:
+    from contract.stores.conftest import Root
+
+KEY = "run-1/_watchdog.json"
+WRITERS = 16
+
+
+def _body(store: Store) -> bytes:
+    blob = store.read(KEY, 1000)
+    assert blob is not None
+    return blob.body
+
+
+def test_a_key_is_created_once(store: Store) -> None:
+    store.write(KEY, b"first", Expect.NOTHING)
+    with pytest.raises(ConflictError):
+        store.write(KEY, b"second", Expect.NOTHING)
+    assert _body(store) == b"first"
+
+
+def test_an_update_holds_only_at_the_expected_version(store: Store) -> None:
+    first = store.write(KEY, b"first", Expect.NOTHING)
+    second = store.write(KEY, b"second", first)
+    with pytest.raises(ConflictError):
+        store.write(KEY, b"late", first)
+    assert _body(store) == b"second"
+    assert store.write(KEY, b"third", second)
+
+
+def test_an_update_of_a_missing_key_is_refused(store: Store) -> None:
+    version = store.write(KEY, b"first")
+    store.delete(KEY)
+    with pytest.raises(ConflictError):
+        store.write(KEY, b"second", version)
+    assert store.read(KEY, 10) is None
+
+
+def test_a_write_without_condition_replaces_everything(store: Store) -> None:
+    store.write(KEY, b"a long first body")
+    store.write(KEY, b"short")
+    assert _body(store) == b"short"
+
+
+def test_deleting_twice_is_no_error(store: Store) -> None:
+    store.write(KEY, b"x")
+    store.delete(KEY)
+    store.delete(KEY)
+    store.delete("never/there")
+    assert store.read(KEY, 10) is None
+    assert store.list("run-1/").entries == ()
+
+
+def test_the_self_test_finds_that_conditions_are_kept_and_changes_nothing(store: Store) -> None:
+    version = store.write(KEY, b"{}", Expect.NOTHING)
+    assert honours_conditions(store, KEY, b"{}", version)
+    blob = store.read(KEY, 10)
+    assert blob is not None
+    assert (blob.body, blob.version) == (b"{}", version)
+
+
+def _race(root: "Root", expects: list[Expect | str]) -> list[int]:
+    """Indices of the writers that won, out of one for each condition, all let go at once."""
+    barrier = Barrier(len(expects))
+    stores = [root.open() for _ in expects]
+
+    def write(index: int) -> bool:
+        barrier.wait()
+        try:
+            stores[index].write(KEY, f"writer {index}".encode(), expects[index])
+        except ConflictError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(expects)) as pool:
+        return [index for index, won in enumerate(pool.map(write, range(len(expects)))) if won]
+
+
+def test_of_sixteen_that_create_at_once_one_wins(root: "Root", store: Store) -> None:
+    for _ in range(root.races):
+        (winner,) = _race(root, [Expect.NOTHING] * WRITERS)
+        assert _body(store) == f"writer {winner}".encode()
+        store.delete(KEY)
+
+
+def test_of_sixteen_that_update_at_once_one_wins(root: "Root", store: Store) -> None:
+    version = store.write(KEY, b"begin")
+    for _ in range(root.races):
+        (winner,) = _race(root, [version] * WRITERS)
+        blob = store.read(KEY, 100)
+        assert blob is not None
+        assert blob.body == f"writer {winner}".encode()
+        version = store.write(KEY, b"begin again", blob.version)

@@ -1,0 +1,91 @@
+"""``doctor`` and ``test-alert`` on a directory and a webhook, and the help of it all."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, MONITOR, RunFolder, call
+from support.http_sink import Answer, closed_port, http_sink
+
+SECRET = "hush-hush-hush"
+
+
+def test_a_test_alert_arrives_marked_as_one(tmp_path: Path) -> None:
+    with http_sink() as sink:
+        done = call(LASTBEAT, "test-alert", cwd=tmp_path, LASTBEAT_WEBHOOK_URL=f"{sink.url}/{SECRET}")
+        assert done.returncode == 0
+        assert done.stdout.startswith("ok ")
+        assert SECRET not in done.stdout + done.stderr
+        again = call(LASTBEAT, "test-alert", "--json", cwd=tmp_path, LASTBEAT_WEBHOOK_URL=f"{sink.url}/{SECRET}")
+    assert [channel["ok"] for channel in json.loads(again.stdout)["channels"]] == [True]
+    first, second = (json.loads(request.body) for request in sink.requests)
+    assert first["event"] == "TEST"
+    assert first["key"] != second["key"], "a receiver that drops repeats shows both"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [pytest.param(Answer(status=404), id="a channel that is gone"), pytest.param(Answer(reset=True), id="or broken")],
+)
+def test_a_test_alert_that_is_not_taken_is_told_with_its_reason(tmp_path: Path, answer: Answer) -> None:
+    with http_sink() as sink:
+        sink.otherwise = answer
+        done = call(LASTBEAT, "test-alert", cwd=tmp_path, LASTBEAT_WEBHOOK_URL=f"{sink.url}/{SECRET}")
+    assert done.returncode == 2
+    assert done.stdout.startswith("fail  ")
+    assert done.stdout.count("\n") == 1
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_test_alert_for_nobody_says_so(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "test-alert", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "No channel is set up" in done.stdout
+    assert json.loads(call(LASTBEAT, "test-alert", "--json", cwd=tmp_path).stdout) == {"channels": []}
+
+
+def test_the_doctor_is_content_with_a_folder_and_a_channel(tmp_path: Path) -> None:
+    root = RunFolder(tmp_path / "training-runs").root
+    with http_sink() as sink:
+        done = call(LASTBEAT, "doctor", "--root", str(root), cwd=tmp_path, LASTBEAT_WEBHOOK_URL=sink.url)
+        assert not sink.requests, "it bothers nobody"
+    assert done.returncode == 0, done.stdout
+    assert all(line.startswith("ok ") for line in done.stdout.splitlines())
+    assert [path.name for path in root.rglob("*") if path.name.startswith("selftest")] == []
+
+
+def test_the_doctor_names_what_does_not_work_and_the_remedy(tmp_path: Path) -> None:
+    hook = f"http://127.0.0.1:{closed_port()}/{SECRET}"
+    done = call(LASTBEAT, "doctor", "--root", "nope", "--json", cwd=tmp_path, LASTBEAT_WEBHOOK_URL=hook)
+    assert done.returncode == 2
+    assert SECRET not in done.stdout + done.stderr
+    failed = [check for check in json.loads(done.stdout)["checks"] if check["word"] == "fail"]
+    assert [check["name"] for check in failed] == ["store", "channel"]
+    assert all(check["remedy"] for check in failed)
+
+
+def test_the_doctor_tells_every_fault_of_the_settings(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "doctor", cwd=tmp_path, STALE_MINUTES="ten", ALERT_ON="loud")
+    assert done.returncode == 3
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [["fail", "settings:"]] * 2
+
+
+def test_help_lists_commands_by_what_people_want(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for text in ("Watch a run:", "Check the set-up:", "watch", "doctor", "test-alert"):
+        assert text in done.stdout
+    assert call(LASTBEAT, cwd=tmp_path).stdout == done.stdout
+    assert call(LASTBEAT, "--version", cwd=tmp_path).stdout.startswith("lastbeat ")
+
+
+def test_the_help_of_watch_has_every_promised_option_with_defaults_codes_and_an_example(tmp_path: Path) -> None:
+    done = call(MONITOR, "--help", cwd=tmp_path)
+    for option in (
+        "--run-id ID", "--once", "--interval SECONDS", "--stale-minutes N", "--bucket B", "--region R",
+        "--root URL-OR-DIR", "--slack-webhook U", "--sns-topic ARN", "--json", "--dry-run",
+        "[60]", "[10]", "Exit status", "Example:",
+    ):  # fmt: skip
+        assert option in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80

@@ -1,0 +1,104 @@
+"""`make demo` as a newcomer meets it: three runs, three verdicts, one alert each, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT
+
+LIMIT_S = 120
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    return dict(os.environ) | {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+
+
+def processes_of(tmp_path: Path) -> list[str]:
+    """Command lines that name the demo's folder, of processes that still run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # It ended meanwhile.
+        if str(tmp_path) in line:
+            found.append(line)
+    return found
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "demo"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    each_run_gets_its_verdict_and_one_alert(done.stdout)
+    the_alerts_say_why_and_what_to_do(done.stdout)
+    the_loss_really_falls(done.stdout)
+    assert list(tmp_path.iterdir()) == []
+    assert processes_of(tmp_path) == []
+
+
+def each_run_gets_its_verdict_and_one_alert(said: str) -> None:
+    summary = said.splitlines()[-4:]
+    for run_id, verdict in (("good", "SUCCEEDED"), ("diverges", "FAILED"), ("killed", "TIMED_OUT")):
+        line = next(line for line in summary if line.startswith(f"spirals-{run_id} "))
+        assert verdict in line, said
+        assert line.endswith("1 alert"), said
+    assert said.count("─ Slack ─") == 3, said
+
+
+def the_alerts_say_why_and_what_to_do(said: str) -> None:
+    words = " ".join(said.replace("│", " ").split())
+    assert "FloatingPointError: divide by zero encountered in log" in words, said
+    assert "Both heartbeats stale (>0.1m)" in words, said
+    # The remediation hints of a divergence and of a silent death.
+    assert "lower the learning rate" in words, said
+    assert "nvidia-smi" in words, said
+
+
+def the_loss_really_falls(said: str) -> None:
+    first_run = said.split("2 of 3", maxsplit=1)[0]
+    losses = [float(line.split("  loss ")[1].split()[0]) for line in first_run.splitlines() if "  loss " in line]
+    assert len(losses) >= 5
+    assert losses[-1] < losses[0] / 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_demo_that_is_stopped_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "demo"],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "lastbeat" in line:
+                break
+        assert processes_of(tmp_path), said
+        process.send_signal(number)
+        said += process.communicate(timeout=LIMIT_S)[0]
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+    deadline = time.monotonic() + 10
+    while processes_of(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of(tmp_path) == []

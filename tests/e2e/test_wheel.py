@@ -1,0 +1,105 @@
+"""The installed wheel: what a user gets who never sees this checkout.
+
+``INSTALLED_LASTBEAT`` is the path of the ``lastbeat`` command in a virtual environment that holds the wheel and
+nothing of this checkout; ``.ci/run`` makes one.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastbeat import __version__
+from support.cli import LIMIT_S, RunFolder
+from support.s3 import S3Server
+
+pytestmark = pytest.mark.skipif(
+    "INSTALLED_LASTBEAT" not in os.environ,
+    reason="INSTALLED_LASTBEAT is not set; .ci/run builds and installs the wheel",
+)
+
+
+def lastbeat(*arguments: str, cwd: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd), "AWS_EC2_METADATA_DISABLED": "true", **settings}
+    return subprocess.run(
+        [os.environ["INSTALLED_LASTBEAT"], *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def test_it_is_this_version_and_lies_elsewhere(tmp_path: Path) -> None:
+    python = Path(os.environ["INSTALLED_LASTBEAT"]).with_name("python")
+    probe = "import lastbeat, lastbeat_cli; print(lastbeat.__version__, lastbeat.__file__, lastbeat_cli.__file__)"
+    said = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    version, *places = said.split()
+    assert version == __version__
+    assert all("site-packages" in place for place in places)
+    assert (Path(places[0]).parent / "py.typed").exists()
+
+
+def running(run: RunFolder) -> None:
+    run.metadata()
+    run.progress()
+
+
+def warning(run: RunFolder) -> None:
+    run.metadata()
+    run.progress(minutes_old=15)
+
+
+def failed(run: RunFolder) -> None:
+    running(run)
+    run.put("_error", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def complete(run: RunFolder) -> None:
+    running(run)
+    run.put("_complete")
+
+
+def silent(run: RunFolder) -> None:
+    run.metadata(minutes_old=11)
+    run.progress(minutes_old=11)
+
+
+ROWS = [
+    pytest.param(running, "RUNNING", 0, id="a healthy run"),
+    pytest.param(warning, "RUNNING (WARNING)", 1, id="a run with a warning"),
+    pytest.param(failed, "FAILED", 2, id="a run that failed"),
+    pytest.param(complete, "SUCCEEDED", 0, id="a run that completed"),
+    pytest.param(silent, "TIMED_OUT", 2, id="a run that fell silent"),
+]
+
+
+@pytest.mark.parametrize(("write", "status", "code"), ROWS)
+def test_once_on_a_directory(tmp_path: Path, write: Callable[[RunFolder], None], status: str, code: int) -> None:
+    run = RunFolder(tmp_path / "training-runs")
+    write(run)
+    done = lastbeat("watch", "--run-id", "run-1", "--once", "--root", str(run.root), cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == f"Run run-1: {status}", done.stderr
+    assert done.returncode == code, done.stderr
+
+
+def test_once_on_s3(tmp_path: Path, s3_server: S3Server) -> None:
+    bucket = s3_server.bucket()
+    s3_server.client().put_object(Bucket=bucket, Key="training-runs/run-1/_error", Body=b"CUDA out of memory")
+    arguments = ("watch", "--run-id", "run-1", "--once", "--bucket", bucket, "--json")
+    done = lastbeat(*arguments, cwd=tmp_path, **s3_server.environment())
+    assert done.returncode == 2, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["status"], found["cause"]) == ("FAILED", "oom")
+
+
+def test_a_run_id_that_no_run_may_have(tmp_path: Path) -> None:
+    done = lastbeat("watch", "--run-id", "../elsewhere", "--once", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "allowed are" in done.stderr

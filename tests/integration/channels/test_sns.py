@@ -1,0 +1,80 @@
+"""SNS for real: what a subscriber gets, and what failures are called."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.sns import Sns
+from support.messages import FAILED, TIMED_OUT
+from support.s3 import S3Server, run_s3_server
+from support.sns import topic
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with run_s3_server() as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def credentials(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    # The topic's region counts, not this.
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+
+
+def test_a_subscriber_gets_subject_body_and_attributes(server: S3Server) -> None:
+    alerts = topic(server)
+    Sns(alerts.arn).send(replace(FAILED, loss=float("nan")))
+    (got,) = alerts.received()
+    assert got["Subject"] == "lastbeat FAILED: mistral-20250804-171621 (cuda_out_of_memory)"
+    assert {name: each["Value"] for name, each in got["MessageAttributes"].items()} == {
+        "run_id": "mistral-20250804-171621",
+        "status": "FAILED",
+        "severity": "critical",
+        "cause": "cuda_out_of_memory",
+    }
+    body = json.loads(got["Message"])
+    assert body["reason"] == FAILED.reason
+    assert body["loss"] == "NaN"
+
+
+def test_a_filter_policy_chooses_by_cause(server: S3Server) -> None:
+    alerts = topic(server, {"cause": ["cuda_out_of_memory", "none"]})
+    for message in (FAILED, TIMED_OUT, replace(TIMED_OUT, cause=None)):
+        Sns(alerts.arn).send(message)
+    assert [json.loads(got["Message"])["cause"] for got in alerts.received()] == ["cuda_out_of_memory", None]
+
+
+def test_a_fifo_topic_takes_one_alert_once(server: S3Server) -> None:
+    alerts = topic(server, fifo=True)
+    for _ in range(3):
+        Sns(alerts.arn).send(FAILED)
+    assert len(alerts.received()) == 1
+
+
+def test_a_topic_that_is_not_there_is_permanent(server: S3Server) -> None:
+    gone = Sns("arn:aws:sns:us-east-1:123456789012:gone")
+    with pytest.raises(DeliveryError, match="check SNS_TOPIC_ARN") as caught:
+        gone.send(FAILED)
+    assert not caught.value.retryable
+    with pytest.raises(DeliveryError, match="check SNS_TOPIC_ARN"):
+        gone.check()
+
+
+def test_checking_publishes_nothing(server: S3Server) -> None:
+    alerts = topic(server)
+    assert Sns(alerts.arn).check().endswith("the topic exists; nothing was published")
+    assert alerts.received() == []
+
+
+def test_no_credentials_may_come_later(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(DeliveryError, match="no AWS credentials were found") as caught:
+        Sns("arn:aws:sns:us-east-1:123456789012:alerts").send(FAILED)
+    assert caught.value.retryable

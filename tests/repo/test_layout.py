@@ -1,0 +1,60 @@
+"""The house as it stands: modules that can be read, no empty room, nothing of the machine it was built on."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT, files, folders
+
+# Written so that they do not find themselves.
+FOREIGN = {
+    "a path of the machine it was written on": re.compile(r"(?<![\w.$}~-])/(?:work|root|home/[a-z]+)/\w"),
+    "the address of a package registry": re.compile(r"python[h]osted\.org|py[p]i\.org/simple|(?:extra-|--)inde[x]-url"),
+}
+MOST_LINES = 300
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_no_module_is_longer_than_300_lines() -> None:
+    lengths = {_relative(path): len(path.read_bytes().splitlines()) for path in files() if path.suffix == ".py"}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+
+
+def test_no_room_is_empty() -> None:
+    empty = [
+        _relative(folder)
+        for folder in folders()
+        if not any(
+            path.is_file() and path.name not in {"__init__.py", "py.typed"} and path.suffix != ".pyc"
+            for path in folder.rglob("*")
+        )
+    ]
+    assert empty == []
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_no_file_names(what: str) -> None:
+    found = []
+    for path in files():
+        text = path.read_bytes().decode("utf-8", errors="replace")
+        found += [f"{_relative(path)}: {match[0]}" for match in FOREIGN[what].finditer(text)]
+    assert found == []
+
+
+def test_what_is_started_by_hand_can_be_executed() -> None:
+    for name in (".ci/run", ".ci/venv"):
+        assert (ROOT / name).stat().st_mode & 0o111, f"{name} is not executable"
+
+
+def test_make_alone_names_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY:(.*)$", makefile, re.MULTILINE)
+    assert phony is not None
+    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    missing = [target for target in phony[1].split() if target != "help" and f"make {target} " not in said]
+    assert missing == []

@@ -1,0 +1,158 @@
+"""An outcome as text and as JSON."""
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.observation import Heartbeat, NeverSeen, Seen, Unreadable
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.record import Attempt, Record
+from lastbeat.model.status import Event, Status
+from lastbeat_cli import exits
+from lastbeat_cli.document import document, dump
+from lastbeat_cli.lines import bar, lines, percent
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, 250000, tzinfo=timezone.utc)
+METADATA = Heartbeat(NOW, "v1", phase="train")
+PROGRESS = Heartbeat(NOW, "v2", step=25, total_steps=100, loss=2.345678)
+RECORD = Record("run-1", status=Status.RUNNING, since=NOW - timedelta(hours=1), attempt=Attempt(3))
+RUNNING = Outcome(
+    "run-1",
+    Status.RUNNING,
+    "Heartbeats: metadata.json 3s ago",
+    Seen(metadata=METADATA, progress=PROGRESS),
+    NOW,
+    record=RECORD,
+    last_metadata_at=NOW - timedelta(seconds=3),
+)
+TIMED_OUT = replace(
+    RUNNING,
+    status=Status.TIMED_OUT,
+    reason="Both heartbeats stale (>10m)",
+    action="SSH to the instance",
+    last_metadata_at=NOW - timedelta(minutes=12, seconds=5),
+    last_progress_at=NOW - timedelta(hours=2),
+    pending=1,
+    delivered=4,
+    failures=("Slack (hooks.slack.com): 404 no_service",),
+    notes=("The record is on this machine alone.",),
+)
+WARNED = replace(RUNNING, conditions={"loss_nan": "loss is NaN at step 25", "clock_skew": "1h ahead"})
+BLIND = Outcome(
+    "run-1", Status.UNKNOWN, "s3://b: access denied", Unreadable("s3://b: access denied"), NOW, record=RECORD
+)
+
+
+def test_every_line_of_an_outcome_in_its_order() -> None:
+    assert lines(TIMED_OUT) == [
+        "Run run-1: TIMED_OUT",
+        "Detail: Both heartbeats stale (>10m)",
+        "Action: SSH to the instance",
+        "Progress: phase train, step 25 of 100 (25%), loss 2.346",
+        "Heartbeats: metadata 12m 05s ago, progress 2h 00m ago",
+        "Alerts: 1 pending, 4 delivered",
+        "Undelivered: Slack (hooks.slack.com): 404 no_service",
+        "Note: The record is on this machine alone.",
+        "Checked: 2026-01-01T12:00:00Z",
+    ]
+
+
+def test_conditions_show_beside_running_and_a_line_each() -> None:
+    told = lines(WARNED)
+    assert told[0] == "Run run-1: RUNNING (WARNING)"
+    assert told[2:4] == ["Warning: loss_nan: loss is NaN at step 25", "Warning: clock_skew: 1h ahead"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        pytest.param(RUNNING, exits.OK, id="a running run is OK"),
+        pytest.param(replace(RUNNING, status=Status.SUCCEEDED), exits.OK, id="so is one that succeeded"),
+        pytest.param(WARNED, exits.WARNING, id="a running run with conditions is a WARNING"),
+        pytest.param(replace(WARNED, status=Status.SUCCEEDED), exits.OK, id="a success with conditions is a success"),
+        pytest.param(TIMED_OUT, exits.CRITICAL, id="a time-out is CRITICAL"),
+        pytest.param(replace(RUNNING, status=Status.FAILED), exits.CRITICAL, id="so is a failure"),
+        pytest.param(BLIND, exits.UNKNOWN, id="a pass that saw nothing is UNKNOWN"),
+    ],
+)
+def test_the_exit_status(outcome: Outcome, code: int) -> None:
+    assert exits.of(outcome) == code
+
+
+def test_the_document_of_a_run() -> None:
+    message = Message("run-1", Event.FAILED, Status.FAILED, "boom", NOW)
+    refused = Alert(7, Event.FAILED, NOW, message, {"slack:1": Delivery(failed="404"), "sns:1": Delivery(sent_at=NOW)})
+    record = replace(RECORD, outbox=(refused,))
+    assert document(replace(WARNED, record=record, cause="cuda_oom", delivered=1, last_progress_at=NOW)) == {
+        "run_id": "run-1",
+        "status": "RUNNING",
+        "reason": "Heartbeats: metadata.json 3s ago",
+        "cause": "cuda_oom",
+        "action": None,
+        "conditions": ["loss_nan", "clock_skew"],
+        "attempt": 3,
+        "step": 25,
+        "total_steps": 100,
+        "last_metadata_at": "2026-01-01T11:59:57.250000Z",
+        "last_progress_at": "2026-01-01T12:00:00.250000Z",
+        "since": "2026-01-01T11:00:00.250000Z",
+        "alerts": {"pending": 0, "delivered": 1, "failed": 1},
+    }
+
+
+def test_what_a_blind_pass_does_not_know_is_null() -> None:
+    blind = document(BLIND)
+    assert (blind["status"], blind["since"], blind["step"], blind["total_steps"]) == ("UNKNOWN", None, None, None)
+    assert document(replace(BLIND, record=None))["attempt"] is None
+
+
+@given(st.text(), st.text(), st.text(), st.floats(), st.integers(-(10**15), 10**15))
+def test_hostile_text_is_one_harmless_line_each_and_valid_json(
+    reason: str, phase: str, note: str, loss: float, step: int
+) -> None:
+    seen = Seen(metadata=replace(METADATA, phase=phase), progress=replace(PROGRESS, step=step, loss=loss))
+    outcome = replace(WARNED, reason=reason, observation=seen, notes=(note,), conditions={"stalled": note})
+    for line in lines(outcome):
+        assert "\n" not in line
+        assert "\x1b" not in line
+    text = dump(document(outcome))
+    assert text.isascii()
+    assert "\n" not in text
+    json.loads(text, parse_constant=pytest.fail).items()
+    text.encode()
+
+
+@pytest.mark.parametrize(
+    ("step", "total", "told"),
+    [
+        pytest.param(0, 3, "0%", id="nothing yet"),
+        pytest.param(2, 3, "66%", id="rounded down"),
+        pytest.param(999, 1000, "99%", id="100% is only done"),
+        pytest.param(1000, 1000, "100%", id="done"),
+        pytest.param(7, 3, "100%", id="a step beyond the last"),
+        pytest.param(-1, 3, "0%", id="a step before the first"),
+        pytest.param(1, 0, "?", id="no total"),
+    ],
+)
+def test_how_far_a_run_is(step: int, total: int, told: str) -> None:
+    assert percent(step, total) == told
+
+
+def test_the_bar_needs_no_colour_and_is_full_only_at_the_end() -> None:
+    assert bar(1, 2, 4, ascii_only=True) == "##.."
+    assert bar(999, 1000, 4, ascii_only=True) == "###."
+    assert bar(5, 2, 4, ascii_only=True) == "####"
+    assert bar(-5, 2, 4, ascii_only=True) == "...."
+    assert set(bar(1, 2, 4, ascii_only=False)) == {"█", "░"}
+
+
+def test_a_run_without_total_or_anything_seen_has_short_lines() -> None:
+    bare = replace(RUNNING, observation=Seen(progress=Heartbeat(NOW, "v", step=5, total_steps=-1)))
+    assert "Progress: step 5" in lines(bare)
+    nothing = replace(TIMED_OUT, observation=NeverSeen(), last_metadata_at=None, last_progress_at=None)
+    assert not any(line.startswith(("Progress", "Heartbeats")) for line in lines(nothing))

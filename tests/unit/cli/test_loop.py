@@ -1,0 +1,140 @@
+"""The rhythm of the loop, its end, and the pace that an estimate is made of."""
+
+import signal
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.observation import NeverSeen
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.record import Record
+from lastbeat.model.status import Event, Status
+from lastbeat_cli.loop import Stop, follow, is_over, next_due, retry_in_s
+from lastbeat_cli.pace import WINDOW, Pace
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+RUNNING = Outcome("run-1", Status.RUNNING, "", NeverSeen(), NOW)
+MESSAGE = Message("run-1", Event.FAILED, Status.FAILED, "boom", NOW)
+FAILED = replace(RUNNING, status=Status.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("now", "due"),
+    [
+        pytest.param(100.0, 160.0, id="a pass on the beat is followed by the next beat"),
+        pytest.param(107.5, 160.0, id="the time that a pass takes does not shift the next"),
+        pytest.param(159.9, 160.0, id="however long it takes"),
+        pytest.param(170.0, 220.0, id="a beat that was missed is left out"),
+        pytest.param(1000.0, 1060.0, id="and so are many"),
+        pytest.param(90.0, 100.0, id="a pass between two beats leaves the next where it is"),
+    ],
+)
+def test_when_the_next_pass_is_due(now: float, due: float) -> None:
+    assert next_due(100.0, now, 60.0) == due
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e5), st.floats(0.1, 1e4))
+def test_the_next_pass_is_on_the_beat_and_within_one_interval(due: float, late: float, interval: float) -> None:
+    after = next_due(due, due + late, interval)
+    assert due + late - 1e-6 <= after <= due + late + interval + 1e-6
+    assert abs((after - due) / interval - round((after - due) / interval)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("outcome", "dry_run", "over"),
+    [
+        pytest.param(RUNNING, False, False, id="a running run is waited for"),
+        pytest.param(FAILED, False, True, id="a finished run whose alerts are out is over"),
+        pytest.param(replace(FAILED, pending=1), False, False, id="alerts that wait are waited for"),
+        pytest.param(replace(FAILED, pending=1), True, True, id="but not by a dry run, which sends none"),
+        pytest.param(replace(FAILED, status=Status.UNKNOWN), False, False, id="what could not be seen is not over"),
+    ],
+)
+def test_when_a_watch_is_over(outcome: Outcome, dry_run: bool, over: bool) -> None:
+    assert is_over(outcome, dry_run=dry_run) is over
+
+
+def waiting(*deliveries: Delivery) -> Outcome:
+    alerts = tuple(Alert(n, Event.FAILED, NOW, MESSAGE, {"slack:1": each}) for n, each in enumerate(deliveries))
+    return replace(FAILED, record=Record("run-1", outbox=alerts), pending=len(alerts))
+
+
+def test_a_waiting_delivery_is_tried_again_when_its_back_off_ends() -> None:
+    soon, later = NOW + timedelta(seconds=5), NOW + timedelta(seconds=50)
+    assert retry_in_s(waiting(Delivery(not_before=later), Delivery(not_before=soon))) == 5
+    assert retry_in_s(waiting(Delivery(not_before=soon, claimed_until=later))) == 50
+    assert retry_in_s(waiting(Delivery(not_before=NOW + timedelta(seconds=0.1)))) == 1, "never in a tight loop"
+    assert retry_in_s(waiting(Delivery(not_before=NOW - timedelta(days=1)))) is None, "it waits for something else"
+    assert retry_in_s(waiting(Delivery(not_before=soon, sent_at=NOW))) is None
+    assert retry_in_s(RUNNING) is None
+
+
+def test_passes_come_by_the_interval_until_the_watch_is_over() -> None:
+    outcomes = iter([RUNNING, replace(RUNNING, status=Status.UNKNOWN), RUNNING, FAILED])
+    shown: list[tuple[Status, bool]] = []
+    with Stop() as stop:
+        last = follow(lambda: next(outcomes), lambda each, due: shown.append((each.status, due is None)), stop, 0.01)
+    assert last == FAILED
+    assert shown == [
+        (Status.RUNNING, False),
+        (Status.UNKNOWN, False),
+        (Status.RUNNING, False),
+        (Status.FAILED, True),
+    ]
+
+
+def test_a_signal_during_a_pass_lets_it_end_and_is_the_last() -> None:
+    def tick() -> Outcome:
+        signal.raise_signal(signal.SIGTERM)
+        return RUNNING
+
+    shown: list[Outcome] = []
+    before = signal.getsignal(signal.SIGTERM)
+    with Stop() as stop:
+        assert follow(tick, lambda each, _due: shown.append(each), stop, 3600) == RUNNING
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "a second one has its usual effect"
+    assert shown == [RUNNING]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_somebody_who_asks_ends_a_sleep_that_has_not_begun() -> None:
+    with Stop() as stop:
+        stop.ask()
+        stop.ask()
+        began = time.monotonic()
+        assert stop.wait(3600)
+        assert time.monotonic() - began < 60
+
+
+def test_a_pace_needs_two_passes_and_a_step_between() -> None:
+    pace = Pace()
+    assert pace.left_s(100) is None
+    pace.see(NOW, 10)
+    assert pace.left_s(100) is None
+    pace.see(NOW + timedelta(seconds=10), 10)
+    assert pace.left_s(100) is None
+    pace.see(NOW + timedelta(seconds=20), 30)
+    assert pace.steps_per_s() == 1
+    assert pace.left_s(100) == 70
+    assert pace.left_s(20) == 0
+
+
+def test_a_step_that_goes_back_begins_anew() -> None:
+    pace = Pace()
+    pace.see(NOW, 1000)
+    pace.see(NOW + timedelta(seconds=1), 2000)
+    pace.see(NOW + timedelta(seconds=2), 5)
+    assert pace.left_s(100) is None
+
+
+def test_an_old_pace_is_forgotten() -> None:
+    pace = Pace()
+    pace.see(NOW, 0)
+    for second in range(1, WINDOW + 1):
+        pace.see(NOW + timedelta(seconds=1000 + second), 10_000 + second)
+    assert pace.steps_per_s() == 1

@@ -1,0 +1,74 @@
+"""The JSON document is valid, stable and bounded whatever the message."""
+
+import json
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lastbeat.deliver.document import MAX_BYTES, document, encode
+from lastbeat.model.alert import Message
+from support.messages import FAILED, hostile_messages
+
+
+def strict(text: str) -> Any:
+    """JSON as the standard has it: no NaN."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@given(hostile_messages)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_message_is_bounded_json_with_all_fields(message: Message) -> None:
+    text = encode(message)
+    assert len(text.encode()) <= MAX_BYTES
+    assert strict(text).keys() == document(FAILED).keys()
+
+
+def test_nothing_of_a_message_is_left_out() -> None:
+    assert {each.name for each in fields(Message)} | {"version", "severity"} == document(FAILED).keys()
+
+
+@pytest.mark.parametrize("filling", ["🔥", '"', "\\", "字", "\ufffd"])
+def test_the_largest_message_is_within_the_bound(filling: str) -> None:
+    text = filling * 100_000
+    largest = replace(
+        FAILED, run_id=text, reason=text, cause=text, action=text, instance_id=text, phase=text, where=text,
+        link=text, key=text, notes=(text,) * 100, log_tail=(text,) * 1000,
+        conditions={f"{n}{text}": text for n in range(100)},
+    )  # fmt: skip
+    assert len(encode(largest).encode()) <= MAX_BYTES
+
+
+def test_many_short_lines_are_within_the_bound() -> None:
+    assert len(encode(replace(FAILED, log_tail=tuple("a" * 100_000))).encode()) <= MAX_BYTES
+
+
+@pytest.mark.parametrize(
+    ("loss", "written"),
+    [
+        pytest.param(0.5, 0.5, id="a number"),
+        pytest.param(None, None, id="not known"),
+        pytest.param(math.nan, "NaN", id="not a number"),
+        pytest.param(math.inf, "Infinity", id="without bound"),
+        pytest.param(-math.inf, "-Infinity", id="without bound the other way"),
+    ],
+)
+def test_loss(loss: float | None, written: object) -> None:
+    assert strict(encode(replace(FAILED, loss=loss)))["loss"] == written
+
+
+def test_a_document_reads_as_the_message_was() -> None:
+    written = strict(encode(FAILED))
+    assert written["version"] == 1
+    assert written["run_id"] == "mistral-20250804-171621"
+    assert (written["event"], written["severity"], written["status"]) == ("FAILED", "critical", "FAILED")
+    assert written["at"] == "2025-08-04T17:16:21Z"
+    assert (written["step"], written["total_steps"], written["loss"]) == (1200, 5000, 2.34567)
+    assert written["conditions"] == {"progress_stale": "progress.json is 14m old"}
+    assert written["log_tail"][2] == "Traceback (most recent call last):"

@@ -1,0 +1,186 @@
+"""A Slack alert reads well, stays within Slack's limits and obeys nobody but us."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lastbeat.deliver.slack_blocks import payload
+from lastbeat.model.alert import Message
+from lastbeat.model.status import Event, Status
+from support.messages import FAILED, TIMED_OUT, hostile_messages
+
+RECORDS = Path(__file__).parents[2] / "records"
+
+
+@pytest.mark.parametrize(
+    ("message", "record"),
+    [
+        pytest.param(FAILED, "slack_failed.json", id="a run that ran out of memory"),
+        pytest.param(TIMED_OUT, "slack_timed_out.json", id="a run that fell silent"),
+    ],
+)
+def test_alerts_are_laid_out_as_recorded(message: Message, record: str) -> None:
+    assert json.dumps(payload(message), indent=2, ensure_ascii=False) + "\n" == (RECORDS / record).read_text("utf-8")
+
+
+def units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def texts(block: object) -> Iterator[dict[str, Any]]:
+    """Every text object in a payload."""
+    if isinstance(block, dict):
+        if block.get("type") in {"mrkdwn", "plain_text"}:
+            yield block
+        for inner in block.values():
+            yield from texts(inner)
+    elif isinstance(block, list):
+        for inner in block:
+            yield from texts(inner)
+
+
+def assert_within_limits(sent: dict[str, Any]) -> None:
+    assert 1 <= units(sent["text"]) <= 4000
+    assert 1 <= len(sent["blocks"]) <= 50
+    for block in sent["blocks"]:
+        kind = block["type"]
+        if kind == "header":
+            assert block["text"]["type"] == "plain_text"
+            assert 1 <= units(block["text"]["text"]) <= 150
+        elif kind == "section":
+            assert ("text" in block) != ("fields" in block)
+            assert 1 <= len(block.get("fields", [1])) <= 10
+            assert all(1 <= units(field["text"]) <= 2000 for field in block.get("fields", []))
+        else:
+            assert kind == "context"
+            assert 1 <= len(block["elements"]) <= 10
+    assert all(1 <= units(each["text"]) <= 3000 for each in texts(sent))
+
+
+ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
+OUR_LINK = re.compile(r"<https?://[^<>|\s]+\|Open in the browser>")
+OUR_MARKUP = re.compile(
+    r"\*(Status|Last known status|Cause|Step|Loss|Phase|Instance|Duration|Attempt|Time"
+    r"|Conditions|Files|Last log lines)\*"
+)
+
+
+def assert_obeys_nobody(sent: dict[str, Any]) -> None:
+    for each in [*texts(sent), {"type": "plain_text", "text": sent["text"]}]:
+        text = each["text"]
+        assert not ENTITY.search(text), "an ampersand that is no entity, or half an entity"
+        if each["type"] == "plain_text":
+            assert not re.search("[<>]", text)
+            continue
+        assert each["verbatim"] is True
+        assert text.count("`") % 2 == 0
+        left = OUR_LINK.sub("", text)
+        assert not re.search("[<>]", left), "a link, a mention or a quotation that is not ours"
+        left = re.sub(r"```\n[^`]*\n```|`[^`\n]+`", "", left)
+        # Outside of code there are our own words alone.
+        assert not re.search(r"[*_~`@]", OUR_MARKUP.sub("", left).replace("TIMED_OUT", ""))
+    assert sent["mrkdwn"] is False
+    raw = json.dumps(sent, ensure_ascii=False)
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", raw)
+    assert "<!" not in raw
+    assert "<@" not in raw
+
+
+@given(hostile_messages)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_message_leaves_the_limits_or_breaks_out(message: Message) -> None:
+    sent = payload(message)
+    assert_within_limits(sent)
+    assert_obeys_nobody(sent)
+
+
+EVERYWHERE = [
+    pytest.param("<!channel> <!here|x> <!subteam^S1>", id="a mention of everybody"),
+    pytest.param("<@U123ABC> <#C42>", id="a ping"),
+    pytest.param("<https://evil.example|click here> http://evil.example", id="a link"),
+    pytest.param("*bold* _italic_ ~gone~ > quoted", id="formatting"),
+    pytest.param("``` <!channel> ```", id="the end of a code block"),
+    pytest.param("`*out*`", id="the end of a code span"),
+    pytest.param("&lt;!channel&gt;", id="what is escaped already"),
+    pytest.param("x" * 100_000, id="a very long word"),
+    pytest.param("&" * 5000, id="what grows fivefold when it is escaped"),
+    pytest.param("🔥" * 5000, id="what counts twice in UTF-16"),
+    pytest.param("", id="nothing"),
+    pytest.param(" \n\t ", id="white space"),
+    pytest.param("\x1b[31m\x00\u202e", id="control characters"),
+]
+
+
+@pytest.mark.parametrize("text", EVERYWHERE)
+def test_hostile_text_in_every_place(text: str) -> None:
+    sent = payload(
+        replace(
+            FAILED, run_id=text, reason=text, cause=text, action=text, conditions={text: text}, instance_id=text,
+            phase=text, log_tail=(text,) * 50, notes=(text,) * 50, where=text, link="https://x.example/" + text,
+            key=text,
+        )
+    )  # fmt: skip
+    assert_within_limits(sent)
+    assert_obeys_nobody(sent)
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        pytest.param(
+            "https://console.example/a?b=1&c=2", "<https://console.example/a?b=1&amp;c=2|", id="a web address"
+        ),
+        pytest.param("https://x.example/a|b>c d`e", "<https://x.example/a%7Cb%3Ec%20d%60e|", id="with odd characters"),
+        pytest.param("javascript:alert(1)", None, id="a script is no web address"),
+        pytest.param("https://", None, id="nor is one without a host"),
+        pytest.param("https://[", None, id="nor one that cannot be read"),
+        pytest.param("https://x.example/" + "a" * 3000, None, id="too long a one would be cut, so it is left out"),
+    ],
+)
+def test_links(link: str, shown: str | None) -> None:
+    sent = json.dumps(payload(replace(FAILED, link=link)), ensure_ascii=False)
+    assert "s3://ml-training/" in sent
+    assert shown in sent if shown else "Open in the browser" not in sent
+
+
+def test_the_newest_log_lines_are_the_ones_that_are_kept() -> None:
+    sent = json.dumps(payload(replace(FAILED, log_tail=tuple(f"line {n:05d} {'x' * 90}" for n in range(1000)))))
+    assert "line 00999" in sent
+    assert "line 00000" not in sent
+
+
+def test_every_event_has_a_sign_and_a_word() -> None:
+    headers = {payload(replace(TIMED_OUT, event=event))["blocks"][0]["text"]["text"] for event in Event}
+    assert len(headers) == len(Event)
+    assert all(any(event.value in header for header in headers) for event in Event)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"step": 0, "total_steps": 0}, "*Step*\n0/0", id="no steps at all have no share"),
+        pytest.param({"step": 7, "total_steps": None}, "*Step*\n7", id="a step without a total"),
+        pytest.param({"step": None, "total_steps": 9}, "*Step*\n?/9", id="a total without a step"),
+        pytest.param({"step": 12, "total_steps": 9}, "*Step*\n12/9", id="more steps than there are"),
+        pytest.param({"step": 4999, "total_steps": 5000}, "*Step*\n4999/5000 (99%)", id="all but done is not done"),
+        pytest.param({"step": 10**5000}, "*Step*\nout of range/5000", id="a number from a damaged document"),
+        pytest.param({"loss": float("nan")}, "*Loss*\nNaN", id="a loss that is no number"),
+        pytest.param({"loss": float("inf")}, "*Loss*\ninf", id="a loss without bound"),
+        pytest.param({"status": Status.RUNNING}, "*Status*\nRUNNING (WARNING)", id="running with a condition"),
+        pytest.param({"event": Event.BLIND}, "*Last known status*\nFAILED", id="what was known before going blind"),
+    ],
+)
+def test_fields(changes: dict[str, Any], field: str) -> None:
+    assert field in [each["text"] for each in texts(payload(replace(FAILED, **changes)))]
+
+
+def test_conditions_that_the_reason_tells_are_not_told_twice() -> None:
+    told = replace(FAILED, reason="stalled: no new step for 31m", conditions={"stalled": "no new step for 31m"})
+    assert "*Conditions*" not in json.dumps(payload(told))
+    assert "*Conditions*" in json.dumps(payload(replace(told, reason="something else")))

@@ -1,0 +1,128 @@
+"""Arguments, then the environment, then ``.env``; all faults at once; no secret in any of them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lastbeat.settings import SettingsError, load
+from lastbeat.settings_table import DirectoryRoot, S3Root
+
+HOOK = "https://hooks.slack.com/services/T000/B000/made-up-for-a-test"
+
+
+def test_an_argument_outranks_the_environment_and_that_outranks_the_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("STALE_MINUTES=3\nLASTBEAT_BLIND_MINUTES=3\nLASTBEAT_STALL_MINUTES=3\n")
+    settings = load(
+        {"STALE_MINUTES": "1"},
+        {"STALE_MINUTES": "2", "LASTBEAT_BLIND_MINUTES": "2", "LASTBEAT_STALL_MINUTES": " "},
+        tmp_path,
+    )
+    assert (settings.policy.stale_s, settings.policy.blind_s, settings.policy.stall_s) == (60, 120, 180)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "dotenv", "root"),
+    [
+        pytest.param(
+            {"MONITORING_BUCKET": "one"}, {"MONITORING_ROOT": "/d"}, "", S3Root("one", "training-runs"),
+            id="a bucket on the command line outranks a root of the environment",
+        ),
+        pytest.param(
+            {}, {"MONITORING_BUCKET": "two"}, "MONITORING_ROOT=/d", S3Root("two", "training-runs"),
+            id="a bucket of the environment outranks a root of the file",
+        ),
+        pytest.param(
+            {"MONITORING_ROOT": "/e"}, {"MONITORING_BUCKET": "two"}, "", DirectoryRoot(Path("/e")),
+            id="a root on the command line outranks a bucket of the environment",
+        ),
+        pytest.param(
+            {"MONITORING_BUCKET": "one"}, {"MONITORING_PREFIX": "p/q"}, "", S3Root("one", "p/q"),
+            id="bucket and prefix may come from different places",
+        ),
+        pytest.param(
+            {"MONITORING_BUCKET": "one", "MONITORING_ROOT": "s3://one/p"}, {}, "", S3Root("one", "p"),
+            id="root and bucket may both be given when they agree",
+        ),
+    ],
+)  # fmt: skip
+def test_whoever_speaks_last_says_where_runs_are(
+    tmp_path: Path, arguments: dict[str, str], environ: dict[str, str], dotenv: str, root: S3Root | DirectoryRoot
+) -> None:
+    (tmp_path / ".env").write_text(dotenv)
+    assert load(arguments, environ, tmp_path).root == root
+
+
+def test_root_and_bucket_that_disagree_on_one_command_line_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--root and --bucket name two different places"):
+        load({"MONITORING_BUCKET": "one", "MONITORING_ROOT": "s3://two/p"}, {}, tmp_path)
+
+
+def test_all_faults_are_reported_at_once_and_each_says_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("LASTBEAT_LEASE_SECONDS=soon\n")
+    with pytest.raises(SettingsError) as caught:
+        load({"STALE_MINUTES": "ten"}, {"ALERT_ON": "loud", "MONITORING_BUCKET": "B"}, tmp_path)
+    told = caught.value.faults
+    assert len(told) == 4
+    assert "--stale-minutes='ten' is not a number of minutes; use for example 10" in told
+    assert any(fault.startswith("LASTBEAT_LEASE_SECONDS='soon'") and fault.endswith("(in .env)") for fault in told)
+    assert all(fault in str(caught.value) for fault in told)
+
+
+def test_an_argument_that_is_given_and_empty_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({"MONITORING_BUCKET": "", "SLACK_WEBHOOK_URL": " "}, {"MONITORING_BUCKET": "b-1"}, tmp_path)
+    assert [fault.split()[0] for fault in caught.value.faults] == ["--bucket", "--slack-webhook"]
+
+
+def test_a_secret_is_never_shown_in_a_fault_or_a_repr(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({"SLACK_WEBHOOK_URL": "ftp://hooks.slack.com/hush-hush"}, {}, tmp_path)
+    assert "hush-hush" not in str(caught.value)
+    assert "--slack-webhook" in str(caught.value)
+    with pytest.raises(SettingsError) as caught:
+        load({}, {"MONITORING_ROOT": "s3://key:hush-hush@bucket/p", "AWS_ENDPOINT_URL": "x://u:hush-hush@h"}, tmp_path)
+    assert "hush-hush" not in str(caught.value)
+    settings = load({}, {"SLACK_WEBHOOK_URL": HOOK, "AWS_SECRET_ACCESS_KEY": "hush-hush"}, tmp_path)
+    assert set(settings.secrets) == {HOOK, "hush-hush"}
+    assert "hush-hush" not in repr(settings)
+    assert "made-up" not in repr(settings)
+
+
+def test_what_the_file_says_to_boto3_is_passed_on_and_the_process_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("AWS_PROFILE=from-file\nAWS_REGION=eu-west-1\nSTALE_MINUTES=7\n")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    monkeypatch.setenv("STALE_MINUTES", "")
+    before = dict(os.environ)
+    settings = load({}, directory=tmp_path)
+    assert settings.environ["AWS_PROFILE"] == "from-file"
+    assert settings.region == settings.environ["AWS_REGION"] == "eu-north-1"
+    assert settings.policy.stale_s == 420
+    assert dict(os.environ) == before
+
+
+def test_a_mistyped_name_is_pointed_out(tmp_path: Path) -> None:
+    settings = load({}, {"LASTBEAT_STAL_MINUTES": "3", "LASTBEAT_QQQ": "1", "MONITORING_ROOT": "/d"}, tmp_path)
+    assert settings.warnings == (
+        "LASTBEAT_QQQ is no setting of lastbeat",
+        "LASTBEAT_STAL_MINUTES is no setting of lastbeat; did you mean LASTBEAT_STALL_MINUTES?",
+    )
+
+
+def test_a_folder_called_dotenv_is_no_settings_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").mkdir()
+    assert load({}, {}, tmp_path).policy.stale_s == 600
+
+
+def test_a_file_that_is_no_text_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"STALE_MINUTES=\xff\xfe\n")
+    with pytest.raises(SettingsError, match="not UTF-8"):
+        load({}, {}, tmp_path)
+
+
+def test_without_any_home_there_is_no_default_state_directory(tmp_path: Path) -> None:
+    settings = load({}, {"HOME": "relative"}, tmp_path)
+    assert settings.state_dir is None

@@ -1,0 +1,173 @@
+"""What each setting may be, and what people are told when it is something else."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.model.status import Event
+from lastbeat.settings import Settings, SettingsError, load
+from lastbeat.settings_table import DirectoryRoot, S3Root
+
+
+def loaded(tmp_path: Path, **environ: str) -> Settings:
+    return load({}, {"HOME": "/home/somebody", **environ}, tmp_path)
+
+
+def fault(tmp_path: Path, **environ: str) -> str:
+    with pytest.raises(SettingsError) as caught:
+        loaded(tmp_path, **environ)
+    return str(caught.value)
+
+
+def test_with_nothing_set_every_value_is_its_documented_default(tmp_path: Path) -> None:
+    settings = loaded(tmp_path)
+    assert settings.root == DirectoryRoot(Path.cwd() / "training-runs")
+    assert settings.region == "us-east-1"
+    assert settings.state_dir == Path("/home/somebody/.local/state/lastbeat")
+    policy = settings.policy
+    assert (policy.stale_s, policy.stall_s, policy.start_grace_s) == (600, None, 0)
+    assert (policy.blind_s, policy.lease_s) == (600, 60)
+    assert {event.value for event in policy.alert_on} == {
+        "FAILED", "TIMED_OUT", "SUCCEEDED", "RECOVERED", "WARNING",
+    }  # fmt: skip
+    assert settings.secrets == ()
+    assert "training-runs" in settings.warnings[0], "who set nothing learns where runs are looked for"
+
+
+@pytest.mark.parametrize(
+    ("environ", "root"),
+    [
+        pytest.param({"MONITORING_ROOT": "s3://b-1/a/b"}, S3Root("b-1", "a/b"), id="an s3 root has bucket and prefix"),
+        pytest.param({"MONITORING_ROOT": "S3://b-1/a/b/"}, S3Root("b-1", "a/b"), id="slashes at the end do not count"),
+        pytest.param(
+            {"MONITORING_ROOT": "s3://b-1"}, S3Root("b-1", "training-runs"), id="no prefix is the default one"
+        ),
+        pytest.param(
+            {"MONITORING_ROOT": "s3://b-1/", "MONITORING_PREFIX": "x"}, S3Root("b-1", "x"), id="or the one that is set"
+        ),
+        pytest.param({"MONITORING_ROOT": "/data/runs"}, DirectoryRoot(Path("/data/runs")), id="a path is a directory"),
+        pytest.param({"MONITORING_ROOT": "a b/ü:x"}, DirectoryRoot(Path.cwd() / "a b/ü:x"), id="spaces and colons too"),
+        pytest.param({"MONITORING_BUCKET": "b-1"}, S3Root("b-1", "training-runs"), id="a bucket alone"),
+        pytest.param(
+            {"MONITORING_BUCKET": "b-1", "MONITORING_PREFIX": "/"}, S3Root("b-1", ""), id="a slash is the bucket's top"
+        ),
+        pytest.param(
+            {"MONITORING_BUCKET": "b-1", "MONITORING_ROOT": "/d"}, DirectoryRoot(Path("/d")), id="the root outranks"
+        ),
+        pytest.param(
+            {"MONITORING_BUCKET": " ", "MONITORING_ROOT": "", "MONITORING_PREFIX": "\t"},
+            DirectoryRoot(Path.cwd() / "training-runs"),
+            id="blank is unset",
+        ),
+    ],
+)
+def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: S3Root | DirectoryRoot) -> None:
+    assert loaded(tmp_path, **environ).root == root
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        pytest.param("STALE_MINUTES", "ten", "is not a number of minutes; use for example 10", id="a word"),
+        pytest.param("STALE_MINUTES", "10m", "is not a number", id="a unit"),
+        pytest.param("STALE_MINUTES", "0,5", "is not a number", id="a decimal comma"),
+        pytest.param("STALE_MINUTES", "1_0", "is not a number", id="Python's underscore"),
+        pytest.param("STALE_MINUTES", "\u0661\u0660", "is not a number", id="another script's digits"),
+        pytest.param("STALE_MINUTES", "nan", "is not a number", id="not a number, by its name"),
+        pytest.param("STALE_MINUTES", "inf", "is not a number", id="infinity"),
+        pytest.param("STALE_MINUTES", "0", "is not more than 0", id="zero"),
+        pytest.param("STALE_MINUTES", "-5", "is not more than 0", id="less than zero"),
+        pytest.param("STALE_MINUTES", "1e-900", "is not more than 0", id="too small for a float"),
+        pytest.param("STALE_MINUTES", "1e999", "is more than 1000000 minutes", id="too large for a float"),
+        pytest.param("LASTBEAT_STALL_MINUTES", "0", "is not more than 0", id="a stall limit of zero"),
+        pytest.param("LASTBEAT_START_MINUTES", "-1", "is negative", id="a grace below zero"),
+        pytest.param("LASTBEAT_LEASE_SECONDS", "x", "is not a number of seconds", id="a lease that is a word"),
+        pytest.param("LASTBEAT_BLIND_MINUTES", "x", "is not a number of minutes", id="a blind time that is a word"),
+        pytest.param("LASTBEAT_STATE_DIR", "~no-such-user/x", "home directory", id="nobody's home"),
+        pytest.param("MONITORING_ROOT", "s3://", "names no bucket", id="an s3 root without a bucket"),
+        pytest.param("MONITORING_ROOT", "s3:/b-1/p", "lacks its slashes", id="an s3 root with one slash"),
+        pytest.param(
+            "MONITORING_ROOT", "gs://b-1/p", "is neither s3://bucket/prefix nor a directory", id="a foreign scheme"
+        ),
+        pytest.param("MONITORING_ROOT", "file:///tmp", "is neither", id="a file URL"),
+        pytest.param("MONITORING_ROOT", "s3://b-1/a/../b", "'.' or '..' part", id="a prefix that climbs"),
+        pytest.param("MONITORING_ROOT", "s3://b-1/a//b", "empty", id="a prefix with an empty part"),
+        pytest.param("MONITORING_PREFIX", "a/\x07", "control characters", id="a prefix with a bell"),
+        pytest.param("MONITORING_BUCKET", "My_Bucket", "is not a bucket's name", id="capitals and underscores"),
+        pytest.param("MONITORING_BUCKET", "ab", "3 to 63", id="a bucket that is too short"),
+        pytest.param("MONITORING_BUCKET", "a" * 64, "3 to 63", id="a bucket that is too long"),
+        pytest.param("MONITORING_BUCKET", "s3://b-1", "is not a bucket's name", id="a URL for a bucket"),
+        pytest.param("MONITORING_REGION", "us east", "is not a region's name", id="a region with a space"),
+        pytest.param("AWS_REGION", "Mars!", "is not a region's name", id="a region in boto3's own variable"),
+        pytest.param("AWS_ENDPOINT_URL", "localhost:9000", "is not a web address", id="an endpoint without scheme"),
+        pytest.param(
+            "ALERT_ON", "failed,boom", "has no word 'boom'; allowed are failed,timed_out", id="an unknown word"
+        ),
+        pytest.param("ALERT_ON", "none,failed", "'none' beside other words", id="none and something"),
+        pytest.param("ALERT_ON", ",", "nothing", id="only a comma"),
+    ],
+)
+def test_what_a_wrong_value_is_told(tmp_path: Path, name: str, text: str, says: str) -> None:
+    told = fault(tmp_path, **{name: text})
+    assert told.startswith(name)
+    assert says in told
+    assert "\n" not in told
+
+
+@given(st.text(max_size=30))
+def test_any_text_for_a_number_is_a_finite_number_or_a_fault(text: str) -> None:
+    try:
+        value = load({}, {"STALE_MINUTES": text}, Path("/nonexistent")).policy.stale_s
+    except SettingsError:
+        return
+    assert math.isfinite(value)
+    assert value > 0
+
+
+@given(st.text(max_size=60))
+def test_any_text_for_a_root_is_a_place_or_a_fault(text: str) -> None:
+    try:
+        root = load({}, {"MONITORING_ROOT": text}, Path("/nonexistent")).root
+    except SettingsError:
+        return
+    assert root.bucket if isinstance(root, S3Root) else root.path.is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("text", "events"),
+    [
+        pytest.param("failed", {Event.FAILED}, id="one"),
+        pytest.param(" Failed , TIMED_OUT,", {Event.FAILED, Event.TIMED_OUT}, id="case, spaces and a last comma"),
+        pytest.param("restarted", {Event.RESTARTED}, id="one that is off by default"),
+        pytest.param("none", set(), id="nobody wants to hear anything"),
+    ],
+)
+def test_what_alerts_go_out_for(tmp_path: Path, text: str, events: set[Event]) -> None:
+    assert loaded(tmp_path, ALERT_ON=text).policy.alert_on == events
+
+
+@pytest.mark.parametrize(
+    ("environ", "region"),
+    [
+        pytest.param({"AWS_DEFAULT_REGION": "eu-west-1"}, "eu-west-1", id="boto3's own stands in"),
+        pytest.param({"AWS_REGION": "eu-west-2", "AWS_DEFAULT_REGION": "eu-3"}, "eu-west-2", id="the newer name first"),
+        pytest.param({"AWS_REGION": "eu-west-2", "MONITORING_REGION": "auto"}, "auto", id="ours outranks both"),
+    ],
+)
+def test_the_region(tmp_path: Path, environ: dict[str, str], region: str) -> None:
+    assert loaded(tmp_path, **environ).region == region
+
+
+@pytest.mark.parametrize(
+    ("environ", "directory"),
+    [
+        pytest.param({"XDG_STATE_HOME": "/var/x"}, Path("/var/x/lastbeat"), id="XDG's folder"),
+        pytest.param({"XDG_STATE_HOME": "x"}, Path("/home/somebody/.local/state/lastbeat"), id="never a relative one"),
+        pytest.param({"LASTBEAT_STATE_DIR": "/s"}, Path("/s"), id="ours outranks"),
+    ],
+)
+def test_the_state_directory(tmp_path: Path, environ: dict[str, str], directory: Path) -> None:
+    assert loaded(tmp_path, **environ).state_dir == directory

@@ -1,0 +1,124 @@
+"""The store's time: measured rarely, carried forward by a clock that nobody sets."""
+
+import logging
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.stores.clock import MEASURE_EVERY_S, TRY_AGAIN_S, StoreClock
+from lastbeat.stores.probe import goes_through_proxy, probe
+
+BEGIN = 1_800_000_000.0
+
+
+@dataclass
+class World:
+    """``true`` is the store's time; our wall clock is ``wall_off`` seconds from it and can be set."""
+
+    true: float = BEGIN
+    wall_off: float = 0.0
+    uptime: float = 50.0
+    reachable: bool = True
+    asked: int = 0
+
+    def measure(self) -> float | None:
+        self.asked += 1
+        return float(int(self.true)) + 0.5 if self.reachable else None
+
+    def clock(self) -> StoreClock:
+        return StoreClock(self.measure, "s3://b", local=lambda: self.true + self.wall_off, steady=lambda: self.uptime)
+
+    def pass_time(self, seconds: float) -> None:
+        self.true += seconds
+        self.uptime += seconds
+
+
+@pytest.mark.parametrize(
+    ("wall_off", "expected_off"),
+    [
+        pytest.param(0.0, 0.0, id="right clocks agree to the microsecond"),
+        pytest.param(1.4, 1.4, id="a second is less than a date can tell"),
+        pytest.param(-1.4, -1.4, id="nor a second the other way"),
+        pytest.param(3600.0, 0.5, id="an hour fast is corrected"),
+        pytest.param(-3600.0, 0.5, id="an hour slow is corrected"),
+    ],
+)
+def test_only_a_real_offset_counts(wall_off: float, expected_off: float) -> None:
+    world = World(wall_off=wall_off)
+    assert world.clock()().timestamp() == pytest.approx(BEGIN + expected_off)
+
+
+def test_setting_the_wall_clock_changes_nothing() -> None:
+    world = World()
+    clock = world.clock()
+    clock()
+    world.wall_off = 86400.0
+    world.pass_time(60)
+    assert clock().timestamp() == pytest.approx(BEGIN + 60)
+    world.pass_time(MEASURE_EVERY_S)
+    assert clock().timestamp() == pytest.approx(BEGIN + 60 + MEASURE_EVERY_S)
+    assert world.asked == 2
+
+
+def test_it_asks_once_an_hour() -> None:
+    world = World()
+    clock = world.clock()
+    for _ in range(100):
+        clock()
+        world.pass_time(MEASURE_EVERY_S / 100)
+    assert world.asked == 1
+    clock()
+    assert world.asked == 2
+
+
+def test_a_silent_store_leaves_our_own_clock_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(wall_off=600.0, reachable=False)
+    clock = world.clock()
+    for _ in range(3):
+        assert clock().timestamp() == pytest.approx(world.true + 600)
+        world.pass_time(TRY_AGAIN_S)
+    assert world.asked == 3
+    assert [r.levelno for r in caplog.records] == [logging.WARNING]
+    world.reachable = True
+    assert clock().timestamp() == pytest.approx(world.true, abs=1)
+
+
+@given(
+    wall_off=st.floats(-1e6, 1e6),
+    steps=st.lists(st.tuples(st.floats(0, 5000), st.booleans(), st.floats(-1e5, 1e5)), max_size=20),
+)
+def test_it_stays_near_the_stores_time_whatever_happens_to_ours(
+    wall_off: float, steps: list[tuple[float, bool, float]]
+) -> None:
+    world = World(wall_off=wall_off)
+    clock = world.clock()
+    clock()
+    for seconds, reachable, set_by in steps:
+        world.pass_time(seconds)
+        world.reachable = reachable
+        world.wall_off += set_by
+        assert abs(clock().timestamp() - world.true) < 2.6
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        pytest.param({}, False, id="no proxy"),
+        pytest.param({"https_proxy": "http://proxy:3128"}, True, id="a proxy for the scheme"),
+        pytest.param({"HTTPS_PROXY": "http://proxy:3128"}, True, id="in capitals"),
+        pytest.param({"ALL_PROXY": "socks5://proxy"}, True, id="a proxy for everything"),
+        pytest.param({"http_proxy": "http://proxy:3128"}, False, id="a proxy for another scheme"),
+        pytest.param({"https_proxy": "p", "no_proxy": "a.b, example.com"}, False, id="a domain without"),
+        pytest.param({"https_proxy": "p", "NO_PROXY": "*"}, False, id="nothing through it"),
+        pytest.param({"https_proxy": "p", "no_proxy": "ample.com"}, True, id="the end of a name is no domain"),
+    ],
+)
+def test_a_proxy_is_noticed(env: dict[str, str], expected: bool) -> None:
+    assert goes_through_proxy("https://s3.example.com:9000", env) is expected
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://127.0.0.1:notaport"])
+def test_a_probe_that_finds_nobody_says_so(endpoint: str) -> None:
+    assert probe(endpoint, "bucket", timeout_s=0.5) is None

@@ -1,0 +1,250 @@
+"""What only a directory can have: pipes, links, permissions, a missing mount, a full disk, other writers."""
+
+import errno
+import fcntl
+import os
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.stores.directory import DirectoryStore
+from lastbeat.stores.folder_walk import walk
+from lastbeat.stores.port import (
+    ConflictError,
+    Expect,
+    MissingStoreError,
+    StoreError,
+    UnreachableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "läufe of 'team 1'"
+    made.mkdir()
+    return made
+
+
+def _keys(store: DirectoryStore, prefix: str = "", start_after: str = "") -> list[str]:
+    return [e.key for e in store.list(prefix, start_after).entries]
+
+
+def test_what_is_no_regular_file_is_not_there_and_blocks_nobody(root: Path) -> None:
+    run = root / "run-1"
+    run.mkdir()
+    os.mkfifo(run / "metadata.json")
+    (run / "progress.json").mkdir()
+    (run / "_complete").symlink_to("/dev/zero")
+    (run / "_error").symlink_to("nowhere")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = Path.cwd()
+        os.chdir(run)  # the path of a socket may not be long
+        try:
+            listener.bind("sock")
+        finally:
+            os.chdir(here)
+        store = DirectoryStore(root)
+        assert _keys(store) == []
+        for name in ("metadata.json", "progress.json", "_complete", "_error", "sock"):
+            assert store.read(f"run-1/{name}", 100) is None
+
+
+def test_a_linked_run_is_followed_and_a_circle_is_not(root: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "metadata.json").write_text("{}")
+    (elsewhere / "circle").symlink_to(elsewhere)
+    (elsewhere / "up").symlink_to(root)
+    (root / "run-1").symlink_to(elsewhere)
+    assert _keys(DirectoryStore(root)) == ["run-1/metadata.json"]
+
+
+def test_hidden_files_and_names_that_are_no_text_are_not_listed(root: Path) -> None:
+    store = DirectoryStore(root)
+    store.write("run-1/metadata.json", b"{}")
+    (root / ".snapshot").mkdir()
+    (root / ".snapshot" / "x").write_text("")
+    (root / "run-1" / ".nfs0001").write_text("")
+    (root / "run-1" / os.fsdecode(b"\xff\xfe")).write_text("")
+    assert _keys(store) == ["run-1/metadata.json"]
+    # Our own lock is among them, and no half-written file stays behind.
+    assert {n.name for n in (root / "run-1").glob(".lastbeat*")} == {".lastbeat.lock"}
+
+
+@pytest.mark.parametrize("key", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/./b", "a/", "a\0b", ".", ".."])
+def test_no_key_leads_out_of_the_root(root: Path, key: str) -> None:
+    store = DirectoryStore(root)
+    for call in (lambda: store.read(key, 1), lambda: store.write(key, b""), lambda: store.delete(key)):
+        with pytest.raises(ValueError, match="is no key"):
+            call()
+
+
+@pytest.mark.parametrize("prefix", ["run-1", "/", "../", "a//", "a/../"])
+def test_no_folder_leads_out_of_the_root(root: Path, prefix: str) -> None:
+    with pytest.raises(ValueError, match=r"is no (key|folder)"):
+        DirectoryStore(root).list(prefix)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda s: s.list(""), id="list"),
+        pytest.param(lambda s: s.list("run-1/"), id="list a run"),
+        pytest.param(lambda s: s.read("run-1/_error", 10), id="read"),
+        pytest.param(lambda s: s.write("run-1/x", b""), id="write"),
+        pytest.param(lambda s: s.delete("run-1/x"), id="delete"),
+    ],
+)
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_directory_that_is_not_there_is_no_fleet_without_runs(
+    tmp_path: Path, call: "Callable[[DirectoryStore], object]", is_file: bool
+) -> None:
+    missing = tmp_path / "not mounted"
+    if is_file:
+        missing.write_text("")
+    with pytest.raises(MissingStoreError, match="no such directory") as raised:
+        call(DirectoryStore(missing))
+    assert str(missing) in str(raised.value)
+    assert is_file or not missing.exists()
+
+
+def test_a_state_directory_is_empty_until_it_is_made_by_the_first_write(tmp_path: Path) -> None:
+    state = tmp_path / "a" / "state"
+    store = DirectoryStore(state, create=True)
+    assert store.list("").entries == ()
+    assert store.read("run-1/_watchdog.json", 10) is None
+    store.delete("run-1/_watchdog.json")
+    assert not state.exists()
+    store.write("run-1/_watchdog.json", b"{}", Expect.NOTHING)
+    assert _keys(store) == ["run-1/_watchdog.json"]
+
+
+def test_the_root_is_written_as_people_know_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert DirectoryStore(Path("runs")).url == str(tmp_path / "runs")
+    assert DirectoryStore(Path("~/runs")).url == str(tmp_path / "runs")
+
+
+def test_a_long_name_is_not_there_and_cannot_be_written(root: Path) -> None:
+    store = DirectoryStore(root)
+    assert store.read("x" * 300, 1) is None
+    with pytest.raises(StoreError, match="cannot write"):
+        store.write("x" * 300, b"")
+
+
+def test_a_folder_in_the_place_of_a_key_cannot_be_replaced(root: Path) -> None:
+    (root / "run-1" / "_error").mkdir(parents=True)
+    with pytest.raises(StoreError, match="cannot write"):
+        DirectoryStore(root).write("run-1/_error", b"")
+    assert not [n for n in (root / "run-1").iterdir() if n.name.startswith(".lastbeat-")]
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.ETIMEDOUT, errno.EHOSTDOWN])
+def test_a_file_server_that_went_away_is_unreachable(root: Path, number: int) -> None:
+    error = DirectoryStore(root)._explain(OSError(number, os.strerror(number)), "read x")
+    assert isinstance(error, UnreachableError)
+    assert error.retryable
+
+
+def test_a_held_lock_is_waited_for_and_then_given_up(root: Path) -> None:
+    store = DirectoryStore(root, lock_wait_s=0.1)
+    version = store.write("run-1/x", b"1")
+    with (root / "run-1" / ".lastbeat.lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(UnreachableError, match="another writer") as raised:
+            store.write("run-1/x", b"2", version)
+    assert "\n" not in str(raised.value)
+    assert store.write("run-1/x", b"2", version)
+
+
+def test_a_version_never_comes_back(root: Path) -> None:
+    store = DirectoryStore(root)
+    seen = [store.write("run-1/x", b"same")]
+    for _ in range(200):
+        seen.append(store.write("run-1/x", b"same", seen[-1]))
+    assert len(set(seen)) == len(seen)
+    with pytest.raises(ConflictError):
+        store.write("run-1/x", b"same", seen[0])
+
+
+def test_a_file_from_the_future_can_be_updated(root: Path) -> None:
+    store = DirectoryStore(root)
+    before = store.write("run-1/x", b"1")
+    os.utime(root / "run-1" / "x", (4e9, 4e9))
+    blob = store.read("run-1/x", 1)
+    assert blob is not None
+    assert blob.version != before
+    after = store.write("run-1/x", b"1", blob.version)
+    assert after not in {before, blob.version}
+
+
+def test_a_shell_script_is_a_writer_too(root: Path) -> None:
+    store = DirectoryStore(root)
+    first = store.write("run-1/_error", b"mine")
+    (root / "run-1" / "_error").write_text("theirs")
+    blob = store.read("run-1/_error", 100)
+    assert blob is not None
+    assert (blob.body, blob.version != first) == (b"theirs", True)
+
+
+def test_new_files_can_be_read_by_whom_the_umask_lets(root: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        DirectoryStore(root).write("run-1/x", b"")
+    finally:
+        os.umask(before)
+    assert (root / "run-1" / "x").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_folder_before_the_start_is_not_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = DirectoryStore(root)
+    for key in ("run-1/_complete", "run-1/checkpoints/1/a.pt", "run-1/logs/x", "run-1/metadata.json"):
+        store.write(key, b"")
+    opened: list[str] = []
+    scandir = os.scandir
+
+    def noting(path: str) -> "AbstractContextManager[Iterator[os.DirEntry[str]]]":
+        opened.append(Path(path).name)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    assert _keys(store, "run-1/", "run-1/checkpoints0") == ["run-1/logs/x", "run-1/metadata.json"]
+    assert opened == ["run-1", "logs"]
+
+
+def test_the_clock_is_the_file_systems(root: Path) -> None:
+    store = DirectoryStore(root)
+    assert abs(store.clock().timestamp() - time.time()) < 5
+    assert list(root.iterdir()) == []
+    assert abs(DirectoryStore(root / "missing").clock().timestamp() - time.time()) < 5
+
+
+_NAMES = st.text(st.sampled_from("ab-.0~é実 "), min_size=1, max_size=3).filter(
+    lambda n: not n.startswith(".") and n not in {".", ".."}
+)
+
+
+@given(paths=st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=12), after=st.lists(_NAMES, max_size=3))
+def test_a_walk_is_the_sorted_keys_after_the_start(
+    tmp_path_factory: pytest.TempPathFactory, paths: list[list[str]], after: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("walk")
+    for parts in paths:
+        path = root.joinpath(*parts)
+        if not path.exists() and not any((root.joinpath(*parts[:n])).is_file() for n in range(1, len(parts))):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+    keys = sorted((p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()), key=lambda k: k.encode())
+    for start in ("/".join(after), "/".join(after) + "/"):
+        expected = [k for k in keys if k.encode() > start.encode()]
+        assert [k for k, _ in walk(str(root), "", start)] == expected

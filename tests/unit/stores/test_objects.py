@@ -1,0 +1,90 @@
+"""What holds for the object store before and beside any request."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lastbeat.stores.answers import explain
+from lastbeat.stores.port import StoreError, UnreachableError
+
+CORE = str(Path(__file__).parents[3] / "core")
+
+
+def _run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": CORE}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_and_making_a_store_loads_no_client() -> None:
+    heavy = "{'obstore', 'boto3', 'botocore', 'http.client', 'ssl', 'hashlib', 'random', 'asyncio', 'urllib.request'}"
+    code = (
+        "import sys; from lastbeat.stores.s3 import s3_store\n"
+        "import lastbeat.stores.retrying, lastbeat.stores.directory\n"
+        "env = {'AWS_CONFIG_FILE': '/nonexistent', 'AWS_SHARED_CREDENTIALS_FILE': '/nonexistent'}\n"
+        f"s3_store('s3://bucket/runs', env, region='us-east-1'); print(sorted({heavy} & set(sys.modules)))"
+    )
+    assert _run(code) == "[]"
+
+
+def test_the_environments_own_keys_load_no_boto3() -> None:
+    code = (
+        "import sys; from lastbeat.stores.s3 import s3_store; from lastbeat.stores.port import UnreachableError\n"
+        "env = {'AWS_ENDPOINT_URL': 'http://127.0.0.1:1', 'AWS_ACCESS_KEY_ID': 'a', 'AWS_SECRET_ACCESS_KEY': 'b',\n"
+        "       'AWS_CONFIG_FILE': '/nonexistent', 'AWS_SHARED_CREDENTIALS_FILE': '/nonexistent'}\n"
+        "try: s3_store('s3://bucket/runs', env, region='us-east-1').list('')\n"
+        "except UnreachableError: print(sorted({'boto3', 'botocore'} & set(sys.modules)))"
+    )
+    assert _run(code) == "[]"
+
+
+def test_a_forked_child_is_refused_and_does_not_hang() -> None:
+    code = (
+        "import os; from datetime import datetime, timezone; from obstore.store import MemoryStore\n"
+        "from lastbeat.stores.objects import ObjectStore; from lastbeat.stores.port import StoreError\n"
+        "now = lambda: datetime.now(timezone.utc)\n"
+        "make = lambda: ObjectStore(MemoryStore, url='memory:///', clock=now)\n"
+        "used, fresh = make(), make(); used.list(''); pid = os.fork()\n"
+        "if pid:\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0; used.list('')\n"
+        "else:\n"
+        "    for store in (used, fresh):\n"
+        "        try: store.read('x', 1)\n"
+        "        except StoreError as error: assert 'forked' in str(error)\n"
+        "        else: os._exit(1)\n"
+        "    os._exit(0)\n"
+    )
+    _run(code)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        pytest.param(
+            "HTTP error: error sending request\n\nDebug source:\nkind: Connect, InvalidCertificate(UnknownIssuer)",
+            StoreError,
+            "certificate is not trusted",
+            id="a certificate that nobody signed",
+        ),
+        pytest.param(
+            'HTTP error: error sending request\n\n"dns error", failed to lookup address information',
+            UnreachableError,
+            "cannot be resolved",
+            id="a host that does not exist",
+        ),
+        pytest.param(
+            "HTTP error: error sending request\n\nkind: Timeout", UnreachableError, "in time", id="a time-out"
+        ),
+        pytest.param("something new\nsecret=AKIA", StoreError, "not how an object store speaks", id="anything else"),
+    ],
+)
+def test_trouble_below_http_is_told_in_words(text: str, kind: type[StoreError], expected: str) -> None:
+    error = explain(RuntimeError(text), "s3://bucket/runs", "reading run-1/_error")
+    assert type(error) is kind
+    assert expected in str(error)
+    assert "AKIA" not in str(error)
+    assert error.advice
