@@ -208,6 +208,19 @@ def test_a_document_that_freezes_late_is_found_out_by_watchers_that_remember_lit
     assert scene.channel.events[-1] == "TIMED_OUT"
 
 
+def test_metadata_that_is_copied_again_after_the_end_does_not_hide_the_failure() -> None:
+    scene = Scene()
+    start = scene.now.isoformat()
+    scene.beat(start_time=start)
+    scene.look()
+    scene.after(30 * MINUTE)
+    last = scene.now.isoformat()
+    scene.put("_error", "RuntimeError: boom")
+    scene.after(120 * MINUTE)
+    scene.put("metadata.json", f'{{"start_time": "{start}", "last_update": "{last}"}}')
+    assert scene.look().status.value == "FAILED"
+
+
 def test_a_clock_that_steps_back_in_the_middle_is_no_death() -> None:
     scene = Scene(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
     for minute in range(30):

@@ -128,6 +128,22 @@ def test_an_answer_lost_at_any_call(story: Story, events: list[str], call: int, 
     assert record.transitions == 1
 
 
+def test_a_write_whose_answer_got_lost_is_recognised_at_once() -> None:
+    scene = Scene()
+    scene.put("_error", "boom")
+    lost = 0
+
+    def lose_the_first(operation: str, _key: str) -> None:
+        nonlocal lost
+        if operation == "write" and not lost:
+            lost += 1
+            raise UnreachableError("connection reset")
+
+    scene.store.after = lose_the_first
+    assert scene.look().pending == 0
+    assert scene.channel.events == ["FAILED"], "not only when the claim has run out"
+
+
 def test_a_watcher_that_lost_the_race_says_nothing() -> None:
     scene = Scene()
     scene.put("_error", "boom")
@@ -148,7 +164,7 @@ def test_a_watcher_that_lost_the_race_says_nothing() -> None:
 
 
 def test_a_look_that_is_older_than_the_record_decides_nothing() -> None:
-    """The other watcher saw the heartbeats return while this one was between its listing and its read."""
+    """The other watcher saw the heartbeats return when this one had read them, but not the record yet."""
     scene = Scene()
     scene.both(1)
     scene.look()
@@ -158,7 +174,7 @@ def test_a_look_that_is_older_than_the_record_decides_nothing() -> None:
 
     def meanwhile(operation: str, key: str) -> None:
         nonlocal slow
-        if operation == "list" and not slow:
+        if operation == "read" and key.endswith("progress.json") and not slow:
             slow = True
             scene.both(2)
             other.tick()
