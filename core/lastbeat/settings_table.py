@@ -196,4 +196,10 @@ CORE: tuple[Setting, ...] = (
         "60",
         "Seconds that a claimed delivery belongs to the watcher that claimed it.",
     ),
+    Setting(
+        "LASTBEAT_BEAT_SECONDS",
+        _number("LASTBEAT_BEAT_SECONDS", "seconds", "30"),
+        "30",
+        "Seconds between two heartbeats of a training that reports itself.",
+    ),
 )

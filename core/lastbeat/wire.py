@@ -3,8 +3,10 @@
 import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
+from lastbeat import __version__
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
 from lastbeat.model.redact import Redactor
@@ -12,6 +14,9 @@ from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
 from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.reporter import Surroundings
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
@@ -27,22 +32,24 @@ def root_url(settings: Settings) -> str:
     return str(root.path) if isinstance(root, DirectoryRoot) else f"s3://{root.bucket}/{root.prefix}".rstrip("/")
 
 
-def store(settings: Settings) -> Store:
+def store(settings: Settings, *, create: bool = False) -> Store:
     """The fleet root, with retries that are bounded in count and time. Asks nobody yet.
+
+    ``create`` makes a directory that is not there on the first write; a watchdog's missing directory is a fault.
 
     Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of boto3's own settings.
     """
     from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - together with what it wraps
 
-    return RetryingStore(_bare_store(settings))
+    return RetryingStore(_bare_store(settings, create=create))
 
 
-def _bare_store(settings: Settings) -> Store:
+def _bare_store(settings: Settings, *, create: bool) -> Store:
     root = settings.root
     if isinstance(root, DirectoryRoot):
         from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only the chosen adapter is loaded
 
-        return DirectoryStore(root.path)
+        return DirectoryStore(root.path, create=create)
     from lastbeat.stores.s3 import s3_store  # noqa: PLC0415 - as above
 
     try:
@@ -50,6 +57,22 @@ def _bare_store(settings: Settings) -> Store:
     except ValueError as fault:
         # What only the adapter can judge: boto3's own variables, and its files.
         raise SettingsError([str(fault)]) from None
+
+
+def surroundings(settings: Settings) -> "Surroundings":
+    """What a training process reports to: the fleet root, made if it is a directory that is not there yet."""
+    import platform  # noqa: PLC0415 - the watchdog's own start-up has no use for these
+
+    from lastbeat.sdk.attempts import restarts  # noqa: PLC0415 - as above
+    from lastbeat.sdk.reporter import Surroundings  # noqa: PLC0415 - as above
+
+    return Surroundings(
+        store=store(settings, create=True),
+        instance_id=platform.node() or "unknown",
+        restarts=restarts(settings.environ),
+        beat_s=cast("float", settings.values["LASTBEAT_BEAT_SECONDS"]),
+        version=__version__,
+    )
 
 
 def state(settings: Settings) -> Store | None:

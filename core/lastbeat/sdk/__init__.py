@@ -1,0 +1,1 @@
+"""What runs inside training: it reports, and never raises into it, blocks it or slows it."""

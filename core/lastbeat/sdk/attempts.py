@@ -1,0 +1,29 @@
+"""Which attempt a start begins."""
+
+import json
+from collections.abc import Mapping
+
+# Each counts the restarts of a job from 0 on; torchelastic counts those of its workers.
+_COUNTERS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "FLUX_JOB_RESTART_COUNT", "LASTBEAT_RESTART_COUNT")
+
+
+def restarts(environ: Mapping[str, str]) -> int:
+    """How often a scheduler says that it has restarted this job."""
+    counts = (environ.get(name, "").strip() for name in _COUNTERS)
+    return max((int(count) for count in counts if count.isascii() and count.isdigit() and len(count) < 6), default=0)
+
+
+def next_attempt(before: int | None, restarted: int) -> int:
+    """The number of the attempt that begins now; ``before`` is that of the attempt whose metadata still lies there,
+    0 if it has none, None if there is no metadata."""
+    known = 0 if before is None else max(before, 1)
+    return max(known + 1, restarted + 1)
+
+
+def attempt_of(body: bytes) -> int:
+    """The attempt that a metadata.json names; 0 where it names none, whatever the document is."""
+    try:
+        document = json.loads(body)
+        return int(document["attempt"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return 0
