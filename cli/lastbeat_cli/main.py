@@ -47,7 +47,7 @@ class _Commands(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        from lastbeat import __version__  # noqa: PLC0415
+        from lastbeat.model.version import __version__  # noqa: PLC0415
 
         print(f"lastbeat {__version__}")
         ctx.exit()

@@ -4,16 +4,17 @@
         for step, batch in enumerate(loader):
             run.step(step, loss=train(batch))
 
-Importing this loads nothing else; what a run needs is loaded when it begins.
+Importing this loads next to nothing; what a run needs is loaded when it begins.
 """
 
 from typing import TYPE_CHECKING
 
+from lastbeat.model.version import __version__
+
 if TYPE_CHECKING:
     from lastbeat.sdk.run import Run
 
-__version__ = "0.1.0"
-__all__ = ["run", "start"]
+__all__ = ["__version__", "run", "start"]
 
 
 def run(run_id: str, *, total_steps: int | None = None, root: str | None = None) -> "Run":

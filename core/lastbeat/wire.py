@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
-from lastbeat import __version__
+from lastbeat.model.version import __version__
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
 from lastbeat.model.redact import Redactor

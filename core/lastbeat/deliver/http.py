@@ -23,7 +23,7 @@ from email.utils import parsedate_to_datetime
 import requests
 import urllib3
 
-from lastbeat import __version__
+from lastbeat.model.version import __version__
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.session import one_call
 from lastbeat.deliver.text import fit, one_line

@@ -12,7 +12,7 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from lastbeat import __version__
+from lastbeat.model.version import __version__
 from lastbeat.deliver.facts import ACTION, LOG, Fact, conditions, facts, headline
 from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
