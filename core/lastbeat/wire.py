@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
-from lastbeat.model.version import __version__
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
 from lastbeat.model.redact import Redactor
+from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
 from lastbeat.stores.port import Store

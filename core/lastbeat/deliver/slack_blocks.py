@@ -12,10 +12,10 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from lastbeat.model.version import __version__
 from lastbeat.deliver.facts import ACTION, LOG, Fact, conditions, facts, headline
 from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
+from lastbeat.model.version import __version__
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
