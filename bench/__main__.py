@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import loop, measure
+from bench import loop, measure, sdk
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
@@ -22,14 +22,21 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--times", type=int, default=21, help="runs of each command (21)")
     parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
+    parser.add_argument("--rounds", type=int, default=5, help="loops of each logger (5)")
+    parser.add_argument("--peers", action="store_true", help="install what people log with into build/bench-peers first")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args(argv)
+    if args.peers:
+        sdk.install_peers()
     lines = list(machine(args.times))
     with s3() as server, tempfile.TemporaryDirectory(prefix="lastbeat-bench-") as folder:
         for part in (
             requests_a_pass(server, args.passes),
             start_to_exit(server, Path(folder), args.times),
             imports(Path(folder), args.times),
+            sdk.starts(server, Path(folder), args.times),
+            sdk.calls(Path(folder)),
+            sdk.loops(Path(folder), args.rounds),
         ):
             lines += ["", *part]
     text = "\n".join(lines) + "\n"

@@ -1,6 +1,6 @@
 """Three training runs, watched as yours would be: one completes, one raises in the middle, one is killed.
 
-All parts are real and lie on this machine: training in a process of its own that writes files into a
+All parts are real and lie on this machine: training in a process of its own that reports itself into a
 directory, ``cli/monitor.py`` watching that directory, and a web server that takes Slack's place. Exit status
 0 means that each run got its right verdict and exactly one alert.
 """
@@ -60,7 +60,9 @@ def _show(scene: Scene, console: Console, root: Path, url: str, messages: "queue
     environment = {k: v for k, v in os.environ.items() if not k.startswith(OTHERS_SETTINGS)}
     # A run that dies misses its two heartbeats one after the other; the warning in between is left out.
     environment |= {"SLACK_WEBHOOK_URL": url, "ALERT_ON": "failed,timed_out,succeeded,recovered"}
-    environment |= {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {"PYTHONPATH": str(CHECKOUT / "core"), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    # The demo lasts seconds, and so do its heartbeats.
+    environment |= {"LASTBEAT_BEAT_SECONDS": "0.25"}
     seen = Seen(scene)
     for event in play(scene, CHECKOUT, root, environment, messages):
         if event.message is not None:

@@ -1,25 +1,26 @@
-"""A small real training run that leaves the files lastbeat looks for, with nothing but numpy and ``open``.
+"""A small real training run that reports itself: the lines with ``run`` in them are all that it takes.
 
-    python demo/train.py --run-dir training-runs/spirals-1
+    PYTHONPATH=core python demo/train.py --run-dir training-runs/spirals-1
 
 A network of two layers learns to tell three spirals apart. ``--growth`` multiplies the learning rate after
 each step; much above 1 the run diverges and numpy raises, as it does when a schedule has lost its brake.
 """
 
 import argparse
-import json
 import os
-import socket
 import sys
 import time
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+import lastbeat
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.run import Run
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -27,7 +28,6 @@ Ints = npt.NDArray[np.int64]
 CLASSES, POINTS_A_CLASS, HIDDEN, BATCH = 3, 300, 64, 60
 WEIGHT_DECAY = 0.002
 SEED = 7
-LOG_LINES = 200
 LOG_EVERY = 25
 
 
@@ -70,69 +70,14 @@ class Network:
         return loss
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, never a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
-
-
-def now() -> str:
-    return datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
-
-
-@dataclass
-class Beats:
-    """The run's files. A step that takes long would want the metadata heartbeat in a thread of its own."""
-
-    folder: Path
-    total_steps: int
-    started: str = field(default_factory=now)
-    log: list[str] = field(default_factory=list)
-
-    def alive(self, phase: str) -> None:
-        document = {
-            "run_id": self.folder.name,
-            "status": "RUNNING",
-            "phase": phase,
-            "last_update": now(),
-            "start_time": self.started,
-            "instance_id": socket.gethostname(),
-        }
-        write_whole(self.folder / "metadata.json", json.dumps(document))
-
-    def progress(self, step: int, loss: float, learning_rate: float) -> None:
-        document = {
-            "step": step,
-            "total_steps": self.total_steps,
-            "loss": loss,
-            "learning_rate": learning_rate,
-            "last_updated": now(),
-        }
-        write_whole(self.folder / "progress.json", json.dumps(document))
-
-    def note(self, line: str) -> None:
-        print(line, flush=True)
-        self.log = [*self.log[-LOG_LINES:], f"{now()[11:19]} {line}"]
-        write_whole(self.folder / "logs" / "training_log_latest.txt", "\n".join(self.log) + "\n")
-
-    def complete(self) -> None:
-        write_whole(self.folder / "_complete", "")
-
-    def error(self, error: Exception) -> None:
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.note(f"{type(error).__name__}: {error}")
-        write_whole(self.folder / "_error", f"{type(error).__name__}: {error}\n\n{trace}")
-
-
-def train(beats: Beats, *, growth: float, seconds_a_step: float) -> None:
-    """``beats.total_steps`` times over the data. Raises FloatingPointError when the loss is no number."""
+def train(run: "Run", *, steps: int, growth: float, seconds_a_step: float) -> None:
+    """``steps`` times over the data. Raises FloatingPointError when the loss is no number."""
     rng = np.random.default_rng(SEED)
-    points, labels = spirals(rng)
-    network = Network(rng)
+    with run.phase("setup", detail="spirals"):
+        points, labels = spirals(rng)
+        network = Network(rng)
     learning_rate = 0.3
-    for step in range(1, beats.total_steps + 1):
+    for step in range(1, steps + 1):
         began = time.monotonic()
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             losses = [
@@ -140,10 +85,9 @@ def train(beats: Beats, *, growth: float, seconds_a_step: float) -> None:
                 for i in range(0, labels.size, BATCH)
             ]
         loss = float(np.mean(losses))
-        beats.progress(step, loss, learning_rate)
-        beats.alive("training")
+        run.step(step, loss=loss, learning_rate=learning_rate, tokens=labels.size)
         if step == 1 or step % LOG_EVERY == 0:
-            beats.note(f"step {step}/{beats.total_steps}  loss {loss:.3f}  learning rate {learning_rate:.3g}")
+            print(f"step {step}/{steps}  loss {loss:.3f}  learning rate {learning_rate:.3g}", flush=True)
         learning_rate *= growth
         # So small a network would be done before anyone could watch it.
         time.sleep(max(0.0, seconds_a_step - (time.monotonic() - began)))
@@ -156,16 +100,15 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--growth", type=float, default=1.0)
     parser.add_argument("--seconds-a-step", type=float, default=0.04)
     args = parser.parse_args(argv)
-    beats = Beats(args.run_dir, args.steps)
-    beats.alive("setup")
-    beats.note(f"{args.run_dir.name} starts on {os.cpu_count()} cores, process {os.getpid()}")
+    root, run_id = str(args.run_dir.parent), args.run_dir.name
     try:
-        train(beats, growth=args.growth, seconds_a_step=args.seconds_a_step)
-    except Exception as error:
-        # Whatever ended training, the watcher is to know; the stack trace lies in _error.
-        beats.error(error)
-        raise SystemExit(1) from error
-    beats.complete()
+        with lastbeat.run(run_id, total_steps=args.steps, root=root, capture=True) as run:
+            print(f"{run_id} starts on {os.cpu_count()} cores, process {os.getpid()}", flush=True)
+            train(run, steps=args.steps, growth=args.growth, seconds_a_step=args.seconds_a_step)
+    except FloatingPointError as error:
+        # The watcher knows already, and the stack trace lies in _error.
+        print(f"{type(error).__name__}: {error}", flush=True)
+        return 1
     return 0
 
 

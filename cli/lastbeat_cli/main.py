@@ -11,6 +11,10 @@ from lastbeat_cli import frame
 # Command → its module, a sentence, and under which wish it is listed.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("lastbeat_cli.watch", "Look at one run, once or until it is over.", "Watch a run"),
+    "exec": ("lastbeat_cli.exec_", "Run a command, report it, and tell how it died.", "Report a run"),
+    "beat": ("lastbeat_cli.beat", "Say that a run lives, and how far it is.", "Report a run"),
+    "fail": ("lastbeat_cli.fail", "Say that a run failed, and why.", "Report a run"),
+    "complete": ("lastbeat_cli.complete", "Say that a run succeeded.", "Report a run"),
     "doctor": ("lastbeat_cli.doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
     "test-alert": ("lastbeat_cli.test_alert", "Send a test message to every channel.", "Check the set-up"),
 }

@@ -202,4 +202,10 @@ CORE: tuple[Setting, ...] = (
         "30",
         "Seconds between two heartbeats of a training that reports itself.",
     ),
+    Setting(
+        "LASTBEAT_RANK_BEAT_SECONDS",
+        _number("LASTBEAT_RANK_BEAT_SECONDS", "seconds", "60", zero=True),
+        "60",
+        "Seconds between two heartbeats of each rank of a distributed training; 0 is off.",
+    ),
 )

@@ -1,31 +1,50 @@
 """Settings → a run that reports itself: the SDK's entry, beside ``wire`` for the watchdog's."""
 
 import logging
+import os
 
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat import settings
+from lastbeat.model.runid import check_run_id
+from lastbeat.sdk.logs import faults_into_stderr, training_log
 from lastbeat.sdk.reporter import Reporter, Surroundings
 from lastbeat.sdk.run import Run
+from lastbeat.sdk.values import text
 
 log = logging.getLogger("lastbeat")
 
 
-def begin(run_id: str, *, total_steps: int | None = None, root: str | None = None, at_exit: bool = False) -> Run:
+def begin(  # noqa: PLR0913 - each is a word of lastbeat.run
+    run_id: str,
+    *,
+    total_steps: int | None = None,
+    root: str | None = None,
+    resume: bool = False,
+    at_exit: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    log_file: str | os.PathLike[str] | None = None,
+    capture: bool = False,
+) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`."""
     try:
         check_run_id(run_id)
-    except (InvalidRunIdError, TypeError) as fault:
+        # Here and not in the beat thread: by then training may have changed directory or environment.
+        found = settings.load({"MONITORING_ROOT": os.fspath(root)} if root else {})
+    except (ValueError, TypeError, OSError) as fault:
         log.error(  # noqa: TRY400 - a trace would say no more
             "lastbeat is off, nothing watches this training: %s", fault
         )
-        return Run(str(run_id), None, total_steps)
+        return Run(text(run_id) or "", None, total_steps)
 
     def prepare() -> Surroundings:
-        # In the beat thread: reading settings and connecting must not hold up the start of training.
-        from lastbeat import settings, wire  # noqa: PLC0415 - as above
+        # In the beat thread: connecting must not hold up the start of training.
+        from lastbeat import wire  # noqa: PLC0415 - as above
 
-        return wire.surroundings(settings.load({"MONITORING_ROOT": root} if root else {}))
+        return wire.surroundings(found, rank=rank, world_size=world_size)
 
-    run = Run(run_id, Reporter(prepare), total_steps)
+    faults_into_stderr()
+    extras = training_log(log_file, capture=capture)
+    run = Run(run_id, Reporter(prepare, extras, resume=resume), total_steps)
     if at_exit:
         from lastbeat.sdk.endings import watch_the_end  # noqa: PLC0415 - only scripts without a block need it
 

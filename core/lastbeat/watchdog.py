@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lastbeat.decide.transition import Decision, decide
-from lastbeat.deliver.message import Place, compose
+from lastbeat.deliver.message import Excerpts, Place, compose, hangs
 from lastbeat.deliver.outbox import enqueue, failures, pending
 from lastbeat.deliver.port import Channel
 from lastbeat.deliver.rounds import Rounds
@@ -95,9 +95,11 @@ class Watch:
         if not decision.events:
             return decision, after, ()
         lines, fault = self._observer.log_tail() if decision.seen.log_size_bytes else ((), None)
-        notes = tuple(note for note in (fault, self._keeper.note) if note)
+        stack, torn = self._observer.stack() if hangs(decision) else ((), None)
+        notes = tuple(note for note in (fault, torn, self._keeper.note) if note)
+        read = Excerpts(lines, stack, notes)
         for event in decision.events:
-            after = enqueue(after, compose(decision, event, self._place, lines, notes, now))
+            after = enqueue(after, compose(decision, event, self._place, read, now))
         alerts = tuple(alert.message for alert in after.outbox if alert.number > decision.record.alerts)
         return decision, after, alerts
 

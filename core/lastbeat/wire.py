@@ -16,6 +16,7 @@ from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch
 
 if TYPE_CHECKING:
+    from lastbeat.sdk.extra import Extra
     from lastbeat.sdk.reporter import Surroundings
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
@@ -59,20 +60,40 @@ def _bare_store(settings: Settings, *, create: bool) -> Store:
         raise SettingsError([str(fault)]) from None
 
 
-def surroundings(settings: Settings) -> "Surroundings":
+def surroundings(settings: Settings, *, rank: int | None = None, world_size: int | None = None) -> "Surroundings":
     """What a training process reports to: the fleet root, made if it is a directory that is not there yet."""
     import platform  # noqa: PLC0415 - the watchdog's own start-up has no use for these
 
+    from lastbeat.sdk import instance  # noqa: PLC0415 - as above
     from lastbeat.sdk.attempts import restarts  # noqa: PLC0415 - as above
+    from lastbeat.sdk.ranks import rank_of  # noqa: PLC0415 - as above
     from lastbeat.sdk.reporter import Surroundings  # noqa: PLC0415 - as above
 
+    known = instance.at_once(settings.environ, platform.node())
     return Surroundings(
-        store=store(settings, create=True),
-        instance_id=platform.node() or "unknown",
+        # Without retries of its own: a beat that failed is tried again by the beat thread, with what is new by then.
+        store=_bare_store(settings, create=True),
+        instance_id=known.id,
         restarts=restarts(settings.environ),
         beat_s=cast("float", settings.values["LASTBEAT_BEAT_SECONDS"]),
         version=__version__,
+        ask=lambda: instance.ask(settings.environ, known),
+        extras=_extras(settings),
+        rank=rank_of(settings.environ, platform.node(), rank, world_size),
+        rank_beat_s=cast("float", settings.values["LASTBEAT_RANK_BEAT_SECONDS"]),
     )
+
+
+def _extras(settings: Settings) -> "tuple[Extra, ...]":
+    from lastbeat.sdk.watched import WatchdogWatched  # noqa: PLC0415 - as above
+
+    stall_s = settings.policy.stall_s
+    if stall_s is None:
+        return (WatchdogWatched(),)
+    from lastbeat.sdk.stacks import Stacks  # noqa: PLC0415 - only where stalls are watched
+
+    beat_s = cast("float", settings.values["LASTBEAT_BEAT_SECONDS"])
+    return (Stacks(stall_s, beat_s), WatchdogWatched())
 
 
 def state(settings: Settings) -> Store | None:

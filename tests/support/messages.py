@@ -54,6 +54,27 @@ TIMED_OUT = Message(
     key="mistral-20250804-171621/1/2/TIMED_OUT",
 )
 
+STALLED = Message(
+    run_id="mistral-20250804-171621",
+    event=Event.WARNING,
+    status=Status.RUNNING,
+    reason="stalled: No progress: still at step 1200 after 30m (limit 30m)",
+    at=AT + timedelta(hours=1),
+    conditions={"stalled": "No progress: still at step 1200 after 30m (limit 30m)"},
+    instance_id="i-0abc123def4567890",
+    phase="training",
+    duration_s=7503.0,
+    step=1200,
+    total_steps=5000,
+    log_tail=("step 1199 loss 2.349 lr 3.0e-04", "step 1200 loss 2.348 lr 3.0e-04"),
+    stack=(
+        'File "train.py", line 210, in <module>',
+        'File "/opt/conda/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2806, in barrier',
+    ),
+    where="s3://ml-training/training-runs/mistral-20250804-171621/",
+    key="mistral-20250804-171621/2/4",
+)
+
 PIECES = (
     "<!channel>", "<!here|x>", "<@U123ABC>", "<#C123>", "<https://evil.example|click>", "*bold*", "_it_", "~no~",
     "`", "```", "```\n<!channel>", "&", "&lt;", "&amp;", "<", ">", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x00",
@@ -83,6 +104,7 @@ hostile_messages = st.builds(
     total_steps=_numbers,
     loss=_floats,
     log_tail=st.lists(hostile_text, max_size=40).map(tuple),
+    stack=st.lists(hostile_text, max_size=20).map(tuple),
     notes=st.lists(hostile_text, max_size=30).map(tuple),
     where=hostile_text,
     link=st.none() | hostile_text | hostile_text.map(lambda text: "https://console.example/" + text),

@@ -44,6 +44,7 @@ def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float]) -> 
         progress=_progress(seen.progress, attempt, skew_s[0]),
         error=_counting("_error", seen.error, attempt, skew_s, seen.metadata),
         complete=_counting("_complete", seen.complete, attempt, skew_s, seen.metadata),
+        stacks_modified=_stacks(seen.stacks_modified, attempt, skew_s[0]),
     )
     return Belonging(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
 
@@ -52,6 +53,12 @@ def _progress(progress: Heartbeat | None, attempt: Attempt, skew_s: float) -> He
     if progress is None or attempt.start_time is None:
         return progress
     return None if _before_start(progress.modified, attempt.start_time, skew_s) else progress
+
+
+def _stacks(modified: datetime | None, attempt: Attempt, skew_s: float) -> datetime | None:
+    if modified is None or attempt.start_time is None:
+        return modified
+    return None if _before_start(modified, attempt.start_time, skew_s) else modified
 
 
 def _counting(

@@ -12,6 +12,7 @@ Flat, and stable: a field is never renamed, retyped or left out; what is not kno
     duration_s step total_steps
     loss         a number, or "NaN", "Infinity", "-Infinity", which JSON has no numbers for
     log_tail     last log lines, oldest first
+    stack        where the main thread of a training hangs that makes no progress, innermost frame last
     notes        what people must know about the alert itself
 
 Every text is bounded and free of control characters. It still is what training wrote: escape it.
@@ -27,8 +28,8 @@ from lastbeat.model.times import format_time
 MAX_BYTES = 240_000
 """Bound of the document as UTF-8. SNS takes 262,144 bytes with the attributes."""
 
-# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 206,000 bytes.
-_LONG, _MEDIUM, _SHORT, _LOG = 2500, 1000, 300, 20_000
+# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 223,000 bytes.
+_LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 20_000, 4000
 
 
 def document(message: Message) -> dict[str, object]:
@@ -56,6 +57,7 @@ def document(message: Message) -> dict[str, object]:
         "total_steps": _integer(message.total_steps),
         "loss": message.loss if message.loss is None or _finite(message.loss) else _not_finite(message.loss),
         "log_tail": newest(message.log_tail, _LOG, 2000)[-200:],
+        "stack": newest(message.stack, _STACK, 500)[-50:],
         "notes": [fit(one_line(note), _SHORT) for note in message.notes[:10]],
         "where": fit(one_line(message.where), _MEDIUM),
         "link": _text(message.link, _LONG),

@@ -21,6 +21,7 @@ _HEADLINES = {
     Event.TEST: "🧪 TEST: {run}",
 }
 ACTION = "👉 Action required: "
+STACK = "Where the main thread hangs"
 LOG = "Last log lines"
 _MOST = 10**15  # No step, total or second of a real run; larger numbers come from damaged documents.
 

@@ -9,9 +9,10 @@ from lastbeat.deliver.text import clean
 from lastbeat.model.alert import Message
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.status import Event
+from lastbeat.model.status import STALLED, Event, Status
 
 _LOG_LIMIT_CHARS = 4000
+_STACK_LIMIT_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,23 @@ class Place:
     """A web address, when there is one."""
 
 
-def compose(
-    decision: Decision, event: Event, place: Place, log_tail: Sequence[str], notes: Sequence[str], now: datetime
-) -> Message:
+@dataclass(frozen=True, slots=True)
+class Excerpts:
+    """What was read of a run for its alerts alone; oldest line and outermost frame first."""
+
+    log_tail: Sequence[str] = ()
+    stack: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def hangs(decision: Decision) -> bool:
+    """Whether it is worth knowing where training stands, and training has written it down."""
+    verdict = decision.verdict
+    stuck = verdict.status is Status.TIMED_OUT or STALLED in verdict.conditions
+    return stuck and decision.seen.stacks_modified is not None
+
+
+def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now: datetime) -> Message:
     """Everything an alert names, from what was seen of the current attempt. Pure."""
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")
@@ -50,8 +65,9 @@ def compose(
         step=progress.step,
         total_steps=progress.total_steps,
         loss=progress.loss,
-        log_tail=_shown(log_tail),
-        notes=tuple(notes),
+        log_tail=_shown(read.log_tail, _LOG_LIMIT_CHARS),
+        stack=_shown(read.stack, _STACK_LIMIT_CHARS),
+        notes=tuple(read.notes),
         where=place.where,
         link=place.link,
     )
@@ -71,10 +87,9 @@ def _duration_s(decision: Decision, now: datetime) -> float | None:
     return max(0.0, (ended - started).total_seconds())
 
 
-def _shown(lines: Sequence[str]) -> tuple[str, ...]:
+def _shown(lines: Sequence[str], room: int) -> tuple[str, ...]:
     """The newest lines that fit, without control characters and secrets: they go into the record, too."""
     kept: list[str] = []
-    room = _LOG_LIMIT_CHARS
     for line in reversed(lines):
         text = mask_tokens(clean(line))
         room -= len(text) + 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lastbeat.deliver.facts import ACTION, LOG, conditions, facts, headline
+from lastbeat.deliver.facts import ACTION, LOG, STACK, conditions, facts, headline
 from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
 
@@ -32,11 +32,12 @@ def _lines(message: Message) -> Iterator[str]:
         yield f"{'Files':<{width}}  {one_line(message.where)}"
     if message.link:
         yield f"{'Link':<{width}}  {one_line(message.link)}"
-    log = newest(message.log_tail, 2800, 400)
-    if log:
-        yield ""
-        yield LOG
-        yield from (f"  {line}" for line in log)
+    for title, lines in ((STACK, message.stack), (LOG, message.log_tail)):
+        shown_lines = newest(lines, 2800, 400)
+        if shown_lines:
+            yield ""
+            yield title
+            yield from (f"  {line}" for line in shown_lines)
     notes = [text for text in map(one_line, message.notes) if text]
     if notes:
         yield ""

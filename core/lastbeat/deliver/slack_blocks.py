@@ -12,7 +12,7 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from lastbeat.deliver.facts import ACTION, LOG, Fact, conditions, facts, headline
+from lastbeat.deliver.facts import ACTION, LOG, STACK, Fact, conditions, facts, headline
 from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
 from lastbeat.model.version import __version__
@@ -36,7 +36,8 @@ def payload(message: Message) -> Block:
         _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
         {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
         _conditions(conditions(message)),
-        _log(message.log_tail),
+        _lines(STACK, message.stack),
+        _lines(LOG, message.log_tail),
         _files(message),
         _context(message),
     )
@@ -93,14 +94,14 @@ def _conditions(raised: tuple[Fact, ...]) -> Block | None:
     return {"type": "section", "text": _mrkdwn("*Conditions*\n" + "\n".join(rows))}
 
 
-def _log(lines: tuple[str, ...]) -> Block | None:
+def _lines(title: str, lines: tuple[str, ...]) -> Block | None:
     safe = tuple(line.replace("`", _TICK) for line in lines)
     shown = newest(safe, 2800, 400, cost)
     if not shown:
         return None
     body = "\n".join(shown).translate(_ENTITIES)
     # Slack folds long sections away; these lines are what somebody was woken for.
-    return {"type": "section", "text": _mrkdwn(f"*{LOG}*\n```\n{body}\n```"), "expand": True}
+    return {"type": "section", "text": _mrkdwn(f"*{title}*\n```\n{body}\n```"), "expand": True}
 
 
 def _files(message: Message) -> Block | None:

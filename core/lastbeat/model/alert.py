@@ -32,6 +32,8 @@ class Message:
     loss: float | None = None
     log_tail: tuple[str, ...] = ()
     """Last lines of the training log, oldest first."""
+    stack: tuple[str, ...] = ()
+    """Innermost frames of the main thread of a training that makes no progress, the innermost last."""
     notes: tuple[str, ...] = ()
     """What people must know about the alert itself: the log could not be read, earlier alerts were dropped."""
     where: str = ""

@@ -53,6 +53,8 @@ class Seen:
     complete: Sentinel | None = None
     log_size_bytes: int | None = None
     """Size of ``logs/training_log_latest.txt``; None when there is none."""
+    stacks_modified: datetime | None = None
+    """``LastModified`` of ``logs/stacks.txt``, which is there while training hangs; None when it is not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ def redact_message(message: Message, mask: Callable[[str], str]) -> Message:
         instance_id=maybe(message.instance_id),
         phase=maybe(message.phase),
         log_tail=tuple(map(mask, message.log_tail)),
+        stack=tuple(map(mask, message.stack)),
         notes=tuple(map(mask, message.notes)),
         where=mask(message.where),
         link=maybe(message.link),

@@ -5,9 +5,13 @@ import re
 METADATA = "metadata.json"
 PROGRESS = "progress.json"
 LOG = "logs/training_log_latest.txt"
+STACKS = "logs/stacks.txt"
 ERROR = "_error"
 COMPLETE = "_complete"
 RECORD = "_watchdog.json"
+
+SWEEP_MARK = "_watchdog/last_pass.json"
+"""Beside the runs: the mark that each sweep of the fleet leaves."""
 
 _ALLOWED = re.compile(r"[A-Za-z0-9._\-+=@:]{1,200}")
 

@@ -4,9 +4,8 @@ from lastbeat.model import runid
 from lastbeat.stores.port import Entry, Store
 
 # In the order of their UTF-8 bytes, which is the order in which a store lists keys.
-WANTED = tuple(
-    sorted((runid.COMPLETE, runid.ERROR, runid.RECORD, runid.LOG, runid.METADATA, runid.PROGRESS), key=str.encode)
-)
+_NAMES = (runid.COMPLETE, runid.ERROR, runid.RECORD, runid.LOG, runid.STACKS, runid.METADATA, runid.PROGRESS)
+WANTED = tuple(sorted(_NAMES, key=str.encode))
 
 
 def run_files(store: Store, run_id: str) -> dict[str, Entry]:

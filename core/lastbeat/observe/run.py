@@ -11,6 +11,8 @@ from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 ERROR_LIMIT_BYTES = 32 * 1024
 LOG_TAIL_LIMIT_BYTES = 16 * 1024
 LOG_TAIL_LINES = 20
+STACKS_LIMIT_BYTES = 32 * 1024
+STACK_FRAMES = 12
 _LINE_LIMIT = 400
 
 
@@ -35,12 +37,14 @@ class Observer:
             return NeverSeen(), record
         complete = files.get(runid.COMPLETE)
         log = files.get(runid.LOG)
+        stacks = files.get(runid.STACKS)
         seen = Seen(
             metadata=self._heartbeat(files.get(runid.METADATA)),
             progress=self._heartbeat(files.get(runid.PROGRESS)),
             error=self._failure(files.get(runid.ERROR)),
             complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
             log_size_bytes=log.size_bytes if log else None,
+            stacks_modified=stacks.modified if stacks else None,
         )
         return seen, record
 
@@ -95,6 +99,27 @@ class Observer:
         if blob is None:
             return (), None
         return last_lines(blob.body, cut_at_start=blob.size_bytes > len(blob.body)), None
+
+    def stack(self) -> tuple[tuple[str, ...], str | None]:
+        """The innermost frames of training's main thread, the innermost last, and why there are none if they could
+        not be read. Never raises, as :meth:`log_tail`."""
+        try:
+            blob = self.store.read(f"{self.run_id}/{runid.STACKS}", STACKS_LIMIT_BYTES)
+        except StoreError as error:
+            return (), f"The stacks could not be read: {error}"
+        return (innermost(blob.body.decode("utf-8", "replace")) if blob is not None else ()), None
+
+
+def innermost(stacks: str, most: int = STACK_FRAMES) -> tuple[str, ...]:
+    """The innermost frames of the first thread in a ``stacks.txt``, which is the main thread, the innermost last."""
+    block: list[str] = []
+    for line in stacks.split("\n"):
+        if line.startswith("Thread "):
+            if block:
+                break
+        elif line.startswith("  ") and line.strip():
+            block.append(line.strip()[:_LINE_LIMIT])
+    return tuple(block[-most:])
 
 
 def last_lines(tail: bytes, *, cut_at_start: bool, most: int = LOG_TAIL_LINES) -> tuple[str, ...]:

@@ -135,6 +135,7 @@ def message_document(message: Message) -> Json:
         "total_steps": message.total_steps,
         "loss": loss,
         "log_tail": list(message.log_tail),
+        "stack": list(message.stack),
         "notes": list(message.notes),
         "where": message.where,
         "link": message.link,
@@ -279,6 +280,8 @@ def _read_message(entry: Json) -> Message:
         total_steps=entry["total_steps"],
         loss=_optional(entry["loss"], float),
         log_tail=tuple(str(line) for line in entry["log_tail"]),
+        # Not in the records of lastbeat 0.1.
+        stack=tuple(str(line) for line in entry.get("stack", ())),
         notes=tuple(str(note) for note in entry["notes"]),
         where=str(entry["where"]),
         link=entry["link"],

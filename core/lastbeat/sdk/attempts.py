@@ -13,11 +13,19 @@ def restarts(environ: Mapping[str, str]) -> int:
     return max((int(count) for count in counts if count.isascii() and count.isdigit() and len(count) < 6), default=0)
 
 
-def next_attempt(before: int | None, restarted: int) -> int:
+def next_attempt(before: int | None, restarted: int, *, resume: bool = False) -> int:
     """The number of the attempt that begins now; ``before`` is that of the attempt whose metadata still lies there,
-    0 if it has none, None if there is no metadata."""
+    0 if it has none, None if there is no metadata. With ``resume`` there was one before, whatever still lies there."""
     known = 0 if before is None else max(before, 1)
-    return max(known + 1, restarted + 1)
+    return max(known + 1, restarted + 1, 2 if resume else 1)
+
+
+def start_of(body: bytes) -> object:
+    """The start time that a metadata.json names, as it is written there; None where it names none."""
+    try:
+        return json.loads(body)["start_time"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def attempt_of(body: bytes) -> int:

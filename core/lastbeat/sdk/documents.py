@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from lastbeat.sdk.instance import Instance
+from lastbeat.sdk.reading import Reader
 from lastbeat.sdk.recent import Recent
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.values import number, text, whole
+from lastbeat.sdk.run import CANCELLED, Run
+from lastbeat.sdk.values import text, whole
 
 METRICS_LIMIT = 50
 _WINDOW_S = 300.0
@@ -31,7 +33,7 @@ class Identity:
     run_id: str
     attempt: int
     start_time: float
-    instance_id: str
+    instance: Instance
     process: int
     version: str
 
@@ -41,7 +43,8 @@ def metadata(run: Run, who: Identity, at: float) -> dict[str, Any]:
     phase, detail = run.phase_now
     status = "running"
     if run.ending is not None:
-        status = "completed" if run.ending[0] == "_complete" else "failed"
+        sentinel, why = run.ending
+        status = "completed" if sentinel == "_complete" else "cancelled" if why.startswith(CANCELLED) else "failed"
     return {
         "run_id": who.run_id,
         "status": status,
@@ -50,7 +53,10 @@ def metadata(run: Run, who: Identity, at: float) -> dict[str, Any]:
         "last_update": now_text(at),
         "start_time": now_text(who.start_time),
         "attempt": who.attempt,
-        "instance_id": who.instance_id,
+        "instance_id": who.instance.id,
+        "zone": who.instance.zone,
+        "instance_type": who.instance.type,
+        "host": who.instance.host,
         "process": who.process,
         "lastbeat": who.version,
     }
@@ -61,6 +67,7 @@ class Pace:
     """Progress over time: points, speed, what is left. One a run, used by its beat thread alone."""
 
     recent: Recent = field(default_factory=Recent)
+    reader: Reader = field(default_factory=Reader)
     _window: list[tuple[float, int, int]] = field(default_factory=list)
     """Unix time, step, tokens so far, of the last minutes."""
 
@@ -69,8 +76,11 @@ class Pace:
         latest = run.latest
         if latest is None:
             return None
-        step, loss, learning_rate, epoch, metrics = latest
-        count, lost = whole(step), number(loss)
+        step, *plain, given = latest
+        named = list(given.items())[:METRICS_LIMIT]
+        said, lost, learning_rate, epoch, *metrics = self.reader.read([step, *plain, *(value for _, value in named)])
+        # A whole number is taken as it is: as a float it would lose digits beyond 2 ** 53.
+        count = step if type(step) is int else whole(said)
         if count is None:
             return None
         self.recent.add((round(at, 1), count, lost))
@@ -84,14 +94,13 @@ class Pace:
             "step": count,
             "total_steps": run.total_steps,
             "loss": lost,
-            "learning_rate": number(learning_rate),
-            "epoch": number(epoch),
+            "learning_rate": learning_rate,
+            "epoch": epoch,
             "tokens": run.tokens or None,
             "steps_per_second": speed,
             "tokens_per_second": token_speed,
             "eta_s": round(left / speed) if left is not None and left >= 0 and speed else None,
-            "metrics": {str(name)[:100]: number(value) for name, value in list(metrics.items())[:METRICS_LIMIT]}
-            or None,
+            "metrics": {name[:100]: value for (name, _), value in zip(named, metrics, strict=True)} or None,
             "recent": self.recent.points,
             "last_updated": now_text(at),
         }

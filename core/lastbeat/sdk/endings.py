@@ -1,20 +1,23 @@
 """Scripts without a block: the end of the process ends the run.
 
 What Python tells about its end: an uncaught exception goes to ``sys.excepthook``; ``sys.exit(n)`` goes nowhere, so the
-function is wrapped; a signal ends the process without a word, so SIGTERM gets a handler where nobody else has set one;
+function is wrapped, and so are ``exit`` and ``quit``; a signal ends the process without a word, so SIGTERM gets a handler where nobody else has set one;
 what remains is ``atexit``. A child made by fork has none of it: its end is not the run's.
 """
 
 import atexit
+import builtins
 import logging
+import opcode
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-from lastbeat.sdk.run import Run
+from lastbeat.sdk.run import Run, went_well
 
 log = logging.getLogger("lastbeat")
 
@@ -26,7 +29,8 @@ class _Ends:
         self.runs: list[Run] = []
         self.process = os.getpid()
         self.error: BaseException | None = None
-        self.exit_before = sys.exit
+        self.main: FrameType | None = None
+        """The outermost frame of the main thread."""
         self.hook_before = sys.excepthook
         self.thread_hook_before = threading.excepthook
 
@@ -34,10 +38,15 @@ class _Ends:
         # Hooks are called in whatever order others chain them; each calls the one that it found.
         sys.excepthook = self._uncaught
         threading.excepthook = self._uncaught_in_thread
-        sys.exit = self._exit
+        sys.exit = self._exit(sys.exit)
+        for name in ("exit", "quit"):
+            if hasattr(builtins, name):
+                setattr(builtins, name, self._exit(getattr(builtins, name)))
         atexit.register(self._at_exit)
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._terminated)
+        if threading.current_thread() is threading.main_thread():
+            self.main = _outermost()
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._terminated)
 
     @property
     def _ours(self) -> bool:
@@ -55,10 +64,13 @@ class _Ends:
             self.error = args.exc_value
         return self.thread_hook_before(args)
 
-    def _exit(self, code: Any = None, /) -> Any:
-        if self._ours and threading.current_thread() is threading.main_thread():
-            self.error = SystemExit(code) if code not in {None, 0} else self.error
-        return self.exit_before(code)
+    def _exit(self, before: Callable[..., Any]) -> Callable[..., Any]:
+        def leave(code: Any = None, /) -> Any:
+            if self._ours and threading.current_thread() is threading.main_thread():
+                self.error = None if went_well(code) else SystemExit(code)
+            return before(code)
+
+        return leave
 
     def _terminated(self, number: int, _frame: FrameType | None) -> None:
         if self._ours:
@@ -70,12 +82,26 @@ class _Ends:
 
     def _at_exit(self) -> None:
         if self._ours:
-            self._end(self.error)
+            caught = isinstance(self.error, SystemExit) and self.main is not None and _returned(self.main)
+            self._end(None if caught else self.error)
 
     def _end(self, error: BaseException | None) -> None:
         for run in self.runs:
             if not run.ended:
                 run.end_with(error)
+
+
+def _outermost() -> FrameType:
+    frame = sys._getframe()  # noqa: SLF001 - documented, for all its underscore
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _returned(frame: FrameType) -> bool:
+    """Whether the last instruction of a frame that is over was to return: then no exception left it."""
+    code, last = frame.f_code.co_code, frame.f_lasti
+    return 0 <= last < len(code) and opcode.opname[code[last]].startswith("RETURN")
 
 
 _ends: _Ends | None = None
@@ -88,3 +114,8 @@ def watch_the_end(run: Run) -> None:
         _ends = _Ends()
         _ends.install()
     _ends.runs.append(run)
+
+
+def known_error() -> BaseException | None:
+    """What this process is known to end with; None where nothing says that it goes wrong."""
+    return _ends.error if _ends is not None and _ends.process == os.getpid() else None

@@ -8,8 +8,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
 
+from lastbeat.sdk.values import text, whole
+
 log = logging.getLogger("lastbeat")
 
+CANCELLED = "Cancelled: "
+"""How the text of an ``_error`` begins that is no crash."""
+TEXT_LIMIT = 200_000
+"""Characters of a sentinel, at most."""
 END_WAIT_S = 15.0
 """How long the end of a run waits for its sentinel to be written, at most."""
 
@@ -37,6 +43,8 @@ class Run:
         self.total_steps = total_steps
         self.latest: tuple[object, object, object, object, dict[str, object]] | None = None
         """step, loss, learning rate, epoch, metrics, as training gave them; untouched, for they may be tensors."""
+        self.steps = 0
+        """How often ``step`` was called, raised after ``latest`` was set."""
         self.tokens = 0
         self.phase_now: tuple[str, str | None] = ("starting", None)
         self.ending: tuple[str, str] | None = None
@@ -62,8 +70,16 @@ class Run:
         thread, and only those of the step at which it beats. ``tokens`` (or samples) are those of this step.
         """
         self.latest = (step, loss, learning_rate, epoch, metrics)
-        if tokens.__class__ is int:
+        self.steps += 1
+        if type(tokens) is int:
             self.tokens += tokens
+        else:
+            self._count(tokens)
+
+    def _count(self, tokens: object) -> None:
+        # A tensor would have to be waited for; numpy's numbers are at hand.
+        if type(tokens).__module__ == "numpy":
+            self.tokens += whole(tokens) or 0
 
     @contextmanager
     def phase(self, name: str, detail: str | None = None) -> Iterator[None]:
@@ -81,7 +97,7 @@ class Run:
 
     def complete(self, note: str = "", *, wait_s: float = END_WAIT_S) -> bool:
         """End the run as succeeded: write ``_complete``. Whether that was written within ``wait_s``."""
-        return self._end("_complete", note, wait_s)
+        return self._end("_complete", describe(note), wait_s)
 
     def fail(self, error: BaseException | str, *, wait_s: float = END_WAIT_S) -> bool:
         """End the run as failed: write ``_error`` with the message, then the stack trace with its causes.
@@ -92,17 +108,17 @@ class Run:
 
     def cancel(self, why: str, *, wait_s: float = END_WAIT_S) -> bool:
         """End the run as cancelled by somebody: an ``_error`` that says so, and is no crash."""
-        return self._end("_error", f"Cancelled: {why}", wait_s)
+        return self._end("_error", f"{CANCELLED}{why}", wait_s)
 
     def end_with(self, error: BaseException | None) -> None:
         """End the run as its block or its process ends: with this exception, or with none."""
         if error is None:
             self.complete()
         elif isinstance(error, SystemExit):
-            if error.code in {None, 0}:
+            if went_well(error.code):
                 self.complete()
             else:
-                self.fail(f"SystemExit: training exited with {str(error.code)[:200]!r}")
+                self.fail(f"SystemExit: training exited with {text(error.code)!r}")
         elif isinstance(error, KeyboardInterrupt):
             self.cancel("KeyboardInterrupt (Ctrl-C)")
         else:
@@ -122,23 +138,37 @@ class Run:
     ) -> None:
         self.end_with(error)
 
-    def _end(self, sentinel: str, text: str, wait_s: float) -> bool:
+    def _end(self, sentinel: str, body: str, wait_s: float) -> bool:
         if self._reports is None or os.getpid() != self._process:
             # Watching is off, or this is a forked child: a DataLoader worker's end is not the run's.
             return False
         if self.ending is None:
-            self.ending = (sentinel, text)
+            self.ending = (sentinel, body)
         return self._reports.finish(wait_s)
 
 
+def went_well(code: object) -> bool:
+    """Whether the argument of ``sys.exit`` means success."""
+    return code is None or (isinstance(code, int) and code == 0)
+
+
 def describe(error: BaseException | str) -> str:
-    """The text of ``_error``: the message in the first line, then the trace with chained causes."""
+    """The text of ``_error``: the message in the first line, then the trace with chained causes. Never raises."""
     if isinstance(error, str):
-        return error
+        return _bounded(error)
     try:
-        message = "".join(traceback.format_exception_only(type(error), error)).strip()
+        message = "".join(traceback.format_exception_only(type(error), error)).rstrip()
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception as broken:  # noqa: BLE001 - an exception whose __str__ raises is still one to report
         return f"{type(error).__name__} (its text could not be made: {type(broken).__name__})"
-    # A SyntaxError's message comes with the source line; the first line of _error is what people read.
-    return f"{message.splitlines()[-1] if message else type(error).__name__}\n\n{trace}"
+    # The first line of _error is what people read. A SyntaxError's message begins with the source, which is indented.
+    first = next((line for line in message.splitlines() if line and not line[0].isspace()), type(error).__name__)
+    return _bounded(f"{first[:TEXT_LIMIT // 4]}\n\n{trace}")
+
+
+def _bounded(whole_text: str) -> str:
+    """Both ends of a text that is too long: the message stands first, what raised stands last."""
+    if len(whole_text) <= TEXT_LIMIT:
+        return whole_text
+    half = TEXT_LIMIT // 2
+    return f"{whole_text[:half]}\n… {len(whole_text) - 2 * half} characters left out …\n{whole_text[-half:]}"

@@ -5,7 +5,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NAME = ".lastbeat.lock"
@@ -39,7 +39,10 @@ def locked(
             sleep(_POLL_S)
         yield
     finally:
-        os.close(handle)  # which lets go of the lock too
+        # A child that was forked meanwhile holds the handle too; closing ours would leave the lock with it.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
 
 
 def _open(path: Path) -> int:

@@ -127,7 +127,9 @@ def test_nothing_that_is_shown_leaks_a_secret(example: Example, channel: Channel
 
 def test_an_alert_does_not_carry_the_channels_own_secrets(example: Example, channel: Channel) -> None:
     printed = " ".join(map(str, example.values.values())) if example.secrets[0] == PATH else ""
-    leaky = replace(FAILED, reason=printed, log_tail=(printed,), conditions={"stalled": printed}, notes=(printed,))
+    leaky = replace(
+        FAILED, reason=printed, log_tail=(printed,), stack=(printed,), conditions={"stalled": printed}, notes=(printed,)
+    )
     assert not [secret for secret in example.secrets if secret in channel.preview(leaky)]
 
 

@@ -39,14 +39,14 @@ def test_the_largest_message_is_within_the_bound(filling: str) -> None:
     text = filling * 100_000
     largest = replace(
         FAILED, run_id=text, reason=text, cause=text, action=text, instance_id=text, phase=text, where=text,
-        link=text, key=text, notes=(text,) * 100, log_tail=(text,) * 1000,
+        link=text, key=text, notes=(text,) * 100, log_tail=(text,) * 1000, stack=(text,) * 1000,
         conditions={f"{n}{text}": text for n in range(100)},
     )  # fmt: skip
     assert len(encode(largest).encode()) <= MAX_BYTES
 
 
 def test_many_short_lines_are_within_the_bound() -> None:
-    assert len(encode(replace(FAILED, log_tail=tuple("a" * 100_000))).encode()) <= MAX_BYTES
+    assert len(encode(replace(FAILED, log_tail=tuple("a" * 100_000), stack=tuple("a" * 100_000))).encode()) <= MAX_BYTES
 
 
 @pytest.mark.parametrize(

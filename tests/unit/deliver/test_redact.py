@@ -54,6 +54,6 @@ def test_a_redactor_does_not_show_its_secrets() -> None:
 def test_a_message_is_masked_everywhere() -> None:
     hostile = replace(
         FAILED, reason=SLACK, cause=SLACK, action=SLACK, conditions={"stalled": SLACK}, instance_id=SLACK,
-        phase=SLACK, log_tail=(SLACK,), notes=(SLACK,), where=SLACK, link=SLACK,
+        phase=SLACK, log_tail=(SLACK,), stack=(SLACK,), notes=(SLACK,), where=SLACK, link=SLACK,
     )  # fmt: skip
     assert "abcdefghijklmnopqrstuvwx" not in encode(redact_message(hostile, Redactor([SLACK])))

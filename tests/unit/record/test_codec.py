@@ -28,8 +28,8 @@ messages = st.builds(
     Message, run_id=text, event=st.sampled_from(Event), status=statuses, reason=text, at=times, attempt=number,
     cause=maybe_text, action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
     phase=maybe_text, duration_s=st.none() | seconds, step=st.none() | number, total_steps=st.none() | number,
-    loss=st.none() | st.floats(allow_nan=False), log_tail=st.tuples(text), notes=st.tuples(text), where=text,
-    link=maybe_text, key=text,
+    loss=st.none() | st.floats(allow_nan=False), log_tail=st.tuples(text), stack=st.tuples(text),
+    notes=st.tuples(text), where=text, link=maybe_text, key=text,
 )  # fmt: skip
 deliveries = st.builds(
     Delivery, tries=number, sent_at=maybe_time, failed=maybe_text, last_error=maybe_text, not_before=maybe_time,
@@ -83,7 +83,8 @@ def test_the_worst_record_stays_far_below_what_is_read_of_it() -> None:
     wide = "\N{PILE OF POO}"
     message = Message(
         "r" * 200, Event.FAILED, Status.FAILED, wide * 300, NOW, phase=wide * 200, instance_id=wide * 200,
-        log_tail=(wide * 400,) * 10, conditions=dict.fromkeys("abcdef", wide * 300), action="x" * 300,
+        log_tail=(wide * 400,) * 10,
+        stack=(wide * 400,) * 5, conditions=dict.fromkeys("abcdef", wide * 300), action="x" * 300,
     )  # fmt: skip
     record = Record("r" * 200, reason=wide * 300)
     for number in range(90):

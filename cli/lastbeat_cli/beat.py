@@ -1,0 +1,56 @@
+"""``beat``: one heartbeat, from a shell script or cron."""
+
+import click
+
+from lastbeat.sdk import by_hand
+from lastbeat_cli import exits, logs, options, report
+
+EPILOG = f"""\
+{report.EPILOG}
+\b
+Examples:
+  lastbeat beat --run-id nightly --start --phase data_prep
+  lastbeat beat --run-id nightly --phase training --step 100 --total-steps 5000 --loss 2.31
+"""
+
+
+@click.command("beat", cls=options.Grouped, epilog=EPILOG)
+@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name below the fleet root.")
+@options.option("--start", is_flag=True, group=report.WHAT, help="A new attempt begins; the last one's end is removed.")
+@options.option("--phase", metavar="P", group=report.WHAT, help="What it does [as before].")
+@options.option("--step", metavar="N", group=report.WHAT, help="How far it is; progress.json is written, too.")
+@options.option("--total-steps", metavar="N", group=report.WHAT, help="How many steps it will take [as before].")
+@options.option("--loss", metavar="F", group=report.WHAT, help="Its loss at this step; may be nan.")
+@options.option("--learning-rate", metavar="F", group=report.WHAT, help="Its learning rate at this step.")
+@options.option("--attempt", metavar="N", group=report.WHAT, help="Its attempt; a higher one than before begins it.")
+@options.place
+@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    run_id: str | None,
+    start: bool,
+    phase: str | None,
+    step: str | None,
+    total_steps: str | None,
+    loss: str | None,
+    learning_rate: str | None,
+    attempt: str | None,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Say that a run lives, and how far it is. Call it more often than runs turn stale (10 minutes)."""
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    name = report.run_id(run_id, faults)
+    said = by_hand.Said(
+        phase=phase,
+        step=report.whole("--step", step, faults),
+        total_steps=report.whole("--total-steps", total_steps, faults, least=1),
+        loss=report.number("--loss", loss, faults),
+        learning_rate=report.number("--learning-rate", learning_rate, faults),
+        attempt=report.whole("--attempt", attempt, faults, least=1),
+    )
+    if step is None and (total_steps, loss, learning_rate) != (None, None, None):
+        faults.append("--total-steps, --loss and --learning-rate belong to a step; give --step N, too")
+    by_hand.beat(report.around(given, faults), name, said, begin=start)
+    return exits.OK

@@ -1,0 +1,19 @@
+"""``complete``: the run succeeded."""
+
+import click
+
+from lastbeat.sdk import by_hand
+from lastbeat_cli import exits, logs, options, report
+
+
+@click.command("complete", cls=options.Grouped, epilog=report.EPILOG)
+@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name below the fleet root.")
+@options.place
+@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
+    """Say that a run succeeded: write _complete. An _error of the same attempt outranks it."""
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    name = report.run_id(run_id, faults)
+    by_hand.complete(report.around(given, faults), name)
+    return exits.OK

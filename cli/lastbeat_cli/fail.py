@@ -1,0 +1,68 @@
+"""``fail``: the run failed, and why."""
+
+import sys
+
+import click
+
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.sdk import by_hand
+from lastbeat_cli import exits, logs, options, report
+
+_HEAD_CHARS = 4 * 1024
+_TAIL_CHARS = 24 * 1024
+
+EPILOG = f"""\
+{report.EPILOG}
+\b
+Examples:
+  trap 'lastbeat fail --run-id nightly --exit-status $? "line $LINENO: $BASH_COMMAND"' ERR
+  tail -n 40 train.log | lastbeat fail --run-id nightly -
+"""
+
+
+@click.command("fail", cls=options.Grouped, epilog=EPILOG)
+@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name below the fleet root.")
+@options.option("--exit-status", metavar="N", group=report.WHAT, help="Named in the message; in a trap it is $?.")
+@options.place
+@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+@click.argument("message", required=False, metavar="MESSAGE|-")
+def command(
+    *, run_id: str | None, exit_status: str | None, message: str | None, verbose: bool, **given: str | None
+) -> int:
+    """Say that a run failed: write _error with MESSAGE, or with what stdin holds for '-'.
+
+    The first line is what an alert shows. Of several errors of one attempt the first one stays.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    name = report.run_id(run_id, faults)
+    status = report.whole("--exit-status", exit_status, faults)
+    if status == 0:
+        faults.append("--exit-status=0 is no failure; use 'lastbeat complete'")
+    if message is None and exit_status is None:
+        faults.append("the message is missing; use for example 'training failed', or - to read it from stdin")
+    around = report.around(given, faults)
+    text = mask_tokens(_stdin() if message == "-" else message or "").strip()
+    if not by_hand.fail(around, name, _with_status(text, status)):
+        print(f"lastbeat: {name} had failed already, and its first error stays", file=sys.stderr)
+    return exits.OK
+
+
+def _with_status(text: str, status: int | None) -> str:
+    first, _, rest = text.partition("\n")
+    if status is not None:
+        first = f"{first} (exit status {status})" if first else f"Failed with exit status {status}"
+    return f"{first or 'Failed'}\n{rest}"
+
+
+def _stdin() -> str:
+    """What stdin holds; of a long text the beginning and the end."""
+    if sys.stdin is None:
+        return ""
+    head = sys.stdin.buffer.read(_HEAD_CHARS)
+    tail, missing = b"", False
+    while chunk := sys.stdin.buffer.read(64 * 1024):
+        tail += chunk
+        if len(tail) > _TAIL_CHARS:
+            tail, missing = tail[-_TAIL_CHARS:], True
+    return (head + (b"\n[...]\n" if missing else b"") + tail).decode("utf-8", "replace")

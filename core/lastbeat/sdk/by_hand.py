@@ -1,0 +1,139 @@
+"""A run reported by single calls: what shell scripts and cron jobs do, each call a process of its own."""
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from lastbeat.model import runid
+from lastbeat.model.times import parse_time
+from lastbeat.sdk.attempts import attempt_of, next_attempt
+from lastbeat.sdk.documents import encode, now_text
+from lastbeat.sdk.recent import Recent
+from lastbeat.sdk.reporter import Surroundings
+from lastbeat.sdk.values import number, text
+from lastbeat.stores.port import ConflictError, Expect, Store
+
+_LIMIT_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a script says of its run; None is nothing said."""
+
+    phase: str | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    loss: float | None = None
+    learning_rate: float | None = None
+    attempt: int | None = None
+
+
+def beat(around: Surroundings, run_id: str, said: Said, *, begin: bool = False) -> None:
+    """Write metadata.json, and progress.json if a step was said.
+
+    Attempt, start time and phase go on from what lies there. ``begin``, a higher attempt, or nothing there begins an
+    attempt: its start time is now, and the last one's sentinels are removed. Raises :class:`StoreError`.
+    """
+    store, folder, now = around.store, f"{run_id}/", time.time()
+    blob = store.read(folder + runid.METADATA, _LIMIT_BYTES)
+    before = _document(blob.body) if blob is not None else {}
+    known = attempt_of(blob.body) if blob is not None else None
+    start_time = before.get("start_time") if parse_time(before.get("start_time")) is not None else None
+    new = begin or known is None or (said.attempt is not None and said.attempt > max(known, 1))
+    if new:
+        attempt = said.attempt or next_attempt(known, around.restarts)
+        start_time = now_text(now)
+    else:
+        attempt = said.attempt or max(known or 1, 1)
+    document = {
+        "run_id": run_id,
+        "status": "running",
+        "phase": text(said.phase) or (None if new else text(before.get("phase"))) or "training",
+        "last_update": now_text(now),
+        "start_time": start_time,
+        "attempt": attempt,
+        "instance_id": around.instance_id,
+        "lastbeat": around.version,
+    }
+    # The start time first: from then on the old sentinels are older than the attempt, deleted or not.
+    store.write(folder + runid.METADATA, encode(document))
+    if new:
+        for name in (runid.ERROR, runid.COMPLETE):
+            store.delete(folder + name)
+    if said.step is not None:
+        _progress(store, run_id, said, now, new=new)
+
+
+def _progress(store: Store, run_id: str, said: Said, now: float, *, new: bool) -> None:
+    key = f"{run_id}/{runid.PROGRESS}"
+    blob = None if new else store.read(key, _LIMIT_BYTES)
+    before = _document(blob.body) if blob is not None else {}
+    recent = Recent()
+    for point in _points(before.get("recent")):
+        recent.add(point)
+    assert said.step is not None  # noqa: S101 - asked by the only caller
+    recent.add((round(now, 1), said.step, number(said.loss)))
+    document = {
+        "run_id": run_id,
+        "step": said.step,
+        "total_steps": said.total_steps if said.total_steps is not None else _whole(before.get("total_steps")),
+        "loss": number(said.loss),
+        "learning_rate": number(said.learning_rate),
+        "recent": recent.points,
+        "last_updated": now_text(now),
+    }
+    store.write(key, encode(document))
+
+
+def fail(around: Surroundings, run_id: str, message: str) -> bool:
+    """Write ``_error``. Whether it was written: of several errors of one attempt the first one stays.
+
+    Raises :class:`StoreError`.
+    """
+    store, key = around.store, f"{run_id}/{runid.ERROR}"
+    body = message.encode("utf-8", "replace")
+    try:
+        store.write(key, body, Expect.NOTHING)
+    except ConflictError:
+        there = store.read(key, 0)
+        if there is not None and there.modified.timestamp() >= _started(store, run_id):
+            return False
+        # It is an earlier attempt's.
+        store.write(key, body)
+    return True
+
+
+def complete(around: Surroundings, run_id: str, note: str = "") -> None:
+    """Write ``_complete``. Raises :class:`StoreError`."""
+    around.store.write(f"{run_id}/{runid.COMPLETE}", note.encode("utf-8", "replace"))
+
+
+def _started(store: Store, run_id: str) -> float:
+    """When this attempt began, in unix time; infinite where nobody said so, so that the latest word counts."""
+    blob = store.read(f"{run_id}/{runid.METADATA}", _LIMIT_BYTES)
+    began = parse_time(_document(blob.body).get("start_time")) if blob is not None else None
+    # A second off, for stores that stamp whole ones.
+    return began.timestamp() - 1 if began is not None else math.inf
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _points(value: object) -> list[tuple[float, int, float | str | None]]:
+    rows = [row for row in value if isinstance(row, list) and len(row) == 3] if isinstance(value, list) else []
+    return [
+        (row[0], row[1], row[2] if isinstance(row[2], (int, float, str)) else None)
+        for row in rows[-1000:]
+        if isinstance(row[0], (int, float)) and isinstance(row[1], int)
+    ]
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

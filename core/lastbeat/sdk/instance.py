@@ -1,0 +1,181 @@
+"""Which machine this is: what people look for in a console or a queue when a run has died on it.
+
+Asked in this order, and the first answer names the instance: the ECS agent, where the environment says that there is
+one; EC2's metadata service (IMDSv2), where the machine says that it is one of EC2's or the environment names an
+endpoint; then what costs nothing to know: Slurm's node, Kubernetes' pod, the host name.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+LIMIT_S = 1.0
+"""What all questions over the network may take together."""
+_ANSWER_LIMIT_BYTES = 64 * 1024
+_IMDS = "http://169.254.169.254"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,199}")
+_KUBERNETES = Path("/var/run/secrets/kubernetes.io")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What is known of the machine."""
+
+    id: str
+    zone: str | None = None
+    """Availability zone, where a cloud has told."""
+    type: str | None = None
+    """Instance type, likewise."""
+    host: str | None = None
+    """The node, pod or host name, where ``id`` is another."""
+
+
+def at_once(environ: Mapping[str, str], host: str, kubernetes: Path = _KUBERNETES) -> Instance:
+    """What can be said without asking anybody; ``host`` is the host name."""
+    node, job = _said(environ, "SLURMD_NODENAME"), _said(environ, "SLURM_JOB_ID")
+    if node or job:
+        return Instance(node or f"slurm-job-{job}")
+    pod = _said(environ, "POD_NAME")
+    if not pod and (_said(environ, "KUBERNETES_SERVICE_HOST") or kubernetes.is_dir()):
+        pod = _said(environ, "HOSTNAME")
+    return Instance(pod or _plain(host) or "unknown")
+
+
+def ask(environ: Mapping[str, str], known: Instance, *, limit_s: float = LIMIT_S, sys: Path = Path("/sys")) -> Instance:
+    """What the cloud says of this machine, within ``limit_s`` whatever its service does; ``known`` where it is silent.
+
+    Never raises. ``sys`` is where the kernel tells whose machine it is.
+    """
+    until = time.monotonic() + limit_s
+    found = None
+    with suppress(OSError, ValueError):
+        task = _said(environ, "ECS_CONTAINER_METADATA_URI_V4")
+        if task:
+            found = _ecs(task, until)
+    if found is None and (_said(environ, "AWS_EC2_METADATA_DISABLED") or "").lower() != "true":
+        endpoint = _said(environ, "AWS_EC2_METADATA_SERVICE_ENDPOINT")
+        if endpoint or _is_ec2(sys):
+            with suppress(OSError, ValueError):
+                found = _imds(endpoint or _IMDS, until)
+    return known if found is None else replace(found, host=known.id if known.id != found.id else None)
+
+
+def _ecs(address: str, until: float) -> Instance | None:
+    with _connected(address, until) as service:
+        document = json.loads(service.get("/task") or b"null")
+    if not isinstance(document, dict) or not isinstance(document.get("TaskARN"), str):
+        return None
+    # arn:aws:ecs:region:account:task/cluster/id
+    task = _plain(document["TaskARN"].partition(":task/")[2])
+    return Instance(task, zone=_plain(document.get("AvailabilityZone"))) if task else None
+
+
+def _imds(address: str, until: float) -> Instance | None:
+    with _connected(address, until) as service:
+        token = _plain(service.answer("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}))
+        named = {"X-aws-ec2-metadata-token": token or ""}
+        found = _plain(service.get("/latest/meta-data/instance-id", named)) if token else None
+        if found is None:
+            return None
+        instance = Instance(found)
+        # The id alone is an answer: what goes wrong from here on takes nothing away from it.
+        with suppress(OSError, ValueError):
+            instance = replace(
+                instance, zone=_plain(service.get("/latest/meta-data/placement/availability-zone", named))
+            )
+            instance = replace(instance, type=_plain(service.get("/latest/meta-data/instance-type", named)))
+        return instance
+
+
+def _is_ec2(sys: Path) -> bool:
+    """Whether the kernel calls this one of EC2's: elsewhere nobody is asked for what nobody would answer."""
+    marks = (
+        ("devices/virtual/dmi/id/sys_vendor", "amazon ec2"),
+        ("devices/virtual/dmi/id/bios_version", "amazon"),
+        ("hypervisor/uuid", "ec2"),
+    )
+    for name, mark in marks:
+        with suppress(OSError, ValueError):
+            if mark in (sys / name).read_text("utf-8").lower():
+                return True
+    return False
+
+
+class _Service:
+    """One metadata service, until a deadline whatever it does."""
+
+    def __init__(self, connection: "HTTPConnection", path: str, until: float) -> None:
+        self._connection = connection
+        self._path = path
+        self._until = until
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
+        """The body of the answer, None where there is no such thing. Raises OSError."""
+        return self.answer("GET", path, headers or {})
+
+    def answer(self, method: str, path: str, headers: Mapping[str, str]) -> bytes | None:
+        """Likewise, of any request."""
+        from http.client import HTTPException  # noqa: PLC0415 - as in _connected
+
+        left_s = self._until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._connection.timeout = left_s  # For a service that closes after each answer.
+        try:
+            self._connection.request(method, self._path + path, headers=dict(headers))
+            answer = self._connection.getresponse()
+            body = answer.read(_ANSWER_LIMIT_BYTES + 1)
+        except HTTPException as broken:
+            raise OSError(f"the metadata service broke off ({type(broken).__name__})") from None
+        return body if answer.status == 200 and len(body) <= _ANSWER_LIMIT_BYTES else None
+
+    def hang_up(self) -> None:
+        """End whatever it is waiting for."""
+        held = self._connection.sock
+        if held is not None:
+            with suppress(OSError):
+                held.shutdown(2)  # socket.SHUT_RDWR
+
+
+@contextmanager
+def _connected(address: str, until: float) -> Iterator[_Service]:
+    from http.client import HTTPConnection  # noqa: PLC0415 - only where somebody may answer
+
+    url = urlsplit(address)
+    left_s = until - time.monotonic()
+    if url.scheme != "http" or not url.hostname:
+        raise ValueError("a metadata service is asked over http alone")
+    if left_s <= 0:
+        raise TimeoutError
+    connection = HTTPConnection(url.hostname, url.port, timeout=left_s)
+    service = _Service(connection, url.path.rstrip("/"), until)
+    # Time-outs of the socket alone do not bound a call: a byte now and then would meet each of them.
+    timer = threading.Timer(left_s, service.hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield service
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+def _said(environ: Mapping[str, str], name: str) -> str | None:
+    text = environ.get(name, "").strip()
+    return text if 0 < len(text) <= 200 and text.isprintable() else None
+
+
+def _plain(value: object) -> str | None:
+    """``value`` if it is a name as clouds and clusters give them, and nothing that an answer could smuggle in."""
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+    return text.strip() if isinstance(text, str) and _PLAIN.fullmatch(text.strip()) else None

@@ -1,0 +1,149 @@
+"""The latest part of the training log, shipped with every beat that finds it changed."""
+
+import codecs
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from lastbeat.model import runid
+from lastbeat.sdk.capture import Capture
+from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.window import LIMIT_BYTES, Window
+
+_CHUNK_BYTES = 64 * 1024
+log = logging.getLogger("lastbeat")
+
+
+class Source(Protocol):
+    """Where the log comes from."""
+
+    def read_into(self, window: Window) -> None:
+        """Feed what is new. Raises OSError where it cannot be read."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
+        ...
+
+
+class LogFile:
+    """A file that training, or whoever started it, writes: appended to, truncated, rotated, or not there yet."""
+
+    def __init__(self, path: Path) -> None:
+        # Training may change its folder later.
+        self.path = path.absolute()
+        self._file: tuple[int, int] | None = None
+        self._offset = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read_into(self, window: Window) -> None:
+        # A FIFO would hold up whoever opens it, and be emptied by whoever reads it.
+        try:
+            file = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            return
+        try:
+            self._read(file, window)
+        finally:
+            os.close(file)
+
+    def _read(self, file: int, window: Window) -> None:
+        known = os.fstat(file)
+        if not stat.S_ISREG(known.st_mode):
+            raise OSError(f"log_file={str(self.path)!r} is no regular file; give the file that training logs to")
+        if self._file != (known.st_dev, known.st_ino) or known.st_size < self._offset:
+            # The first time, rotated, or truncated.
+            window.break_line()
+            self._file, self._offset = (known.st_dev, known.st_ino), 0
+            self._decoder.reset()
+        if known.st_size - self._offset > LIMIT_BYTES + 1:
+            # One more, which is the end of the line before if a line begins there.
+            self._offset = known.st_size - LIMIT_BYTES - 1
+            self._decoder.reset()
+            window.skip()
+        os.lseek(file, self._offset, os.SEEK_SET)
+        while self._offset < known.st_size:
+            chunk = os.read(file, min(_CHUNK_BYTES, known.st_size - self._offset))
+            if not chunk:
+                break
+            self._offset += len(chunk)
+            window.feed(self._decoder.decode(chunk))
+
+    def close(self) -> None:
+        if self._file is None:
+            log.warning("lastbeat found no log_file=%r to ship; give the file that training logs to", str(self.path))
+
+
+class Printed:
+    """What this process prints; see :mod:`lastbeat.sdk.capture`."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+
+    def read_into(self, window: Window) -> None:
+        text, lost = self._capture.take()
+        if lost:
+            window.skip()
+        window.feed(text)
+
+    def close(self) -> None:
+        self._capture.stop()
+
+
+class TrainingLog:
+    """Extra: ships the last 256 KB of ``source``."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._window = Window()
+        self._shipped: bytes | None = None
+
+    def write(self, beat: Beat) -> None:
+        try:
+            self._source.read_into(self._window)
+        finally:
+            # Also what was read before the source failed.
+            self._ship(beat, self._window.shown(ending=beat.ending is not None))
+
+    def _ship(self, beat: Beat, latest: bytes) -> None:
+        key = beat.folder + runid.LOG
+        if latest and latest != self._shipped:
+            beat.store.write(key, latest)
+            self._shipped = latest
+        elif self._shipped is None:
+            # An earlier attempt's log says nothing about this one.
+            beat.store.delete(key)
+            self._shipped = b""
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def training_log(log_file: "str | os.PathLike[str] | None", *, capture: bool) -> tuple[TrainingLog, ...]:
+    """What ships the log, to be given to the reporter; nothing where neither is wanted. Never raises."""
+    if log_file is not None:
+        if capture:
+            log.warning("lastbeat ships one log: log_file=%r, and not what is captured", str(log_file))
+        try:
+            return (TrainingLog(LogFile(Path(log_file))),)
+        except (TypeError, ValueError, OSError) as error:
+            log.warning("lastbeat ships no log, log_file=%r is no path: %s", log_file, error)
+            return ()
+    return (TrainingLog(Printed(Capture().start())),) if capture else ()
+
+
+def faults_into_stderr() -> None:
+    """Have a native crash (SIGSEGV, SIGABRT, …) say on stderr where Python was, unless somebody has seen to it.
+
+    A process that died so can ship nothing any more: this text reaches whatever keeps its stderr, as ``lastbeat exec``,
+    a scheduler's log or a terminal does, and not the store by itself.
+    """
+    import faulthandler  # noqa: PLC0415 - not before a run begins
+
+    # Without a stderr, or with one that is no file (a notebook's), there is nowhere to write to.
+    with suppress(OSError, ValueError, AttributeError, RuntimeError):
+        if not faulthandler.is_enabled():
+            faulthandler.enable()

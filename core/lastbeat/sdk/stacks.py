@@ -1,0 +1,110 @@
+"""Where every thread of this process is, written down when training makes no progress.
+
+Taken from outside with ``sys._current_frames``, so no signal, no hook and nothing that the hanging thread would have to
+do. Only code locations, no source text: reading that may hang on the very file system that training hangs on. A thread
+that holds the interpreter's lock (a C extension that does not let go) stops the beat thread, too: then there are no
+stacks and no heartbeats either, and the watchdog sees the run time out.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from lastbeat.model import runid
+from lastbeat.model.times import format_duration
+from lastbeat.sdk.documents import now_text
+from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.reading import at_hand
+from lastbeat.sdk.values import whole
+
+LIMIT_BYTES = 64 * 1024
+_FRAMES = 64
+_THREADS = 200
+_NAME_LIMIT = 200
+_OWN = "lastbeat"
+
+
+class Stacks:
+    """Extra: writes the stacks of all threads once no new step came for about ``stall_s``, and again each time that
+    this has doubled; removes them when training goes on, so that they are there only while it hangs.
+
+    They are taken one and a half beats before ``stall_s``, so that they lie there when the watchdog gives its alarm.
+    """
+
+    def __init__(self, stall_s: float, beat_s: float, *, steady: Callable[[], float] = time.monotonic) -> None:
+        self._first_s = max(stall_s / 2, stall_s - 1.5 * beat_s)
+        self._steady = steady
+        self._step: object = None
+        self._since = 0.0
+        self._next_s = self._first_s
+        self._there: bool | None = None
+        """Whether the file is; None before it is known that none of an earlier attempt is left."""
+
+    def write(self, beat: Beat) -> None:
+        key = beat.folder + runid.STACKS
+        latest = beat.run.latest
+        # A step that is a tensor is not read: its device may be what hangs.
+        step = None if latest is None else whole(latest[0]) if at_hand(latest[0]) else latest
+        now = self._steady()
+        if step is None or not _same(step, self._step):
+            self._step, self._since, self._next_s = step, now, self._first_s
+            if self._there is not False:
+                beat.store.delete(key)
+                self._there = False
+            return
+        stalled_s = now - self._since
+        if beat.ending is None and stalled_s >= self._next_s:
+            where = f", at step {step}" if isinstance(step, int) else ""
+            head = f"No new step for {format_duration(stalled_s)}{where}, {now_text(beat.now)}"
+            beat.store.write(key, describe_threads(head))
+            self._there = True
+            while self._next_s <= stalled_s:
+                self._next_s *= 2
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _same(step: object, other: object) -> bool:
+    """Never by comparing what may be tensors."""
+    return step is other or (isinstance(step, int) and isinstance(other, int) and step == other)
+
+
+def describe_threads(head: str) -> bytes:
+    """Every Python thread's stack, the main thread first, in at most ``LIMIT_BYTES``.
+
+    Each is laid out as Python's tracebacks are, the innermost frame last. Of a deep stack the outer frames are left
+    out, of many threads the last ones.
+    """
+    frames = sys._current_frames()  # noqa: SLF001 - it has no other name, and is documented
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    # Ours looks on; it is last, for it tells nothing.
+    order = sorted(frames, key=lambda ident: (ident != main, names.get(ident) == _OWN, ident))
+    parts = [head[:_NAME_LIMIT]]
+    room = LIMIT_BYTES - 200 - len(parts[0].encode("utf-8", "replace"))
+    for number, ident in enumerate(order):
+        mark = " (main)" if ident == main else ""
+        title = f'Thread "{names.get(ident, ident)!s:.100}"{mark}, most recent call last:'
+        part = "\n".join((title, *reversed(list(_innermost(frames[ident])))))
+        room -= len(part.encode("utf-8", "replace")) + 2
+        if room < 0 or number >= _THREADS:
+            parts.append(f"… and {len(order) - number} more threads")
+            break
+        parts.append(part)
+    return ("\n\n".join(parts) + "\n").encode("utf-8", "replace")
+
+
+def _innermost(frame: FrameType | None) -> Iterator[str]:
+    """The innermost frames, innermost first."""
+    shown = 0
+    while frame is not None and shown < _FRAMES:
+        code = frame.f_code
+        file = code.co_filename
+        file = file if len(file) <= _NAME_LIMIT else "…" + file[-_NAME_LIMIT:]
+        yield f'  File "{file}", line {frame.f_lineno}, in {code.co_name[:_NAME_LIMIT]}'
+        frame, shown = frame.f_back, shown + 1
+    if frame is not None:
+        yield "  … outer frames are left out"

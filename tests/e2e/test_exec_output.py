@@ -1,0 +1,122 @@
+"""``lastbeat exec``: input and output pass through as if it were not there."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from support.cli import LIMIT_S
+from support.wrapped import exec_command, left, python, run_exec, settings, start_exec, until, watched
+
+MANY = 10 * 1024 * 1024
+# Every byte there is, in pieces of odd sizes, the same on stderr but turned round.
+NOISE = f"""
+import os, random
+pieces = random.Random(1)
+data = bytes(pieces.randrange(256) for _ in range(64 * 1024)) * {MANY // (64 * 1024)}
+for stream, whole in ((1, data), (2, data[::-1])):
+    at = 0
+    while at < len(whole):
+        at += os.write(stream, whole[at : at + pieces.choice((1, 77, 4096, 70001))])
+"""
+
+
+def test_ten_megabytes_of_anything_arrive_byte_by_byte_and_apart(tmp_path: Path) -> None:
+    plain = subprocess.run(python(NOISE), capture_output=True, timeout=LIMIT_S, check=True)
+    done = run_exec(tmp_path, *python(NOISE))
+    assert done.returncode == 0
+    for ours, theirs in ((done.stdout, plain.stdout), (done.stderr, plain.stderr)):
+        assert len(ours) == MANY
+        assert hashlib.sha256(ours).digest() == hashlib.sha256(theirs).digest()
+    assert watched(tmp_path)["status"] == "SUCCEEDED"
+
+
+def test_input_passes(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 4000
+    assert run_exec(tmp_path, "cat", data=data).stdout == data
+
+
+def test_what_is_printed_is_seen_at_once(tmp_path: Path) -> None:
+    wrapper = start_exec(tmp_path, "sh", "-c", "printf 'no newline'; read answer", stdin=subprocess.PIPE)
+    assert wrapper.stdout is not None
+    assert os.read(wrapper.stdout.fileno(), 100) == b"no newline"
+    wrapper.communicate(b"\n", timeout=LIMIT_S)
+    assert wrapper.returncode == 0
+
+
+def test_a_reader_that_is_slow_slows_the_command_and_loses_nothing(tmp_path: Path) -> None:
+    source = "import os\nfor i in range(40): os.write(1, b'%07d\\n' % i * 10000)\nos._exit(5)"
+    wrapper = start_exec(tmp_path, *python(source))
+    assert wrapper.stdout is not None
+    got = b""
+    while piece := os.read(wrapper.stdout.fileno(), 200_000):
+        got += piece
+        time.sleep(0.005)
+    assert got == b"".join(b"%07d\n" % i * 10000 for i in range(40))
+    assert wrapper.wait(LIMIT_S) == 5
+    wrapper.communicate()
+
+
+def test_a_reader_that_leaves_ends_the_command_as_it_would_have(tmp_path: Path) -> None:
+    line = " ".join(f"'{word}'" for word in exec_command("yes"))
+    done = subprocess.run(
+        ["bash", "-c", f"{line} | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        env=settings(tmp_path), cwd=tmp_path, capture_output=True, timeout=LIMIT_S, check=True,
+    )  # fmt: skip
+    assert done.stdout == b"y\n%d\n" % (128 + signal.SIGPIPE)
+    assert "SIGPIPE" in (left(tmp_path, "_error") or "")
+
+
+def test_what_a_command_leaves_running_holds_nobody_up_for_long(tmp_path: Path) -> None:
+    wrapper = start_exec(tmp_path, "sh", "-c", "echo begun; (while :; do echo still; sleep 0.01; done) & echo $! ; exit 6")
+    out, _ = wrapper.communicate(timeout=LIMIT_S)
+    assert wrapper.returncode == 6
+    assert out.startswith(b"begun\n")
+    assert "ended with exit status 6" in (left(tmp_path, "_error") or "")
+    # Whoever goes on printing gets a SIGPIPE from then on, as from any pipe whose reader left.
+    process = int(next(line for line in out.splitlines() if line.isdigit()))
+    until(lambda: not _lives(process))
+
+
+def _lives(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_a_store_that_hangs_changes_nothing_but_the_report(tmp_path: Path) -> None:
+    # A server that takes connections and never answers.
+    import socket  # noqa: PLC0415 - for this alone
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+        began = time.monotonic()
+        wrapper = subprocess.Popen(
+            exec_command("sh", "-c", "echo begun; exit 9", options=("--bucket", "runs")),
+            env=settings(tmp_path, AWS_ENDPOINT_URL=endpoint, **keys),
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert wrapper.stdout is not None
+        assert os.read(wrapper.stdout.fileno(), 100) == b"begun\n"
+        started_s = time.monotonic() - began
+        _, err = wrapper.communicate(timeout=LIMIT_S)
+        ended_s = time.monotonic() - began
+    assert wrapper.returncode == 9
+    assert b"could not write how sh ended" in err
+    assert started_s < 10, "the command did not wait for the store"
+    assert 14 < ended_s < 30, "the end waits for its sentinel, and not for ever"
+
+
+def test_nothing_of_the_environment_changes(tmp_path: Path) -> None:
+    source = "import os, signal, json; print(json.dumps([dict(os.environ), sorted(map(int, signal.pthread_sigmask(0, []))), [int(s) for s in range(1, 32) if signal.getsignal(s) == signal.SIG_IGN], os.getcwd(), sorted(os.listdir('/proc/self/fd'))]))"
+    plain = subprocess.run(
+        python(source), env=settings(tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True,
+    )  # fmt: skip
+    wrapper = start_exec(tmp_path, *python(source))
+    assert wrapper.communicate(timeout=LIMIT_S)[0] == plain.stdout

@@ -1,0 +1,135 @@
+"""``lastbeat exec``: signals reach the command, and whoever dies of one is told to have."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.cli import LIMIT_S
+from support.wrapped import left, python, start_exec, until, watched
+
+READY_S = 30.0
+# Not print(): a handler may interrupt another's.
+TELLS = """
+import os, signal, sys
+def tell(number, frame):
+    os.write(1, signal.Signals(number).name.encode() + b'\\n')
+    if number == signal.SIGTERM: sys.exit(42)
+for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGCONT,
+               signal.SIGWINCH, signal.SIGTERM):
+    signal.signal(number, tell)
+os.write(1, b'ready\\n')
+while True: signal.pause()
+"""
+
+
+def _ready(wrapper: "subprocess.Popen[bytes]") -> None:
+    assert wrapper.stdout is not None
+    assert wrapper.stdout.readline() == b"ready\n"
+
+
+def test_signals_are_passed_on_one_by_one(tmp_path: Path) -> None:
+    wrapper = start_exec(tmp_path, *python(TELLS))
+    _ready(wrapper)
+    assert wrapper.stdout is not None
+    for name in ("SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT", "SIGCONT", "SIGWINCH", "SIGINT"):
+        os.kill(wrapper.pid, signal.Signals[name])
+        assert wrapper.stdout.readline() == name.encode() + b"\n"
+    os.kill(wrapper.pid, signal.SIGTERM)
+    assert wrapper.communicate(timeout=LIMIT_S)[0] == b"SIGTERM\n"
+    assert wrapper.returncode == 42
+
+
+ENDINGS = [
+    pytest.param(signal.SIGTERM, "SIGTERM", id="SIGTERM"),
+    pytest.param(signal.SIGINT, "SIGINT, KeyboardInterrupt", id="SIGINT"),
+    pytest.param(signal.SIGHUP, "SIGHUP", id="SIGHUP"),
+]
+
+
+@pytest.mark.parametrize(("number", "name"), ENDINGS)
+def test_a_signal_that_ends_it_is_a_cancelled_run(tmp_path: Path, number: signal.Signals, name: str) -> None:
+    wrapper = start_exec(tmp_path, "sh", "-c", "echo ready; exec sleep 1000")
+    _ready(wrapper)
+    os.kill(wrapper.pid, number)
+    wrapper.communicate(timeout=LIMIT_S)
+    assert wrapper.returncode == -number, "shells and schedulers see what they would have seen"
+    first = (left(tmp_path, "_error") or "").splitlines()[0]
+    assert first.startswith("Cancelled: ")
+    assert f"received signal {int(number)} ({name}); sh ended with killed by" in first
+    assert watched(tmp_path)["status"] == "FAILED"
+    assert watched(tmp_path)["cause"] == (None if number == signal.SIGHUP else "cancelled")
+
+
+def test_a_command_that_saves_and_leaves_with_0_when_told_to_stop_has_not_succeeded(tmp_path: Path) -> None:
+    wrapper = start_exec(tmp_path, "sh", "-c", "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+    _ready(wrapper)
+    os.kill(wrapper.pid, signal.SIGTERM)
+    assert wrapper.communicate(timeout=LIMIT_S)[0] == b"saved\n"
+    assert wrapper.returncode == 0
+    assert "sh ended with exit status 0" in (left(tmp_path, "_error") or "").splitlines()[0]
+    assert left(tmp_path, "_complete") is None
+
+
+def test_what_was_ignored_stays_ignored(tmp_path: Path) -> None:
+    wrapper = start_exec(
+        tmp_path, "sh", "-c", "echo ready; read line; exit 5",
+        stdin=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    _ready(wrapper)
+    os.kill(wrapper.pid, signal.SIGHUP)
+    wrapper.communicate(b"\n", timeout=LIMIT_S)
+    assert wrapper.returncode == 5, "as under nohup"
+
+
+def test_a_kill_of_the_whole_group_reaches_the_command_once(tmp_path: Path) -> None:
+    source = TELLS.replace("if number == signal.SIGTERM: sys.exit(42)", "signal.alarm(1)").replace(
+        "os.write(1, b'ready", "signal.signal(signal.SIGALRM, lambda *_: sys.exit(43))\nos.write(1, b'ready"
+    )
+    wrapper = start_exec(tmp_path, *python(source), start_new_session=True)
+    _ready(wrapper)
+    os.killpg(wrapper.pid, signal.SIGTERM)
+    assert wrapper.communicate(timeout=LIMIT_S)[0] == b"SIGTERM\n"
+    assert wrapper.returncode == 43
+
+
+def _child_of(wrapper: "subprocess.Popen[bytes]", tmp_path: Path) -> int:
+    assert wrapper.stdout is not None
+    return int(wrapper.stdout.readline())
+
+
+def test_a_kill_from_outside_is_told_at_once(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    wrapper = start_exec(tmp_path, "sh", "-c", "echo $$; exec sleep 1000")
+    child = _child_of(wrapper, tmp_path)
+    until(lambda: left(tmp_path, "metadata.json"))
+    killed_at = time.time()
+    os.kill(child, signal.SIGKILL)
+    error = tmp_path / "runs" / "run-1" / "_error"
+    until(error.exists)
+    took_s = error.stat().st_mtime - killed_at
+    record_property("seconds from SIGKILL to _error", round(took_s, 3))
+    print(f"from SIGKILL to _error: {took_s:.3f} s")
+    assert took_s < 10, "two seconds are promised; a busy machine gets slack"
+    wrapper.communicate(timeout=LIMIT_S)
+    assert wrapper.returncode == -signal.SIGKILL
+    assert "often the OOM killer or the scheduler" in watched(tmp_path)["reason"]
+
+
+def test_a_wrapper_that_is_killed_leaves_a_run_that_times_out(tmp_path: Path) -> None:
+    wrapper = start_exec(tmp_path, "sh", "-c", "echo $$; exec sleep 1000")
+    child = _child_of(wrapper, tmp_path)
+    until(lambda: "training" in (left(tmp_path, "metadata.json") or ""))
+    assert watched(tmp_path)["status"] == "RUNNING"
+    os.kill(wrapper.pid, signal.SIGKILL)
+    wrapper.wait(LIMIT_S)
+    last = json.loads(left(tmp_path, "metadata.json") or "")["last_update"]
+    until(lambda: watched(tmp_path, "--stale-minutes", "0.01")["status"] == "TIMED_OUT")
+    assert json.loads(left(tmp_path, "metadata.json") or "")["last_update"] == last
+    assert (left(tmp_path, "_error"), left(tmp_path, "_complete")) == (None, None)
+    os.kill(child, signal.SIGKILL)
+    wrapper.communicate()

@@ -1,0 +1,131 @@
+"""``lastbeat exec`` on a terminal: the command has one, of the same size, with its keys."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import LIMIT_S
+from support.wrapped import exec_command, left, python, settings, until, watched
+
+
+class Screen:
+    """``lastbeat exec`` as the leader of a session on a pseudo-terminal of its own."""
+
+    def __init__(self, folder: Path, *command: str, redirect: int | None = None, target: Path | None = None) -> None:
+        self.text = b""
+        self.process, self.keys = pty.fork()
+        if self.process == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
+            if redirect is not None and target is not None:
+                os.dup2(os.open(target, os.O_WRONLY | os.O_CREAT), redirect)
+            os.chdir(folder)
+            line = exec_command(*command)
+            os.execve(line[0], line, settings(folder))
+
+    def until(self, wanted: bytes) -> bytes:
+        """What the terminal was sent, once ``wanted`` is in it."""
+        deadline = time.monotonic() + LIMIT_S
+        while wanted not in self.text:
+            assert time.monotonic() < deadline, self.text
+            self._more()
+        return self.text
+
+    def status(self) -> int:
+        """Its exit status, or minus its signal."""
+        while self._more():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+    def _more(self) -> bool:
+        if not select.select([self.keys], [], [], LIMIT_S)[0]:
+            raise AssertionError(f"nothing more comes after {self.text!r}")
+        try:
+            piece = os.read(self.keys, 65536)
+        except OSError:
+            return False
+        self.text += piece
+        return bool(piece)
+
+
+@pytest.fixture
+def screens() -> Iterator[list[Screen]]:
+    opened: list[Screen] = []
+    yield opened
+    for screen in opened:
+        os.close(screen.keys)
+
+
+def test_a_terminal_stays_a_terminal(tmp_path: Path, screens: list[Screen]) -> None:
+    script = "test -t 0 && test -t 1 && test -t 2 && echo all; stty size; test -w /dev/tty && echo 'has one'; exit 4"
+    screen = Screen(tmp_path, "sh", "-c", script)
+    screens.append(screen)
+    assert screen.status() == 4
+    assert screen.text == b"all\r\n33 111\r\nhas one\r\n", "byte for byte what the terminal would have got"
+    assert (left(tmp_path, "logs/training_log_latest.txt") or "").splitlines() == ["all", "33 111", "has one"]
+
+
+@pytest.mark.parametrize("stream", [pytest.param(1, id="stdout to a file"), pytest.param(2, id="stderr to a file")])
+def test_what_is_no_terminal_does_not_become_one(tmp_path: Path, screens: list[Screen], stream: int) -> None:
+    script = "for n in 0 1 2; do test -t $n && r=\"$r$n\"; done; echo out; echo err >&2; echo $r > terminals"
+    target = tmp_path / "redirected"
+    screen = Screen(tmp_path, "sh", "-c", script, redirect=stream, target=target)
+    screens.append(screen)
+    assert screen.status() == 0
+    assert (tmp_path / "terminals").read_text() == "012\n".replace(str(stream), "")
+    assert target.read_bytes() == (b"out\n" if stream == 1 else b"err\n")
+    assert screen.text == (b"err\r\n" if stream == 1 else b"out\r\n")
+
+
+def test_keys_reach_the_command_and_the_terminal_is_given_back(tmp_path: Path, screens: list[Screen]) -> None:
+    screen = Screen(tmp_path, "sh", "-c", "echo ready; read line; echo got $line")
+    screens.append(screen)
+    before = termios.tcgetattr(screen.keys)
+    screen.until(b"ready\r\n")
+    until(lambda: not termios.tcgetattr(screen.keys)[3] & termios.ICANON)
+    os.write(screen.keys, b"hello\r")
+    screen.until(b"got hello\r\n")
+    until(lambda: termios.tcgetattr(screen.keys)[:4] == before[:4])
+    assert screen.status() == 0
+
+
+def test_ctrl_c_reaches_the_command_once(tmp_path: Path, screens: list[Screen]) -> None:
+    source = "import time\nprint('ready', flush=True)\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: time.sleep(0.5); print('once', flush=True); raise"
+    screen = Screen(tmp_path, *python(source))
+    screens.append(screen)
+    screen.until(b"ready\r\n")
+    until(lambda: not termios.tcgetattr(screen.keys)[3] & termios.ICANON)
+    os.write(screen.keys, b"\x03")
+    assert screen.status() == -signal.SIGINT
+    assert b"once\r\n" in screen.text
+    assert (left(tmp_path, "_error") or "").startswith("Cancelled: received signal 2 (SIGINT")
+    assert watched(tmp_path)["cause"] == "cancelled"
+
+
+def test_a_new_size_reaches_the_command(tmp_path: Path, screens: list[Screen]) -> None:
+    source = (
+        "import os, signal\nsignal.signal(signal.SIGWINCH, lambda *_: print(*os.get_terminal_size(), flush=True))\n"
+        "print('ready', flush=True)\nsignal.pause()"
+    )
+    screen = Screen(tmp_path, *python(source))
+    screens.append(screen)
+    screen.until(b"ready\r\n")
+    fcntl.ioctl(screen.keys, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 99, 0, 0))
+    assert screen.status() == 0
+    assert b"99 40\r\n" in screen.text
+
+
+def test_a_terminal_that_goes_away_hangs_the_command_up(tmp_path: Path) -> None:
+    screen = Screen(tmp_path, "sh", "-c", "echo ready; exec sleep 1000")
+    screen.until(b"ready\r\n")
+    os.close(screen.keys)
+    assert os.waitstatus_to_exitcode(os.waitpid(screen.process, 0)[1]) == -signal.SIGHUP
+    assert "SIGHUP" in (left(tmp_path, "_error") or "")

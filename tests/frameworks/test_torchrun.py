@@ -1,0 +1,52 @@
+"""A plain loop under torchrun: two ranks that talk through gloo, and report as one run."""
+
+import platform
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
+
+from frameworks.trained import SCRIPTS, Trained, train
+
+
+def torchrun(folder: Path, *args: str, options: tuple[str, ...] = ()) -> Trained:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options]
+    return train(folder, [*launcher, str(SCRIPTS / "ddp.py"), *args])
+
+
+def test_two_ranks_are_one_run(tmp_path: Path) -> None:
+    trained = torchrun(tmp_path)
+    assert trained.status == 0, trained.output
+    ranks = {"ranks/0.json", "ranks/1.json"}
+    assert trained.names("ddp") == {"metadata.json", "progress.json", "_complete", *ranks}
+    assert trained.document("ddp", "progress.json")["step"] == 19
+    assert trained.document("ddp", "metadata.json")["world_size"] == 2
+    for rank in (0, 1):
+        told = trained.document("ddp", f"ranks/{rank}.json")
+        assert (told["rank"], told["local_rank"], told["status"], told["step"]) == (rank, rank, "completed", 19)
+        assert (told["attempt"], told["host"]) == (1, platform.node())
+
+
+@pytest.mark.parametrize(
+    ("rank", "when", "message"),
+    [
+        pytest.param(1, "late", "bad batch", id="another rank raises in the midst of training"),
+        pytest.param(0, "late", "bad batch", id="rank 0 raises in the midst of training"),
+        pytest.param(1, "early", "no such data set", id="another rank raises before rank 0 has begun"),
+    ],
+)
+def test_the_error_is_that_of_the_rank_that_raised(rank: int, when: str, message: str, tmp_path: Path) -> None:
+    trained = torchrun(tmp_path, str(rank), when)
+    assert trained.status == 1
+    first, second, *_ = trained.text("ddp", "_error").split("\n")
+    assert first == f"ValueError: {message}"
+    assert second.startswith(f"rank {rank} of 2 on {platform.node()}, local rank {rank}, process ")
+    assert "_complete" not in trained.names("ddp")
+
+
+def test_a_restart_of_the_workers_is_the_next_attempt_without_the_old_error(tmp_path: Path) -> None:
+    trained = torchrun(tmp_path, "1", "once", options=("--max-restarts", "1"))
+    assert trained.status == 0, trained.output
+    assert trained.document("ddp", "metadata.json")["attempt"] == 2
+    assert trained.names("ddp") == {"metadata.json", "_complete", "ranks/0.json", "ranks/1.json"}

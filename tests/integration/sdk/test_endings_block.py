@@ -1,0 +1,151 @@
+"""How a ``with lastbeat.run(...)`` block ends, and what the watchdog then says."""
+
+from support.training import Site, until
+
+def test_leaving_the_block_completes_the_run(site: Site) -> None:
+    script = """\
+    import lastbeat
+    with lastbeat.run("run-1", total_steps=2) as run:
+        with run.phase("data_prep", detail="corpus 3/8"):
+            run.step(1, loss=2.0, learning_rate=3e-4, tokens=512)
+        run.step(2, loss=1.0, learning_rate=3e-4, tokens=512)
+    """
+    assert site.train(script).exit == 0
+    found = site.look()
+    assert (found["status"], found["exit"], found["step"], found["total_steps"]) == ("SUCCEEDED", 0, 2, 2)
+
+
+def test_an_exception_is_told_before_it_goes_on_unchanged(directory: Site) -> None:
+    script = """\
+    import lastbeat
+    from pathlib import Path
+    class Broken(Exception):
+        pass
+    thrown = Broken("bad", 7)
+    try:
+        try:
+            with lastbeat.run("run-1") as run:
+                run.step(1)
+                try:
+                    {}["missing"]
+                except KeyError as error:
+                    raise thrown from error
+        finally:
+            # On its way out of the block the exception meets this first.
+            assert (Path(run_root) / "run-1" / "_error").exists()
+    except Broken as caught:
+        assert caught is thrown and caught.args == ("bad", 7) and isinstance(caught.__cause__, KeyError)
+        assert caught.__traceback__.tb_next is None
+        print("unchanged")
+    """.replace("run_root", repr(directory.root))
+    trained = directory.train(script)
+    assert (trained.exit, trained.said) == (0, "unchanged\n")
+    error = directory.read("_error") or ""
+    assert error.startswith("Broken: ('bad', 7)\n")
+    assert "KeyError: 'missing'" in error
+    assert "The above exception was the direct cause" in error
+    found = directory.look()
+    assert (found["status"], found["cause"]) == ("FAILED", "exception")
+
+
+def test_a_block_inside_a_block_is_another_run(site: Site) -> None:
+    script = """\
+    import lastbeat
+    with lastbeat.run("outer") as outer:
+        outer.step(1)
+        try:
+            with lastbeat.run("inner") as inner:
+                inner.step(5)
+                raise RuntimeError("inner only")
+        except RuntimeError:
+            pass
+        outer.step(2)
+    """
+    assert site.train(script).exit == 0
+    assert site.look("outer")["status"] == "SUCCEEDED"
+    inner = site.look("inner")
+    assert (inner["status"], inner["reason"]) == ("FAILED", "RuntimeError: inner only")
+
+
+def test_an_exception_through_two_blocks_fails_both(directory: Site) -> None:
+    script = """\
+    import lastbeat
+    with lastbeat.run("outer"), lastbeat.run("inner"):
+        raise RuntimeError("both")
+    """
+    assert directory.train(script).exit == 1
+    assert [directory.look(name)["status"] for name in ("outer", "inner")] == ["FAILED", "FAILED"]
+
+
+def test_what_the_script_says_itself_outranks_the_end_of_the_block(site: Site) -> None:
+    script = """\
+    import lastbeat
+    with lastbeat.run("run-1") as run:
+        assert run.fail("loss exploded")
+        assert run.fail("again")
+        assert run.complete()
+    """
+    assert site.train(script).exit == 0
+    found = site.look()
+    assert (found["status"], found["reason"]) == ("FAILED", "loss exploded")
+
+
+def test_the_same_id_again_is_the_next_attempt(site: Site) -> None:
+    failing = 'import lastbeat\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n    raise ValueError("first")\n'
+    assert site.train(failing).exit == 1
+    assert site.look()["status"] == "FAILED"
+    process = site.start(
+        'import lastbeat, time\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n    time.sleep(600)\n'
+    )
+    try:
+        found = site.look()
+        while found["attempt"] != 2:
+            found = site.look()
+        assert found["status"] == "RUNNING"
+        assert site.read("_error") is None
+    finally:
+        process.kill()
+        process.wait()
+    assert site.train('import lastbeat\nwith lastbeat.run("run-1", resume=True): pass\n').exit == 0
+    found = site.look()
+    assert (found["status"], found["attempt"]) == ("SUCCEEDED", 3)
+
+
+def test_a_schedulers_restart_count_numbers_the_attempt(directory: Site) -> None:
+    directory.train('import lastbeat\nwith lastbeat.run("run-1"): pass\n', SLURM_RESTART_COUNT="4")
+    assert directory.look()["attempt"] == 5
+
+
+def test_a_loss_that_is_no_number_raises_the_condition(site: Site) -> None:
+    script = """\
+    import lastbeat, time
+    import numpy as np
+    with lastbeat.run("run-1") as run:
+        run.step(np.int64(7), loss=np.float32("nan"), tokens=np.int64(3))
+        time.sleep(600)
+    """
+    process = site.start(script)
+    try:
+        until(lambda: site.read("progress.json"))
+        found = site.look()
+        assert (found["conditions"], found["status"], found["exit"]) == (["loss_nan"], "RUNNING", 1)
+        assert '"loss": "NaN"' in (site.read("progress.json") or "")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_settings_that_cannot_be_read_leave_training_alone(directory: Site) -> None:
+    script = 'import lastbeat\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n'
+    trained = directory.train(script, LASTBEAT_BEAT_SECONDS="often")
+    assert trained.exit == 0
+    assert trained.said.startswith("lastbeat is off, nothing watches this training: LASTBEAT_BEAT_SECONDS='often'")
+    trained = directory.train(script.replace("run-1", "run/1"))
+    assert trained.exit == 0
+    assert "contains '/'" in trained.said
+
+
+def test_a_change_of_directory_does_not_move_the_run(directory: Site) -> None:
+    script = 'import os, lastbeat\nwith lastbeat.run("run-1", root="here") as run:\n    os.chdir("/")\n    run.step(1)\n'
+    assert directory.train(script).exit == 0
+    assert (directory.folder / "here" / "run-1" / "_complete").exists()

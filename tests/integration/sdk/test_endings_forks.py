@@ -1,0 +1,131 @@
+"""Children of a training process: they neither beat nor end the run."""
+
+from pathlib import Path
+
+import pytest
+
+from support.training import Site
+
+WORKERS = """\
+import multiprocessing, os, sys, time
+import lastbeat
+
+def work(number):
+    # A fork has the handle, a spawned child imports this file again.
+    run = globals().get("run")
+    if run is not None:
+        run.step(1000 + number)
+        run.fail("the worker's own")
+    if number % 2:
+        sys.exit(3)
+    raise RuntimeError("the worker's own")
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1] if len(sys.argv) > 1 else METHOD)
+    run = lastbeat.start("run-1")
+    run.step(1)
+    children = [context.Process(target=work, args=(n,)) for n in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [1, 3, 1, 3], [child.exitcode for child in children]
+    run.step(2)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_end_without_ending_the_run(site: Site, method: str) -> None:
+    trained = site.train(WORKERS.replace("METHOD", repr(method)))
+    assert trained.exit == 0, trained.said
+    found = site.look()
+    assert (found["status"], found["step"], found["attempt"]) == ("SUCCEEDED", 2, 1)
+    assert site.read("_error") is None
+
+
+def test_forks_in_the_middle_of_beats(site: Site) -> None:
+    # Beats without a pause, forks without a pause: each fork falls into a beat. The children live on, as workers do,
+    # and die in all ways that there are.
+    script = """\
+    import os, signal, sys, time
+    import lastbeat
+    run = lastbeat.start("run-1")
+    children = []
+    for n in range(40):
+        run.step(n)
+        pid = os.fork()
+        if pid == 0:
+            while not os.path.exists("go"):
+                time.sleep(0.01)
+            if n % 4 == 0:
+                os._exit(0)
+            if n % 4 == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+            if n % 4 == 2:
+                raise ValueError("a child")
+            sys.exit(9)
+        children.append(pid)
+    # With all of them alive, and whatever they hold, the run goes on beating.
+    told = run._reports._steps_told
+    run.step(40)
+    deadline = time.monotonic() + 60
+    while run._reports._steps_told < run.steps and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert run._reports._steps_told == run.steps, "a child holds the beat up"
+    open("go", "w").close()
+    for n, pid in enumerate(children):
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status == (0, -signal.SIGTERM, 1, 9)[n % 4], (n, status)
+    """
+    trained = site.train(script, LASTBEAT_BEAT_SECONDS="0.001")
+    assert trained.exit == 0, trained.said
+    assert "lastbeat cannot" not in trained.said
+    found = site.look()
+    assert (found["status"], found["step"]) == ("SUCCEEDED", 40)
+
+
+def test_a_fork_right_after_the_start_does_not_inherit_an_import(directory: Site) -> None:
+    # The beat thread is importing then. A child that imports the same must not wait for it for ever.
+    script = """\
+    import os, sys
+    import lastbeat
+    run = lastbeat.start("run-1")
+    for n in range(50):
+        pid = os.fork()
+        if pid == 0:
+            import platform, fcntl, lastbeat.wire, lastbeat.stores.directory, lastbeat.sdk.ranks
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    """
+    for _ in range(5):
+        assert directory.train(script).exit == 0
+
+
+def test_a_child_that_begins_a_run_of_its_own(directory: Site) -> None:
+    script = """\
+    import os, sys
+    import lastbeat
+    run = lastbeat.start("run-1")
+    run.step(1)
+    if os.fork() == 0:
+        own = lastbeat.start("run-2")
+        own.step(7)
+        sys.exit(4)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 4
+    """
+    assert directory.train(script).exit == 0
+    assert directory.look("run-1")["status"] == "SUCCEEDED"
+    found = directory.look("run-2")
+    assert (found["status"], found["step"]) == ("FAILED", 7)
+
+
+def test_a_process_started_during_a_beat_is_not_ours(directory: Site, tmp_path: Path) -> None:
+    script = """\
+    import subprocess, sys, lastbeat
+    with lastbeat.run("run-1") as run:
+        for n in range(20):
+            run.step(n)
+            subprocess.run([sys.executable, "-S", "-c", "import sys; sys.exit(3)"], check=False)
+    """
+    assert directory.train(script, LASTBEAT_BEAT_SECONDS="0.001").exit == 0
+    assert directory.look()["status"] == "SUCCEEDED"

@@ -1,0 +1,104 @@
+"""A training whose main thread hangs: what the watchdog says, and where it says that it hangs."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from support.http_sink import HttpSink, http_sink
+from support.training import Site, end, until
+
+STEPS = """\
+import ctypes, os, signal, threading, time
+import lastbeat
+run = lastbeat.start("run-1", total_steps=10)
+for step in range(3):
+    run.step(step, loss=2.0 - step)
+def told():
+    while run._reports._steps_told < run.steps:
+        time.sleep(0.005)
+def hang_here():
+    {hang}
+told()
+hang_here()
+"""
+STALL_S = 1.5
+
+
+@pytest.fixture
+def sink() -> Iterator[HttpSink]:
+    with http_sink() as sink:
+        yield sink
+
+
+def alerts(sink: HttpSink) -> list[dict[str, object]]:
+    return [json.loads(request.body) for request in sink.requests]
+
+
+@pytest.mark.parametrize(
+    "hang",
+    [
+        pytest.param("time.sleep(600)", id="in a C call that lets other threads run"),
+        pytest.param("threading.Lock().acquire() and threading.Event().wait()", id="waiting for another thread"),
+        pytest.param("os.read(os.pipe()[0], 1)", id="reading what never comes"),
+    ],
+)
+def test_it_beats_and_makes_no_progress_so_the_alerts_say_where(directory: Site, sink: HttpSink, hang: str) -> None:
+    env = {"LASTBEAT_STALL_MINUTES": str(STALL_S / 60), "LASTBEAT_WEBHOOK_URL": sink.url}
+    site = replace(directory, env=env)
+    training = site.start(STEPS.format(hang=hang))
+    try:
+        until(lambda: site.read("logs/stacks.txt"))
+        found = site.look_until("TIMED_OUT")
+    finally:
+        end(training)
+    assert found["reason"].startswith("No progress: still at step 2 after ")
+    sent = alerts(sink)
+    assert [alert["event"] for alert in sent] in (["WARNING", "TIMED_OUT"], ["TIMED_OUT"])
+    for alert in sent:
+        stack = alert["stack"]
+        assert isinstance(stack, list)
+        assert any(frame.endswith(", in hang_here") for frame in stack), stack
+
+
+def test_it_holds_the_interpreter_so_the_heartbeats_stop_and_nobody_can_say_where(
+    directory: Site, sink: HttpSink
+) -> None:
+    site = replace(directory, env={"LASTBEAT_STALL_MINUTES": "1", "LASTBEAT_WEBHOOK_URL": sink.url})
+    training = site.start(STEPS.format(hang="ctypes.PyDLL(None).sleep(600)"))
+    try:
+        until(lambda: site.read("progress.json"))
+        found = site.look_until("TIMED_OUT")
+    finally:
+        end(training)
+    assert found["reason"] == "Both heartbeats stale (>0.05m)"
+    (alert,) = alerts(sink)
+    assert (alert["event"], alert["stack"]) == ("TIMED_OUT", [])
+    assert site.read("logs/stacks.txt") is None
+
+
+def test_a_training_that_goes_on_takes_its_stacks_away(directory: Site) -> None:
+    site = replace(directory, env={"LASTBEAT_STALL_MINUTES": str(STALL_S / 60)})
+    hang = "[time.sleep(0.02) for _ in iter(lambda: os.path.exists('go-on'), True)]; run.step(3); time.sleep(600)"
+    training = site.start(STEPS.format(hang=hang))
+    try:
+        until(lambda: "in hang_here" in (site.read("logs/stacks.txt") or ""))
+        (site.folder / "go-on").touch()
+        until(lambda: site.read("logs/stacks.txt") is None)
+    finally:
+        end(training)
+
+
+@pytest.mark.parametrize(
+    ("crash", "says"),
+    [
+        pytest.param("os.kill(os.getpid(), signal.SIGSEGV)", "Segmentation fault", id="a segmentation fault"),
+        pytest.param("ctypes.CDLL(None).abort()", "Aborted", id="an abort in a C library"),
+    ],
+)
+def test_a_native_crash_says_where_python_was(directory: Site, crash: str, says: str) -> None:
+    done = directory.train(STEPS.format(hang=crash))
+    assert done.exit < 0
+    assert f"Fatal Python error: {says}" in done.said
+    assert "in hang_here" in done.said

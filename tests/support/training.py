@@ -1,0 +1,130 @@
+"""A training script as users run it: a process of its own that reports itself, and what the watchdog then says."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from support import monitor
+from support.checkout import ROOT
+from support.s3 import S3Server
+
+T = TypeVar("T")
+
+RUN_ID = "run-1"
+LIMIT_S = 60.0
+"""Generous: how long anything here may take on a busy machine."""
+STALE_S = 3.0
+"""A heartbeat older than this is stale; training here beats five times a second."""
+
+
+def until(found: Callable[[], T], limit_s: float = LIMIT_S) -> T:
+    """The first thing that ``found`` finds, asked again and again."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        thing = found()
+        if thing:
+            return thing
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it did not come to pass within {limit_s:g} s")
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A fleet root, and a folder to run things in."""
+
+    folder: Path
+    root: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    server: S3Server | None = None
+
+    def start(self, script: str, *, log: str = "training.log", **env: str) -> "subprocess.Popen[str]":
+        """Run ``script`` in ``folder``; what it says goes to the file ``log`` there."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "train.py"
+        path.write_text(textwrap.dedent(script), encoding="utf-8")
+        settings = {
+            "PYTHONPATH": str(ROOT / "core"),
+            "PYTHONWARNINGS": "error",
+            "MONITORING_ROOT": self.root,
+            "LASTBEAT_BEAT_SECONDS": "0.2",
+            **self.env,
+            **env,
+        }
+        with (self.folder / log).open("w", encoding="utf-8") as output:
+            return subprocess.Popen(
+                [sys.executable, str(path)],
+                cwd=self.folder,
+                env=monitor.environment(self.folder, settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+
+    def train(self, script: str, **env: str) -> "Trained":
+        """Run ``script`` to its end."""
+        process = self.start(script, **env)
+        try:
+            process.wait(LIMIT_S)
+        finally:
+            end(process)
+        return Trained(process.returncode, self.said())
+
+    def said(self, log: str = "training.log") -> str:
+        return (self.folder / log).read_text(encoding="utf-8")
+
+    def look(self, run_id: str = RUN_ID) -> dict[str, Any]:
+        """What ``monitor.py --once`` says now."""
+        env = {"MONITORING_ROOT": self.root, "STALE_MINUTES": str(STALE_S / 60), **self.env}
+        return monitor.once(self.folder, env, run_id)
+
+    def look_until(self, status: str, run_id: str = RUN_ID) -> dict[str, Any]:
+        """Look again and again until the verdict is ``status``; it may be RUNNING before, and nothing else."""
+        deadline = time.monotonic() + LIMIT_S
+        while (found := self.look(run_id))["status"] != status:
+            assert found["status"] == "RUNNING", found
+            assert time.monotonic() < deadline, found
+        return found
+
+    def read(self, name: str, run_id: str = RUN_ID) -> str | None:
+        """One of the run's files, or None."""
+        if self.server is None:
+            path = Path(self.root) / run_id / name
+            return path.read_text(encoding="utf-8") if path.exists() else None
+        bucket, _, prefix = self.root.removeprefix("s3://").partition("/")
+        client = self.server.client()
+        try:
+            answer = client.get_object(Bucket=bucket, Key=f"{prefix}/{run_id}/{name}")
+        except client.exceptions.NoSuchKey:
+            return None
+        return answer["Body"].read().decode()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training ended, and what it said."""
+
+    exit: int
+    said: str
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    """Let nothing of a test go on; a process that has ended is left alone."""
+    if process.poll() is None:
+        os.kill(process.pid, 9)
+        process.wait(LIMIT_S)
+
+
+def directory_site(folder: Path) -> Site:
+    return Site(folder / "work", str(folder / "runs"))
+
+
+def s3_site(folder: Path, server: S3Server) -> Site:
+    return Site(folder / "work", f"s3://{server.bucket()}/runs", server.environment(), server)

@@ -1,0 +1,73 @@
+"""``lastbeat exec`` as users run it, and what it left in the fleet root."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.cli import LASTBEAT, LIMIT_S, call, environment
+
+RUN_ID = "run-1"
+
+
+def exec_command(*command: str, options: tuple[str, ...] = ()) -> list[str]:
+    """The whole command line."""
+    return [*LASTBEAT, "exec", "--run-id", RUN_ID, *options, "--", *command]
+
+
+def settings(folder: Path, **more: str) -> dict[str, str]:
+    """An environment whose fleet root is ``folder / "runs"``."""
+    return environment(folder, MONITORING_ROOT=str(folder / "runs"), LASTBEAT_BEAT_SECONDS="0.2", **more)
+
+
+def run_exec(
+    folder: Path, *command: str, options: tuple[str, ...] = (), data: bytes = b"", **more: str
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run to the end, in ``folder``; ``data`` is its stdin."""
+    return subprocess.run(
+        exec_command(*command, options=options),
+        cwd=folder,
+        env=settings(folder, **more),
+        input=data,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def start_exec(folder: Path, *command: str, **more: Any) -> "subprocess.Popen[bytes]":
+    """Start in the background; the caller sees to its end."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+    return subprocess.Popen(exec_command(*command), cwd=folder, env=settings(folder), **pipes)
+
+
+def left(folder: Path, name: str) -> str | None:
+    """What a file of the run holds; None where there is none."""
+    path = folder / "runs" / RUN_ID / name
+    return path.read_text("utf-8") if path.exists() else None
+
+
+def watched(folder: Path, *more: str) -> dict[str, Any]:
+    """What ``lastbeat watch --once`` then says."""
+    arguments = ["watch", "--run-id", RUN_ID, "--once", "--json", *more]
+    done = call(LASTBEAT, *arguments, cwd=folder, MONITORING_ROOT=str(folder / "runs"))
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def until(what: Callable[[], object], limit_s: float = LIMIT_S) -> Any:
+    """What ``what`` gives once it gives anything."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        if found := what():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"it did not happen within {limit_s} s")
+
+
+def python(source: str) -> tuple[str, ...]:
+    """A command that runs ``source``."""
+    return (sys.executable, "-c", source)

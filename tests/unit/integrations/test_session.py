@@ -1,0 +1,101 @@
+"""What the callbacks of all frameworks have in common, without any framework."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lastbeat.integrations.session import metrics_of, quiet
+from support.checkout import ROOT
+
+BEGIN = """
+import sys
+from lastbeat.integrations.session import Block, Session
+
+class Callback(Block):
+    def __init__(self, run_id):
+        self._session = Session(run_id, {})
+
+callback = Callback("r")
+session = callback._session
+session.begin(10)
+callback.run.step(3, loss=0.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "sentinel", "first"),
+    [
+        pytest.param("session.end()", "_complete", "", id="a training that has ended"),
+        pytest.param(
+            "session.end(ValueError('bad'))", "_error", "ValueError: bad", id="a framework that tells the error"
+        ),
+        pytest.param("raise ValueError('bad')", "_error", "ValueError: bad", id="an exception that nobody catches"),
+        pytest.param("sys.exit(3)", "_error", "SystemExit: training exited with", id="an exit status"),
+        pytest.param("pass", "_error", "training was left before its end", id="a process that ends all the same"),
+        pytest.param(
+            "sys.exit(0)", "_error", "training was left before its end", id="an exit in the midst of training"
+        ),
+        pytest.param(
+            "with callback: raise ValueError('bad')",
+            "_error",
+            "ValueError: bad",
+            id="an exception that leaves the block",
+        ),
+        pytest.param(
+            "with callback: pass", "_error", "training was left before its end", id="a block that is left too early"
+        ),
+        pytest.param("with callback: session.end()", "_complete", "", id="a block around a whole training"),
+        pytest.param("session.end(); raise ValueError", "_complete", "", id="what comes after the training is its own"),
+        pytest.param(
+            "session.end(); session.begin(5); session.end(ValueError('bad'))",
+            "_error",
+            "ValueError: bad",
+            id="a second training that fails",
+        ),
+        pytest.param("session.begin(5); session.end()", "_complete", "", id="a training that was left and begun again"),
+    ],
+)
+def test_a_training_ends_with(script: str, sentinel: str, first: str, tmp_path: Path) -> None:
+    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT / "core"), "MONITORING_ROOT": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + script],
+        env=environ,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    sentinels = {path.name for path in (tmp_path / "r").iterdir()} & {"_complete", "_error"}
+    assert sentinels == {sentinel}, done.stderr
+    assert (tmp_path / "r" / sentinel).read_text(encoding="utf-8").startswith(first)
+
+
+def test_a_callback_that_fails_is_logged_and_training_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    @quiet
+    def on_step_end(state: object) -> None:
+        raise AttributeError("no such field in this version")
+
+    with caplog.at_level(logging.WARNING, "lastbeat"):
+        on_step_end(object())
+    assert "on_step_end" in caplog.text
+    assert "AttributeError: no such field in this version" in caplog.text
+
+
+def test_ctrl_c_in_a_callback_is_not_kept_back() -> None:
+    @quiet
+    def on_step_end() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        on_step_end()
+
+
+def test_quantities_with_a_name_of_their_own_are_no_metrics() -> None:
+    logs = {"loss": 1.0, "learning_rate": 0.1, "epoch": 1, "step": 2, "tokens": 3, "self": 4, "grad_norm": 0.5}
+    assert metrics_of(logs) == {"grad_norm": 0.5}
+    assert metrics_of(None) == {}

@@ -1,0 +1,138 @@
+"""What a beat writes of what training said."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lastbeat.sdk.documents import Identity, Pace, encode, metadata, now_text
+from lastbeat.sdk.instance import Instance
+from lastbeat.sdk.run import Run
+
+AT = 1_700_000_000.0
+WHO = Identity("run-1", 2, AT - 60, Instance("i-0abc"), 4711, "1.2.3")
+
+
+def read(document: dict[str, Any] | None) -> dict[str, Any]:
+    assert document is not None
+    decoded: dict[str, Any] = json.loads(encode(document))
+    return decoded
+
+
+def test_metadata_says_that_it_lives() -> None:
+    run = Run("run-1", None)
+    run.set_phase("data_prep", "corpus 3/8")
+    assert read(metadata(run, WHO, AT)) == {
+        "run_id": "run-1",
+        "status": "running",
+        "phase": "data_prep",
+        "phase_detail": "corpus 3/8",
+        "last_update": "2023-11-14T22:13:20.000Z",
+        "start_time": "2023-11-14T22:12:20.000Z",
+        "attempt": 2,
+        "instance_id": "i-0abc",
+        "process": 4711,
+        "lastbeat": "1.2.3",
+    }
+
+
+ENDINGS = [
+    pytest.param(("_complete", ""), "completed", id="completed"),
+    pytest.param(("_error", "ValueError: bad"), "failed", id="failed"),
+    pytest.param(("_error", "Cancelled: KeyboardInterrupt"), "cancelled", id="cancelled is not failed"),
+]
+
+
+@pytest.mark.parametrize(("ending", "status"), ENDINGS)
+def test_metadata_says_how_it_ended(ending: tuple[str, str], status: str) -> None:
+    run = Run("run-1", None)
+    run.ending = ending
+    assert read(metadata(run, WHO, AT))["status"] == status
+
+
+def test_phases_come_back() -> None:
+    run = Run("run-1", None)
+    with run:
+        assert run.phase_now == ("training", None)
+        with run.phase("outer"):
+            with pytest.raises(ValueError, match="bad"), run.phase("inner", "1/2"):
+                assert run.phase_now == ("inner", "1/2")
+                raise ValueError("bad")
+            assert run.phase_now == ("outer", None)
+        assert run.phase_now == ("training", None)
+
+
+def test_progress_before_the_first_step_is_none() -> None:
+    assert Pace().document(Run("run-1", None), AT) is None
+
+
+def test_progress_has_speed_and_what_is_left() -> None:
+    run, pace = Run("run-1", None, total_steps=1000), Pace()
+    run.step(100, loss=2.0, tokens=512)
+    pace.document(run, AT)
+    for step in range(101, 201):
+        run.step(step, loss=np.float32(1.5), learning_rate=3e-4, tokens=512, epoch=np.float64(0.25), grad_norm=0.5)
+    found = read(pace.document(run, AT + 50))
+    assert found == {
+        "run_id": "run-1",
+        "step": 200,
+        "total_steps": 1000,
+        "loss": 1.5,
+        "learning_rate": 3e-4,
+        "epoch": 0.25,
+        "tokens": 101 * 512,
+        "steps_per_second": 2.0,
+        "tokens_per_second": 1024.0,
+        "eta_s": 400,
+        "metrics": {"grad_norm": 0.5},
+        "recent": [[AT, 100, 2.0], [AT + 50, 200, 1.5]],
+        "last_updated": now_text(AT + 50),
+    }
+
+
+def test_speed_is_that_of_the_last_minutes() -> None:
+    run, pace = Run("run-1", None, total_steps=10_000), Pace()
+    for minute in range(60):
+        # Slow at first, then ten times as fast.
+        run.step(minute * 6 if minute < 30 else 180 + (minute - 30) * 60)
+        found = read(pace.document(run, AT + minute * 60))
+    assert found["steps_per_second"] == 1.0
+
+
+ODD = [
+    pytest.param({"step": "seven"}, None, id="a step that is no number is no progress"),
+    pytest.param({"step": 7, "loss": math.nan}, {"step": 7, "loss": "NaN"}, id="NaN is kept"),
+    pytest.param({"step": 7, "loss": "low"}, {"step": 7}, id="a loss that is no number is left out"),
+    pytest.param({"step": 7, "loss": object(), "x": object()}, {"step": 7}, id="so is any object"),
+    pytest.param({"step": 2**60 + 1}, {"step": 2**60 + 1}, id="a large step keeps its digits"),
+    pytest.param({"step": np.int64(7), "tokens": np.int64(5)}, {"step": 7, "tokens": 5}, id="numpy's integers"),
+    pytest.param({"step": 7, "tokens": 5.5}, {"step": 7}, id="tokens that are no whole number are not counted"),
+]
+
+
+@pytest.mark.parametrize(("said", "expected"), ODD)
+def test_odd_things_that_training_says(said: dict[str, Any], expected: dict[str, Any] | None) -> None:
+    run = Run("run-1", None)
+    run.step(**said)
+    document = Pace().document(run, AT)
+    if expected is None:
+        assert document is None
+        return
+    found = read(document)
+    found["recent"] = None
+    assert {name: found[name] for name in expected} == expected
+    assert set(found) - set(expected) - {"metrics"} == {"run_id", "last_updated", "recent"}
+
+
+def test_many_metrics_with_long_names_are_bounded() -> None:
+    run = Run("run-1", None)
+    run.step(1, **{f"{n:04}" + "x" * 5000: float(n) for n in range(1000)})
+    assert len(encode(Pace().document(run, AT) or {})) < 10_000
+
+
+def test_a_document_with_broken_text_is_still_written() -> None:
+    run = Run("run-1", None)
+    run.set_phase("half a \ud83d pair")
+    assert json.loads(encode(metadata(run, WHO, AT)))["phase"] == "half a ? pair"

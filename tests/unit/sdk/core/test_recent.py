@@ -1,0 +1,39 @@
+"""The latest points: few, and reaching back to the first."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.sdk.recent import LIMIT, Recent
+
+
+def taken(count: int) -> Recent:
+    recent = Recent()
+    for n in range(count):
+        recent.add((float(n), n, None))
+    return recent
+
+
+@given(st.integers(min_value=0, max_value=5000))
+def test_the_law_of_thinning(count: int) -> None:
+    points = taken(count).points
+    steps = [step for _, step, _ in points]
+    assert len(points) <= LIMIT
+    assert steps == sorted(set(steps))
+    if count:
+        assert (steps[0], steps[-1]) == (0, count - 1)
+    # No part of the past is forgotten: gaps are even, but for the newest point.
+    gaps = [b - a for a, b in zip(steps[:-1], steps[1:], strict=False)]
+    assert not gaps or max(gaps[:-1], default=gaps[0]) == min(gaps[:-1], default=gaps[0])
+    if count >= LIMIT:
+        assert len(points) >= LIMIT // 2
+
+
+def test_few_points_are_all_kept() -> None:
+    assert [step for _, step, _ in taken(100).points] == list(range(100))
+
+
+def test_asking_changes_nothing() -> None:
+    recent = taken(777)
+    assert recent.points == recent.points
+    recent.points.clear()
+    assert recent.points

@@ -1,0 +1,120 @@
+"""Whatever training says is a number, becomes one that JSON can hold, or nothing."""
+
+import json
+import math
+import threading
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.sdk.reading import Reader
+from lastbeat.sdk.values import number, text, whole
+
+
+class Raises:
+    """A tensor on a device that was lost."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    __int__ = __str__ = __float__  # type: ignore[assignment]
+
+
+class Tensor:
+    """What frameworks have in common."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def item(self) -> float:
+        return self.value
+
+
+class Hangs:
+    """A tensor behind a collective that never ends."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.read = 0
+
+    def item(self) -> float:
+        self.read += 1
+        self.released.wait(60)
+        return 1.0
+
+
+NUMBERS = [
+    pytest.param(1, 1.0, id="an int"),
+    pytest.param(0.5, 0.5, id="a float"),
+    pytest.param(np.float32(0.5), 0.5, id="a numpy scalar"),
+    pytest.param(np.array(0.5), 0.5, id="a numpy array without dimensions"),
+    pytest.param(np.array([0.5]), 0.5, id="a numpy array of one number"),
+    pytest.param(np.array([0.5, 1.0]), None, id="a numpy array of two is none"),
+    pytest.param(Tensor(0.5), 0.5, id="a tensor"),
+    pytest.param(Decimal("0.5"), 0.5, id="a Decimal"),
+    pytest.param(Fraction(1, 2), 0.5, id="a Fraction"),
+    pytest.param(math.nan, "NaN", id="NaN is kept as such"),
+    pytest.param(math.inf, "Infinity", id="so is infinity"),
+    pytest.param(-math.inf, "-Infinity", id="and the negative one"),
+    pytest.param(np.float16("nan"), "NaN", id="numpy's NaN too"),
+    pytest.param(Tensor(math.inf), "Infinity", id="and a tensor's infinity"),
+    pytest.param(10**400, None, id="an int beyond all floats is none"),
+    pytest.param(Raises(), None, id="an object whose __float__ raises is none"),
+    pytest.param(None, None, id="None is none"),
+    pytest.param(True, None, id="a bool is no number"),
+    pytest.param("0.5", None, id="a text is no number"),
+    pytest.param(object(), None, id="any other object is none"),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), NUMBERS)
+def test_numbers(value: object, expected: object) -> None:
+    assert number(value) == expected
+    assert Reader().read([value]) == [expected]
+
+
+WHOLES = [
+    pytest.param(7, 7, id="an int"),
+    pytest.param(np.int64(7), 7, id="a numpy int"),
+    pytest.param(7.0, 7, id="a float"),
+    pytest.param(math.nan, None, id="NaN is none"),
+    pytest.param(Raises(), None, id="an object whose __int__ raises is none"),
+    pytest.param("7", None, id="a text is none"),
+    pytest.param(None, None, id="None is none"),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), WHOLES)
+def test_whole_numbers(value: object, expected: int | None) -> None:
+    assert whole(value) == expected
+
+
+@given(st.one_of(st.floats(), st.integers(), st.complex_numbers(), st.text(), st.binary(), st.none(), st.booleans()))
+def test_any_value_becomes_json(value: Any) -> None:
+    json.dumps([number(value), whole(value), text(value)], allow_nan=False)
+
+
+def test_text_is_bounded_and_never_raises() -> None:
+    assert text("x" * 1000) == "x" * 200
+    assert text(Raises()) is None
+
+
+def test_a_tensor_that_hangs_does_not_hold_up_the_beat() -> None:
+    reader, hanging, later = Reader(limit_s=0.05), Hangs(), Tensor(3.0)
+    try:
+        assert reader.read([hanging, 2.0, np.float32(4.0)]) == [None, 2.0, 4.0]
+        # One thread waits, and no second one joins it.
+        threads = threading.active_count()
+        assert reader.read([hanging, 2.0, later]) == [None, 2.0, None]
+        assert (threading.active_count(), hanging.read) == (threads, 1)
+    finally:
+        hanging.released.set()
+    for thread in threading.enumerate():
+        if thread.name == "lastbeat-numbers":
+            thread.join(10)
+    assert reader.read([later]) == [3.0]

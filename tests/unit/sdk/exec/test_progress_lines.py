@@ -1,0 +1,126 @@
+"""What is read from the lines that training programs print."""
+
+import math
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.sdk.progress_lines import Progress
+
+MEGATRON = (
+    " [2024-03-01 10:00:00] iteration      100/  500000 | consumed samples:        25600 | elapsed time per iteration "
+    "(ms): 512.3 | learning rate: 1.500E-04 | global batch size:   256 | lm loss: 2.500000E+00 | loss scale: 65536.0 "
+    "| grad norm: 0.815 | number of skipped iterations:   0 |"
+)
+BAR = "{:3.0f}%|██▌       | {}/{} [00:12<01:30,  4.85it/s]"
+ROWS = [
+    pytest.param([MEGATRON], (100, 500_000, 2.5, 1.5e-4), id="Megatron"),
+    pytest.param(
+        [BAR.format(12, 60, 500), "{'loss': 2.5, 'grad_norm': 1.1, 'learning_rate': 5e-05, 'epoch': 0.1}"],
+        (60, 500, 2.5, 5e-5),
+        id="Hugging Face Trainer: the step from its bar, the rest from its dict",
+    ),
+    pytest.param(
+        ["{'loss': '2.5', 'learning_rate': '5e-05', 'epoch': '0.1'}", BAR.format(12, 60, 500)],
+        (60, 500, 2.5, 5e-5),
+        id="Hugging Face Trainer: in the other order, with its numbers as text",
+    ),
+    pytest.param(
+        [BAR.format(12, 60, 500), "{'loss': 2.5}", BAR.format(50, 4, 8), "{'eval_loss': 9.0, 'epoch': 0.2}"],
+        (60, 500, 2.5, None),
+        id="an evaluation's bar and loss are not training's",
+    ),
+    pytest.param(
+        [BAR.format(100, 9000, 9000), BAR.format(12, 60, 500), "{'loss': 2.5}"],
+        (60, 500, 2.5, None),
+        id="a bar that was full before training began gives way",
+    ),
+    pytest.param(
+        ["Map:  45%|████▌     | 450/1000 [00:01<00:01, 400 examples/s]"], None, id="a tokenisation is no training"
+    ),
+    pytest.param(
+        ["Epoch 0:  50%|█████     | 8/16 [00:00<00:00, 290.39it/s, v_num=0, train_loss=2.300]"],
+        (8, None, 2.3, None),
+        id="Lightning",
+    ),
+    pytest.param(
+        [
+            "Epoch 0: 100%|██████████| 16/16 [00:00<00:00, 290.39it/s, v_num=0, train_loss=2.300]",
+            "Validation DataLoader 0:  50%|█████     | 1/2 [00:00<00:00, 99.0it/s]",
+            "Epoch 1:  25%|██▌       | 4/16 [00:00<00:00, 290.39it/s, v_num=0, train_loss_step=1.9]",
+        ],
+        (20, None, 1.9, None),
+        id="Lightning counts anew in each epoch, and the epochs are added up",
+    ),
+    pytest.param(
+        ["Steps:   5%|▌         | 50/1000 [00:30<09:30,  1.67it/s, lr=1e-5, step_loss=0.103]"],
+        (50, 1000, 0.103, 1e-5),
+        id="a bar with a label that says what it counts",
+    ),
+    pytest.param(["iter 100: loss 2.5000, time 25.01ms, mfu 3.10%"], (100, None, 2.5, None), id="nanoGPT"),
+    pytest.param(
+        ["step 250: train loss 2.6000, val loss 2.7000"], (250, None, 2.6, None), id="nanoGPT with its evaluation"
+    ),
+    pytest.param(["step 100/1000 loss 2.5"], (100, 1000, 2.5, None), id="step n/N loss x"),
+    pytest.param(["step=100 loss=2.5 lr=3e-4"], (100, None, 2.5, 3e-4), id="step=n loss=x"),
+    pytest.param(["[Step 100 of 1000] Loss: 2.5"], (100, 1000, 2.5, None), id="n of N"),
+    pytest.param(['{"step": 100, "loss": 2.5, "lr": 0.1}'], (100, None, 2.5, 0.1), id="a line of JSON"),
+    pytest.param(["global_step 7 | train/loss 0.5"], (7, None, 0.5, None), id="names with slashes"),
+    pytest.param(
+        ["Epoch [1/5], Step [600/600], Loss: 0.3", "Epoch [2/5], Step [100/600], Loss: 0.25"],
+        (700, None, 0.25, None),
+        id="a tutorial's line, over two epochs",
+    ),
+    pytest.param(["step 9 loss nan"], (9, None, math.nan, None), id="a loss that is not a number"),
+    pytest.param(["step 9 loss -inf"], (9, None, -math.inf, None), id="a loss that is infinite"),
+    pytest.param(["Step 1/8: installing packages"], None, id="the steps of a set-up script"),
+    pytest.param(["val loss 2.0", "loss scale: 65536", "loss 5% better", "no loss"], None, id="other losses"),
+    pytest.param(["loss 2.5"], None, id="a loss without any step"),
+    pytest.param(["step 1.5 loss 2.5", "step 100s loss 2.5", "max_steps: 100 loss 2"], None, id="other steps"),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), ROWS)
+def test_progress(lines: Sequence[str], expected: tuple[int, int | None, float, float | None] | None) -> None:
+    progress = Progress()
+    said = [progress.read(line) for line in lines]
+    if expected is None:
+        assert not any(said)
+        assert progress.step is None
+        return
+    assert any(said)
+    found = (progress.step, progress.total_steps, progress.loss, progress.learning_rate)
+    assert repr(found) == repr(expected), "nan is not equal to itself"
+
+
+WORDS = st.sampled_from(
+    ["step", "iteration", "loss", "lr", "epoch", " ", "=", ":", "/", "[", "|", "%|", "100", "1e9", "nan", "\t", "█"]
+)
+
+
+@given(st.lists(WORDS | st.text(max_size=5), max_size=60).map("".join))
+def test_no_line_raises_or_gives_what_is_no_number(line: str) -> None:
+    progress = Progress()
+    progress.read(line)
+    progress.read(line)
+    assert progress.step is None or progress.step >= 0
+
+
+HOSTILE = [
+    pytest.param("step" + " " * 1_000_000 + "loss", id="a gap"),
+    pytest.param("loss " * 200_000, id="the same word again and again"),
+    pytest.param("9" * 1_000_000 + " loss", id="digits"),
+    pytest.param("|" * 500_000 + "%|" * 250_000, id="bars"),
+    pytest.param("iteration " + "1" * 14 + "/" + " " * 500_000, id="half an iteration"),
+    pytest.param("epoch[" * 100_000 + "loss", id="brackets"),
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_a_hostile_line_costs_no_more_than_a_long_one(line: str) -> None:
+    began = time.process_time()
+    Progress().read(line)
+    assert time.process_time() - began < 1.0

@@ -1,0 +1,187 @@
+"""Several ranks of one training report to one store: who writes what."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lastbeat
+from lastbeat.sdk.ranks import Rank
+from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.run import Run
+from lastbeat.stores.port import UnreachableError
+from support.memory import MemoryStore
+
+LIMIT_S = 20.0
+
+
+def training(store: MemoryStore, number: int, world: int = 4, every_s: float = 0.2) -> Run:
+    """Rank ``number`` begins to report."""
+    rank = Rank(number, world, number % 2, f"node-{number // 2}")
+    return Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.1, rank=rank, rank_beat_s=every_s)), 100)
+
+
+def until(true: Callable[[], bool]) -> None:
+    limit = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < limit, "it never became true"
+        time.sleep(0.01)
+
+
+def document(store: MemoryStore, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(store.held[f"r/{name}"].body)
+    return found
+
+
+def text(store: MemoryStore, name: str) -> str:
+    return store.held[f"r/{name}"].body.decode()
+
+
+def begun(store: MemoryStore) -> bool:
+    return "r/metadata.json" in store.held and document(store, "metadata.json").get("begun") is True
+
+
+def test_every_rank_writes_a_heartbeat_and_rank_0_the_documents() -> None:
+    store = MemoryStore()
+    runs = [training(store, number) for number in range(4)]
+    for number, run in enumerate(runs):
+        run.step(10 + number, loss=0.5)
+        run.set_phase("train")
+    until(lambda: all(f"r/ranks/{number}.json" in store.held for number in range(4)))
+    until(lambda: all(document(store, f"ranks/{number}.json").get("attempt") == 1 for number in range(4)))
+    until(lambda: all(document(store, f"ranks/{number}.json").get("step") == 10 + number for number in range(4)))
+    for run in reversed(runs):
+        assert run.complete()
+    assert sorted(store.held) == [
+        "r/_complete",
+        "r/metadata.json",
+        "r/progress.json",
+        *(f"r/ranks/{number}.json" for number in range(4)),
+    ]
+    assert document(store, "progress.json")["step"] == 10
+    assert document(store, "metadata.json")["world_size"] == 4
+    rank_3 = document(store, "ranks/3.json")
+    assert (rank_3["status"], rank_3["step"], rank_3["host"], rank_3["local_rank"]) == ("completed", 13, "node-1", 1)
+
+
+def test_a_clean_end_of_another_rank_is_not_the_end_of_the_run() -> None:
+    store = MemoryStore()
+    lead, other = training(store, 0), training(store, 1)
+    until(lambda: begun(store))
+    assert other.complete()
+    assert document(store, "ranks/1.json")["status"] == "completed"
+    assert "r/_complete" not in store.held
+    assert lead.complete()
+    assert "r/_complete" in store.held
+
+
+def test_the_first_error_is_the_runs_and_later_ones_are_kept() -> None:
+    store = MemoryStore()
+    runs = [training(store, number) for number in range(4)]
+    until(lambda: begun(store))
+    assert runs[2].fail(ValueError("bad batch"))
+    assert runs[3].fail(ConnectionError("peer closed"))
+    assert runs[0].fail(ConnectionError("peer closed, too"))
+    runs[1].complete()
+    first, second, *_ = text(store, "_error").split("\n")
+    assert first == "ValueError: bad batch"
+    assert second.startswith("rank 2 of 4 on node-1, local rank 0, process ")
+    assert text(store, "ranks/3.error").startswith("ConnectionError: peer closed\nrank 3 of 4 on node-1")
+    assert text(store, "ranks/0.error").startswith("ConnectionError: peer closed, too\nrank 0 of 4 on node-0")
+    assert "r/ranks/2.error" not in store.held
+    assert document(store, "ranks/2.json")["status"] == "failed"
+
+
+def test_a_rank_that_is_stopped_is_no_cause() -> None:
+    store = MemoryStore()
+    lead, other = training(store, 0), training(store, 1)
+    until(lambda: begun(store))
+    assert other.cancel("received signal 15 (SIGTERM)")
+    assert document(store, "ranks/1.json")["status"] == "cancelled"
+    assert not {"r/_error", "r/ranks/1.error"} & set(store.held)
+    lead.complete()
+
+
+def test_errors_of_an_earlier_attempt_are_gone() -> None:
+    store = MemoryStore()
+    for name in ("_error", "_complete", "ranks/1.error"):
+        store.put_text(f"r/{name}", "OSError: last time\n")
+    store.pass_time(60)
+    lead, other = training(store, 0), training(store, 1)
+    until(lambda: begun(store) and "r/ranks/1.json" in store.held)
+    assert not {"r/_error", "r/_complete", "r/ranks/1.error"} & set(store.held)
+    other.complete()
+    lead.complete()
+
+
+def test_without_rank_heartbeats_errors_are_told_all_the_same() -> None:
+    store = MemoryStore()
+    lead, other = training(store, 0, every_s=0.0), training(store, 1, every_s=0.0)
+    until(lambda: begun(store))
+    assert other.fail("out of luck")
+    assert text(store, "_error").startswith("out of luck\nrank 1 of 4")
+    lead.complete()
+    assert not [key for key in store.held if key.startswith("r/ranks/")]
+
+
+def test_a_world_of_one_writes_nothing_of_ranks() -> None:
+    store = MemoryStore()
+    run = training(store, 0, world=1)
+    until(lambda: "r/metadata.json" in store.held)
+    run.fail("out of luck")
+    assert text(store, "_error") == "out of luck"
+    assert not {"world_size", "begun"} & set(document(store, "metadata.json"))
+    assert sorted(store.held) == ["r/_error", "r/metadata.json"]
+
+
+def test_other_ranks_keep_quiet_between_their_beats() -> None:
+    store = MemoryStore()
+    run = training(store, 3, every_s=3600.0)
+    run.step(1)
+    time.sleep(0.3)
+    assert store.calls == []
+    assert run.complete()
+    assert [call for call in store.calls if call[0] != "read"] == [("write", "r/ranks/3.json")]
+
+
+@pytest.mark.parametrize(
+    ("environ", "chosen"),
+    [
+        pytest.param({"RANK": "1", "WORLD_SIZE": "2"}, {}, id="the launcher's environment"),
+        pytest.param({"RANK": "0", "WORLD_SIZE": "1"}, {"rank": 1, "world_size": 2}, id="its own arguments, which win"),
+    ],
+)
+def test_a_script_is_a_rank_by(
+    environ: dict[str, str], chosen: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**environ, "LASTBEAT_RANK_BEAT_SECONDS": "0.1"}.items():
+        monkeypatch.setenv(name, value)
+    folder = tmp_path / "r"
+    with lastbeat.run("r", root=str(tmp_path), rank=chosen.get("rank"), world_size=chosen.get("world_size")) as run:
+        run.step(3, loss=0.5)
+        until((folder / "ranks" / "1.json").exists)
+    told = json.loads((folder / "ranks" / "1.json").read_text(encoding="utf-8"))
+    assert (told["rank"], told["world_size"], told["status"], told["step"]) == (1, 2, "completed", 3)
+    assert told["host"]
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file() and "lock" not in path.name) == ["1.json"]
+
+
+def test_an_error_that_cannot_be_told_at_once_is_told_when_the_store_is_back() -> None:
+    store = MemoryStore()
+    lead = training(store, 0)
+    until(lambda: begun(store))
+    other = training(store, 1, every_s=0.0)
+
+    def down(operation: str, key: str) -> None:
+        if operation == "write" and key == "r/_error":
+            raise UnreachableError("no answer")
+
+    store.before = down
+    assert not other.fail("out of luck", wait_s=0.2)
+    store.before = lambda _operation, _key: None
+    until(lambda: "r/_error" in store.held)
+    assert text(store, "_error").startswith("out of luck\nrank 1 of 4")
+    lead.complete()

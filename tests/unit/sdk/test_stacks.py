@@ -1,0 +1,172 @@
+"""Where the threads are, written down while training stands still."""
+
+import threading
+
+import pytest
+
+from lastbeat.observe.run import innermost
+from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.stacks import LIMIT_BYTES, Stacks, describe_threads
+from support.memory import MemoryStore
+
+KEY = "run/logs/stacks.txt"
+
+
+class Watched:
+    """A run whose beats come when the test says so."""
+
+    def __init__(self, stall_s: float = 600.0, beat_s: float = 30.0) -> None:
+        self.store = MemoryStore()
+        self.run = Run("run", None)
+        self.now = 1000.0
+        self.stacks = Stacks(stall_s, beat_s, steady=lambda: self.now)
+
+    def beats(self, seconds: float, every: float = 30.0) -> list[float]:
+        """Beat for so long; when, from now on, stacks were written."""
+        written = []
+        for n in range(int(seconds / every)):
+            self.now += every
+            before = len(self.writes)
+            self.stacks.write(Beat(self.run, self.store, "run/", self.now))
+            written += [(n + 1) * every] if len(self.writes) > before else []
+        return written
+
+    @property
+    def writes(self) -> list[tuple[str, str]]:
+        return [call for call in self.store.calls if call == ("write", KEY)]
+
+
+def test_before_the_first_step_nothing_stalls() -> None:
+    assert Watched().beats(7200) == []
+
+
+def test_they_are_written_shortly_before_the_limit_and_with_each_doubling() -> None:
+    watched = Watched()
+    watched.run.step(5)
+    watched.beats(30)
+    assert watched.beats(7200) == [570.0, 1110.0, 2220.0, 4440.0]
+    assert watched.store.held[KEY].body.startswith(b"No new step for 1h 14m, at step 5, 19")
+
+
+def test_a_step_that_is_said_again_is_no_progress() -> None:
+    watched = Watched()
+    for _ in range(20):
+        watched.run.step(5)
+        watched.beats(60)
+    assert KEY in watched.store.held
+
+
+class Touchy:
+    """A step as a tensor on a hung device: whoever reads it waits for ever."""
+
+    def __int__(self) -> int:
+        raise AssertionError("it was read")
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("it was compared")
+
+    __hash__ = object.__hash__
+
+
+def test_a_step_that_is_a_tensor_is_not_read() -> None:
+    watched = Watched()
+    watched.run.step(Touchy())
+    watched.beats(900)
+    assert KEY in watched.store.held
+    watched.run.step(Touchy())
+    watched.beats(30)
+    assert KEY not in watched.store.held
+
+
+def test_they_go_when_training_goes_on() -> None:
+    watched = Watched()
+    watched.run.step(5)
+    watched.beats(900)
+    assert KEY in watched.store.held
+    watched.run.step(6)
+    watched.beats(60)
+    assert KEY not in watched.store.held
+    assert watched.store.calls.count(("delete", KEY)) == 2
+    assert watched.beats(900) == [570.0 - 30.0]
+
+
+def test_those_of_an_earlier_attempt_go_at_the_start() -> None:
+    watched = Watched()
+    watched.store.put_text(KEY, "old")
+    watched.beats(30)
+    assert KEY not in watched.store.held
+
+
+def test_a_limit_shorter_than_a_beat_still_waits_for_half_of_it() -> None:
+    watched = Watched(stall_s=10.0)
+    watched.run.step(5)
+    watched.beats(4, every=1.0)
+    assert watched.beats(20, every=1.0) == [2.0, 7.0, 17.0]
+
+
+def test_the_main_thread_comes_first_and_its_innermost_frame_last() -> None:
+    def waiting_in_another_thread() -> None:
+        entered.set()
+        leave.wait()
+
+    entered, leave = threading.Event(), threading.Event()
+    other = threading.Thread(target=waiting_in_another_thread, name="pin \x1b[31mmemory")
+    other.start()
+    entered.wait()
+    text = describe_threads("Head").decode()
+    leave.set()
+    other.join()
+    head, main, *others = text.split("\n\n")
+    assert head == "Head"
+    assert main.startswith('Thread "MainThread" (main), most recent call last:\n  File "')
+    assert main.split("\n")[-1].endswith("in describe_threads")
+    assert any("waiting_in_another_thread" in each and 'Thread "pin' in each for each in others)
+    frames = innermost(text)
+    assert len(frames) == 12
+    assert frames[-1].endswith("in describe_threads")
+    assert "test_the_main_thread_comes_first" in frames[-2]
+
+
+def test_of_a_deep_stack_the_innermost_frames_are_kept() -> None:
+    def down(levels: int) -> bytes:
+        return down(levels - 1) if levels else describe_threads("Head")
+
+    text = down(500).decode()
+    assert text.count("in down\n") == 63
+    assert "outer frames are left out" in text
+    assert innermost(text)[-1].endswith("in describe_threads")
+
+
+def test_many_threads_are_bounded() -> None:
+    leave = threading.Event()
+
+    def down(levels: int) -> None:
+        if levels:
+            down(levels - 1)
+        else:
+            leave.wait()
+
+    threads = [threading.Thread(target=down, args=(50,), name="n" * 300) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    text = describe_threads("Head" * 1000)
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert len(text) <= LIMIT_BYTES
+    assert b"more threads" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "frames"),
+    [
+        pytest.param("", (), id="an empty file"),
+        pytest.param("no stacks at all", (), id="something else"),
+        pytest.param("Head\n\nThread main:\n  a\n  b\n\nThread other:\n  c\n", ("a", "b"), id="two threads"),
+        pytest.param("Thread main:\n" + "  x\n" * 99, ("x",) * 12, id="a deep one"),
+        pytest.param("Thread main:\n  " + "x" * 9999, ("x" * 400,), id="a long line"),
+    ],
+)
+def test_the_watchdog_reads_the_first_thread_of_anything(text: str, frames: tuple[str, ...]) -> None:
+    assert innermost(text) == frames
