@@ -53,7 +53,8 @@ def _store(settings: Settings) -> Iterator[Check]:
     yield Check("credentials", "ok", "accepted" if "://" in store.url else "a directory needs none")
     what = "has entries" if page.entries else "is empty: no run has written there yet"
     yield Check("store", "ok", f"{store.url} answered in {took_ms:.0f} ms and {what}")
-    key = f"_watchdog/selftest-{secrets.token_hex(8)}"
+    # A key that a policy for */_watchdog.json allows, for that is all that a watcher writes.
+    key = f"_watchdog/selftest-{secrets.token_hex(8)}/_watchdog.json"
     try:
         store.read(key, 1)
         yield Check("reading", "ok", "allowed")

@@ -6,7 +6,7 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat import wire
-from lastbeat.deliver.text import one_line
+from lastbeat.model.text import one_line
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.checks import Check, checks

@@ -26,9 +26,9 @@ import urllib3
 from lastbeat import __version__
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.session import one_call
-from lastbeat.deliver.text import fit, one_line
 from lastbeat.deliver.weburl import Limits
 from lastbeat.model.redact import Redactor
+from lastbeat.model.text import fit, one_line
 
 _LONGEST_WAIT_S = 3600.0
 _ANSWER_BYTES = 512

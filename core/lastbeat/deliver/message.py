@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.decide.transition import Decision
-from lastbeat.deliver.text import clean
 from lastbeat.model.alert import Message
 from lastbeat.model.observation import Heartbeat
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import Event
 
 _LOG_LIMIT_CHARS = 4000
@@ -30,7 +28,7 @@ def compose(
     """Everything an alert names, from what was seen of the current attempt. Pure."""
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")
-    progress = decision.seen.progress or Heartbeat(now, "")
+    progress = decision.seen.knows_step or Heartbeat(now, "")
     reason = verdict.reason
     if event is Event.WARNING:
         reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
@@ -50,11 +48,17 @@ def compose(
         step=progress.step,
         total_steps=progress.total_steps,
         loss=progress.loss,
+        last_beat_at=_last_beat(decision),
         log_tail=_shown(log_tail),
         notes=tuple(notes),
         where=place.where,
         link=place.link,
     )
+
+
+def _last_beat(decision: Decision) -> datetime | None:
+    memories = (decision.record.metadata, decision.record.progress)
+    return max((m.alive_at for m in memories if m is not None and m.alive_at is not None), default=None)
 
 
 def _duration_s(decision: Decision, now: datetime) -> float | None:
@@ -66,19 +70,17 @@ def _duration_s(decision: Decision, now: datetime) -> float | None:
     started = record.attempt.start_time + timedelta(seconds=skew_s)
     ended = next((sentinel.modified for sentinel in (seen.error, seen.complete) if sentinel is not None), None)
     if ended is None:
-        alive = [m.alive_at for m in (record.metadata, record.progress) if m is not None and m.alive_at is not None]
-        ended = max(alive, default=now)
+        ended = _last_beat(decision) or now
     return max(0.0, (ended - started).total_seconds())
 
 
 def _shown(lines: Sequence[str]) -> tuple[str, ...]:
-    """The newest lines that fit, without control characters and secrets: they go into the record, too."""
+    """The newest lines that fit: they go into the record, too."""
     kept: list[str] = []
     room = _LOG_LIMIT_CHARS
     for line in reversed(lines):
-        text = mask_tokens(clean(line))
-        room -= len(text) + 1
+        room -= len(line) + 1
         if room < 0:
             break
-        kept.append(text)
+        kept.append(line)
     return tuple(reversed(kept))

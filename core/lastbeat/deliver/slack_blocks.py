@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 
 from lastbeat import __version__
 from lastbeat.deliver.facts import ACTION, LOG, Fact, conditions, facts, headline
-from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
+from lastbeat.model.text import clean, fit, newest, one_line
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
