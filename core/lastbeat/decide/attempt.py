@@ -37,24 +37,28 @@ def sentinel_tokens(seen: Seen) -> tuple[str, ...]:
     return tuple(token(name, sentinel) for name, sentinel in named if sentinel is not None)
 
 
-def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float]) -> Belonging:
+def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | None) -> Belonging:
     """Tell the attempt that ``seen`` shows, and drop what an earlier attempt left behind.
 
-    ``skew_s`` (store clock minus instance clock: the least and the most that it can be, 0 where unknown) brings
-    the run's ``start_time`` to the clock that files are stamped with.
+    ``skew_s`` (store clock minus instance clock: the least and the most that it can be, None where unknown) brings
+    the run's ``start_time`` to the clock that files are stamped with. What it was when it was first known in an
+    attempt stays with the attempt: the start was written by the clock as it was then.
     """
     attempt, kind = _attempt(record, seen.metadata)
     if kind == "leftover":
         seen = replace(seen, metadata=None)
     if kind == "new" and record is not None:
         attempt = replace(attempt, spent=_spent(record, seen))
+    if attempt.start_skew_s is None and attempt.start_time is not None and kind != "leftover":
+        attempt = replace(attempt, start_skew_s=skew_s)
+    least_s, most_s = attempt.start_skew_s or (0.0, 0.0)
     started = attempt.start_time
     seen = replace(
         seen,
-        progress=_current("progress.json", seen.progress, attempt, skew_s[0]),
-        log=_current("log", seen.log, attempt, skew_s[0]),
-        error=_counting(_current("_error", seen.error, attempt, skew_s[0]), started, skew_s[1], seen.metadata),
-        complete=_counting(_current("_complete", seen.complete, attempt, skew_s[0]), started, skew_s[1], seen.metadata),
+        progress=_current("progress.json", seen.progress, attempt, least_s),
+        log=_current("log", seen.log, attempt, least_s),
+        error=_counting(_current("_error", seen.error, attempt, least_s), started, most_s, seen.metadata),
+        complete=_counting(_current("_complete", seen.complete, attempt, least_s), started, most_s, seen.metadata),
     )
     return Belonging(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
 
@@ -99,21 +103,21 @@ def _before_start(modified: datetime, start_time: datetime, skew_s: float) -> bo
     return modified < (started if modified.microsecond else started.replace(microsecond=0))
 
 
-def skew_range(skew_s: float, lag_s: float, *, suspect: bool) -> tuple[float, float]:
+def skew_range(skew_s: float, lag_s: float) -> tuple[float, float]:
     """The least and the most that the store's clock can be ahead of the instance's, in s.
 
     A file is never older than the time written in it, so even a small lead is the clock's; a small lag is the
     upload's, a larger one may be either's.
     """
     least_s = min(skew_s, lag_s) if skew_s <= 0 else skew_s
-    return least_s, least_s if suspect or lag_s <= _UPLOAD_S else max(least_s, lag_s)
+    return least_s, least_s if lag_s <= _UPLOAD_S else max(least_s, lag_s)
 
 
 def _attempt(record: Record | None, metadata: Heartbeat | None) -> tuple[Attempt, str]:
     if record is None:
         if metadata is None:
             return Attempt(), "new"
-        return Attempt(max(1, metadata.attempt or 1), metadata.start_time, metadata.attempt), "new"
+        return Attempt(max(1, metadata.attempt or 1), metadata.start_time, declared=metadata.attempt), "new"
     known = record.attempt
     if metadata is None:
         return known, "same"

@@ -40,13 +40,13 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     return _step(before, belonging, evidence, verdict, policy, now)
 
 
-def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime) -> tuple[float, float]:
+def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime) -> tuple[float, float] | None:
     known = record.metadata if record else None
     if seen.metadata is not None:
         known = remember(known, seen.metadata, policy.stale_s, now)
-    if known is None or known.own_time is None:
-        return 0.0, 0.0
-    return skew_range(known.skew_s, known.lag_s, suspect=known.suspect)
+    if known is None or known.own_time is None or known.suspect:
+        return None
+    return skew_range(known.skew_s, known.lag_s)
 
 
 def _reopen(record: Record | None, belonging: Belonging, policy: Policy, now: datetime) -> Belonging:

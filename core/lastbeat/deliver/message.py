@@ -66,8 +66,8 @@ def _duration_s(decision: Decision, now: datetime) -> float | None:
     record, seen = decision.record, decision.seen
     if record.attempt.start_time is None:
         return None
-    skew_s = record.metadata.skew_s if record.metadata else 0.0
-    started = record.attempt.start_time + timedelta(seconds=skew_s)
+    least_s, _ = record.attempt.start_skew_s or (0.0, 0.0)
+    started = record.attempt.start_time + timedelta(seconds=least_s)
     ended = next((sentinel.modified for sentinel in (seen.error, seen.complete) if sentinel is not None), None)
     if ended is None:
         ended = _last_beat(decision) or now

@@ -17,6 +17,9 @@ class Attempt:
     number: int = 1
     start_time: datetime | None = None
     """As the run's metadata gave it, by the instance's clock."""
+    start_skew_s: tuple[float, float] | None = None
+    """How far the store's clock was ahead of the instance's at the start, at least and at most; None: not known
+    yet. It stays what it was when the clock jumps later."""
     declared: int | None = None
     """The number that the run's metadata gave, if it gave one."""
     earlier_starts: tuple[datetime, ...] = ()

@@ -7,7 +7,7 @@ from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import SCHEMA, Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
-from lastbeat.record.fields import all_texts, must, optional, real, text, texts, time, whole
+from lastbeat.record.fields import all_texts, must, optional, pair, real, text, texts, time, whole
 from lastbeat.record.messages import message_document, read_message
 
 Json = dict[str, Any]
@@ -35,6 +35,7 @@ def encode(record: Record) -> bytes:
         "attempt": {
             "number": record.attempt.number,
             "start_time": format_time(record.attempt.start_time),
+            "start_skew_s": record.attempt.start_skew_s,
             "declared": record.attempt.declared,
             "earlier_starts": [format_time(start) for start in record.attempt.earlier_starts],
             "spent": list(record.attempt.spent),
@@ -152,6 +153,7 @@ def _record(document: Json) -> Record:
         attempt=Attempt(
             number=int(attempt["number"]),
             start_time=time(attempt["start_time"]),
+            start_skew_s=optional(attempt["start_skew_s"], pair),
             declared=optional(attempt["declared"], whole),
             earlier_starts=tuple(must(start) for start in attempt["earlier_starts"]),
             spent=all_texts(attempt["spent"]),

@@ -32,6 +32,12 @@ def real(value: object) -> float:
     return float(value)
 
 
+def pair(value: object) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise TypeError(f"{str(value)[:40]!r} is no pair of numbers")
+    return real(value[0]), real(value[1])
+
+
 def all_texts(values: object) -> tuple[str, ...]:
     if not isinstance(values, list):
         raise TypeError(f"{str(values)[:40]!r} is no list")

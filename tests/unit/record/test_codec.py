@@ -48,7 +48,8 @@ memories = st.builds(
 records = st.builds(
     Record, run_id=text, seq=number, written_at=maybe_time, writer=text, first_looked_at=maybe_time,
     status=st.none() | statuses, reason=text, cause=maybe_text, action=maybe_text, since=maybe_time,
-    attempt=st.builds(Attempt, number=number, start_time=maybe_time, declared=st.none() | number,
+    attempt=st.builds(Attempt, number=number, start_time=maybe_time,
+                      start_skew_s=st.none() | st.tuples(seconds, seconds), declared=st.none() | number,
                       earlier_starts=st.tuples(times), spent=st.tuples(text)),
     conditions=st.dictionaries(text, text, max_size=2), metadata=st.none() | memories, progress=st.none() | memories,
     sentinels=st.tuples(text), continues=maybe_text, transitions=number,
