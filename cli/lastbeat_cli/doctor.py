@@ -22,7 +22,7 @@ Exit status:
 """
 
 
-@click.command("doctor", cls=options.Grouped, epilog=EPILOG)
+@click.command("doctor", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.place
 @options.people
 @options.form

@@ -143,4 +143,4 @@ def _text(text: str) -> Text:
 
 
 def _age(now: datetime, then: datetime | None) -> str:
-    return lines.age(now, then) if then is not None else "none yet"
+    return lines.age(now, then) if then is not None else "not seen"

@@ -33,7 +33,7 @@ class Result:
     detail: str
 
 
-@click.command("test-alert", cls=options.Grouped, epilog=EPILOG)
+@click.command("test-alert", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.place
 @options.people
 @options.form

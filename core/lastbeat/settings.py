@@ -164,6 +164,8 @@ def _root(
         if layer.given("MONITORING_BUCKET"):
             return S3Root(cast("str", bucket), prefix), ()
     here = DirectoryRoot(Path.cwd() / DEFAULT_DIRECTORY)
+    if here.path.is_dir():
+        return here, ()
     note = f"neither MONITORING_ROOT nor MONITORING_BUCKET is set, so runs are looked for in {here.path}"
     return here, (note,)
 

@@ -21,6 +21,7 @@ import json
 import math
 
 from lastbeat.model.alert import Message
+from lastbeat.model.numbers import json_number
 from lastbeat.model.text import clean, fit, newest, one_line
 from lastbeat.model.times import format_time
 
@@ -54,7 +55,7 @@ def document(message: Message) -> dict[str, object]:
         "duration_s": message.duration_s if _finite(message.duration_s) else None,
         "step": _integer(message.step),
         "total_steps": _integer(message.total_steps),
-        "loss": message.loss if message.loss is None or _finite(message.loss) else _not_finite(message.loss),
+        "loss": json_number(message.loss),
         "last_beat_at": format_time(message.last_beat_at),
         "log_tail": newest(message.log_tail, _LOG, 2000)[-200:],
         "notes": [fit(one_line(note), _SHORT) for note in message.notes[:10]],
@@ -74,12 +75,6 @@ def _text(text: str | None, limit: int) -> str | None:
 
 def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
-
-
-def _not_finite(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 def _integer(value: int | None) -> int | None:

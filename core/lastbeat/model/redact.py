@@ -6,8 +6,8 @@ from dataclasses import replace
 from urllib.parse import quote, unquote, urlsplit
 
 from lastbeat.model.alert import Message
+from lastbeat.model.secrets import MASK
 
-MASK = "***"
 SHORTEST = 8
 """Anything shorter is no secret worth the name, and masking it would garble ordinary words."""
 

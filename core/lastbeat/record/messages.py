@@ -1,9 +1,9 @@
 """An alert's message in the record."""
 
-import math
 from typing import Any
 
 from lastbeat.model.alert import Message
+from lastbeat.model.numbers import json_number
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
 from lastbeat.record.fields import must, optional, real, text, texts, whole
@@ -13,9 +13,6 @@ Json = dict[str, Any]
 
 def message_document(message: Message) -> Json:
     """A message as JSON can hold it; a loss that is not finite is written as text (``"NaN"``)."""
-    loss: float | str | None = message.loss
-    if message.loss is not None and not math.isfinite(message.loss):
-        loss = "NaN" if math.isnan(message.loss) else "Infinity" if message.loss > 0 else "-Infinity"
     return {
         "key": message.key,
         "run_id": message.run_id,
@@ -32,7 +29,7 @@ def message_document(message: Message) -> Json:
         "duration_s": message.duration_s,
         "step": message.step,
         "total_steps": message.total_steps,
-        "loss": loss,
+        "loss": json_number(message.loss),
         "last_beat_at": format_time(message.last_beat_at),
         "log_tail": list(message.log_tail),
         "notes": list(message.notes),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.deliver.document import encode
-from lastbeat.model.redact import MASK, SHORTEST, Redactor, redact_message
+from lastbeat.model.redact import SHORTEST, Redactor, redact_message
+from lastbeat.model.secrets import MASK
 from support.messages import FAILED
 
 SLACK = "https://hooks.slack.com/services/T0AAAAAAA/B0BBBBBBB/abcdefghijklmnopqrstuvwx"
