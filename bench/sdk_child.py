@@ -91,7 +91,7 @@ def calls(log: Log, seconds: float) -> dict[str, float]:
     deadline, n = clock() + seconds / 3, 0
     while clock() < deadline:
         began = clock()
-        for n in range(n, n + 50):  # noqa: B020, PLR1704 - steps go on
+        for n in range(n, n + 50):  # noqa: B020 - steps go on
             log(n)
         tight.append((clock() - began) / 50)
         n += 1
@@ -145,7 +145,7 @@ def rounds_a_millisecond() -> int:
 
 def start(_folder: Path) -> dict[str, float]:
     """A block that does nothing, in a process that has loaded what every training has."""
-    import numpy  # noqa: F401, ICN001, PLC0415 - as training does
+    import numpy  # noqa: F401, PLC0415 - as training does
 
     began = time.perf_counter()
     import lastbeat  # noqa: PLC0415 - measured

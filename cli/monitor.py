@@ -24,6 +24,8 @@ def main() -> int:
             file=sys.stderr,
         )
         return 3
+    except KeyboardInterrupt:
+        return 130
     return frame.run(command, sys.argv[1:], "monitor.py")
 
 

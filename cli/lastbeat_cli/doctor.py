@@ -6,7 +6,7 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat import wire
-from lastbeat.deliver.text import one_line
+from lastbeat.model.text import one_line
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.checks import Check, checks
@@ -22,7 +22,7 @@ Exit status:
 """
 
 
-@click.command("doctor", cls=options.Grouped, epilog=EPILOG)
+@click.command("doctor", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.place
 @options.people
 @options.form

@@ -1,6 +1,7 @@
 """An outcome as one JSON object on one line, for programs."""
 
 import json
+from collections.abc import Callable
 
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
@@ -27,6 +28,12 @@ def document(outcome: Outcome) -> dict[str, object]:
         "since": format_time(record.since) if record is not None and seen else None,
         "alerts": {"pending": outcome.pending, "delivered": outcome.delivered, "failed": failed(outcome)},
     }
+
+
+def masked(document: dict[str, object], redact: Callable[[str], str]) -> dict[str, object]:
+    """``document`` with what people wrote masked."""
+    free = ("reason", "action")
+    return {key: redact(text) if key in free and isinstance(text, str) else text for key, text in document.items()}
 
 
 def failed(outcome: Outcome) -> int:

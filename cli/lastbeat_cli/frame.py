@@ -11,14 +11,26 @@ from collections.abc import Sequence
 
 import click
 
+from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import SettingsError
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import exits, logs
+
+_SECRETS = {
+    "SLACK_WEBHOOK_URL",
+    "LASTBEAT_WEBHOOK_URL",
+    "LASTBEAT_WEBHOOK_SECRET",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+}
 
 
 def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
     """Run ``command`` and return its exit status; nothing but SystemExit gets out."""
     logs.start()
+    # Until the settings are read and checked: whatever stands in a variable that holds a secret.
+    logs.hide(Redactor(text for name, text in os.environ.items() if name in _SECRETS and len(text) >= 16))
     for stream in (sys.stdout, sys.stderr):
         # Training text in any script, on a terminal of any encoding.
         if hasattr(stream, "reconfigure"):
@@ -65,7 +77,7 @@ def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
 
 def _say(what: str, advice: str = "") -> None:
     if sys.stderr is not None:
-        print(logs.redact(f"Error: {what}" + (f"\n{advice}" if advice else "")), file=sys.stderr)
+        print(mask_tokens(logs.redact(f"Error: {what}" + (f"\n{advice}" if advice else ""))), file=sys.stderr)
 
 
 def hush() -> None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lastbeat.deliver.facts import number
-from lastbeat.deliver.text import one_line
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time
 
 
@@ -55,10 +55,7 @@ def _more(outcome: Outcome) -> Iterator[str]:
 
 def heartbeat(outcome: Outcome) -> Heartbeat | None:
     """The document that knows the step: progress.json, else a metadata.json that has one."""
-    if not isinstance(outcome.observation, Seen):
-        return None
-    found = (outcome.observation.progress, outcome.observation.metadata)
-    return next((beat for beat in found if beat is not None and beat.step is not None), None)
+    return outcome.observation.knows_step if isinstance(outcome.observation, Seen) else None
 
 
 def phase(outcome: Outcome) -> str | None:

@@ -80,7 +80,7 @@ def retry_in_s(outcome: Outcome) -> float | None:
 
 def is_over(outcome: Outcome, *, dry_run: bool) -> bool:
     """Whether a watch has nothing left to wait for: the run is finished and everybody was told."""
-    return outcome.status.finished and (dry_run or outcome.pending == 0)
+    return outcome.status.finished and (dry_run or (outcome.recorded and outcome.pending == 0))
 
 
 def follow(

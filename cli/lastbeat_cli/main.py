@@ -38,7 +38,7 @@ class _Commands(click.Group):
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
             from difflib import get_close_matches  # noqa: PLC0415 - only for who mistyped
 
-            near = get_close_matches(args[0], _COMMANDS, n=1, cutoff=0.5)
+            near = get_close_matches(args[0], _COMMANDS, n=1, cutoff=0.7)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             ctx.fail(f"there is no command '{args[0]}'{hint}")
         return super().resolve_command(ctx, args)
@@ -57,7 +57,12 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=_Commands, no_args_is_help=False, invoke_without_command=True)
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="The version.")
 @click.pass_context
 def lastbeat(ctx: click.Context) -> None:

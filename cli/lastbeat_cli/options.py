@@ -13,6 +13,8 @@ WHERE = "Where the runs are"
 WHO = "Who is told"
 HOW = "How"
 
+HELP = {"help_option_names": ["-h", "--help"]}
+
 
 class Grouped(click.Command):
     """A command whose options are listed under headings; an option's heading is its ``group``."""

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lastbeat.deliver.facts import number
-from lastbeat.deliver.text import one_line
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 from lastbeat_cli import lines, logs
 from lastbeat_cli.pace import Pace
@@ -80,9 +80,12 @@ class Panel:
         for name, value in self._rows(self._outcome, timedelta(seconds=now - self._seen_at)):
             rows.add_row(Text(name, style="dim"), value)
         footer = Text("Ctrl-C stops the watching; the run goes on", style="dim")
-        return Box(
+        box = Box(
             Group(rows, footer), title=title, title_align="left", subtitle=self._countdown(now), subtitle_align="right"
         )
+        # The cursor rests on a line of its own: beside a full-width border the terminal's echo of Ctrl-C would
+        # wrap, and the panel would be cleared one line too low.
+        return Group(box, Text(""))
 
     def _rows(self, outcome: Outcome, since: timedelta) -> Iterator[tuple[str, RenderableType]]:
         warned = outcome.status is Status.RUNNING and outcome.conditions
@@ -140,4 +143,4 @@ def _text(text: str) -> Text:
 
 
 def _age(now: datetime, then: datetime | None) -> str:
-    return lines.age(now, then) if then is not None else "none yet"
+    return lines.age(now, then) if then is not None else "not seen"

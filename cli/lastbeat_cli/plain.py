@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from lastbeat.model.outcome import Outcome
 from lastbeat_cli import frame, logs
-from lastbeat_cli.document import document, dump
+from lastbeat_cli.document import document, dump, masked
 from lastbeat_cli.lines import lines
 
 
@@ -23,14 +23,17 @@ class Plain:
         self._passes += 1
         previews = self._preview(outcome) if self._preview is not None else []
         if self._as_json:
-            told = [dump(document(outcome))]
+            # Each text is masked before it is escaped; names and numbers are ours.
+            told = [dump(masked(document(outcome), logs.redact))]
             if previews and sys.stderr is not None:
                 # Stdout is one object a pass and nothing else.
                 print(logs.redact("\n".join(previews)), file=sys.stderr)
         else:
-            told = [*([""] if self._passes > 1 else []), *lines(outcome), *previews]
+            shown = lines(outcome)
+            # The first line is the run's name and status, and nobody's secret.
+            told = [*([""] if self._passes > 1 else []), shown[0], *map(logs.redact, [*shown[1:], *previews])]
         try:
-            print(logs.redact("\n".join(told)), flush=True)
+            print("\n".join(told), flush=True)
         except BrokenPipeError:
             frame.hush()
             self.left()

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from lastbeat.deliver.outbox import claim
 from lastbeat.deliver.port import Channel
-from lastbeat.deliver.text import clean
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
+from lastbeat.model.text import clean
 
 
 class Preview:

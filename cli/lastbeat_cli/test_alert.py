@@ -9,9 +9,9 @@ import click
 from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.deliver.port import Channel, DeliveryError
-from lastbeat.deliver.text import one_line
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
+from lastbeat.model.text import one_line
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 
@@ -33,7 +33,7 @@ class Result:
     detail: str
 
 
-@click.command("test-alert", cls=options.Grouped, epilog=EPILOG)
+@click.command("test-alert", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.place
 @options.people
 @options.form

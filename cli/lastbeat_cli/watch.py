@@ -5,7 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import click
 
@@ -15,6 +15,7 @@ from lastbeat.deliver.port import Channel
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings, SettingsError
+from lastbeat.stores.clock import steady
 from lastbeat.watchdog import Watch
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.loop import Stop, follow
@@ -40,7 +41,7 @@ lists them all.
 """
 
 
-@click.command("watch", cls=options.Grouped, epilog=EPILOG)
+@click.command("watch", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
 @options.option("--once", is_flag=True, group=WHAT, help="One pass, for cron and Nagios.")
 @options.option("--interval", metavar="SECONDS", default="60", group=WHAT, help="Time between two passes [60].")
@@ -63,14 +64,14 @@ def command(
     for warning in settings.warnings:
         log.warning("%s", warning)
     channels = wire.channels(settings)
-    watch = wire.watch(settings, name, channels, clock=_now, dry_run=dry_run)
+    watch = wire.watch(settings, name, channels, clock=_steady_clock(), dry_run=dry_run)
     plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
+    if not channels and not once:
+        log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
     if once:
         outcome = watch.tick()
         plain.show(outcome)
         return exits.of(outcome)
-    if not channels:
-        log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
     with Stop() as stop:
         plain.left = stop.ask
         if as_json or dry_run or not _is_terminal():
@@ -132,5 +133,7 @@ def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
 
 
-def _now() -> datetime:
-    return datetime.now(timezone.utc)
+def _steady_clock() -> Callable[[], datetime]:
+    """This host's time as it was at the start, carried on by a clock that nobody sets: a jump is no blindness."""
+    began, at = datetime.now(timezone.utc), steady()
+    return lambda: began + timedelta(seconds=steady() - at)

@@ -46,8 +46,14 @@ def run(  # noqa: PLR0913 - all of them by name
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
     return begin(
-        run_id, total_steps=total_steps, root=root, resume=resume, rank=rank, world_size=world_size,
-        log_file=log_file, capture=capture,
+        run_id,
+        total_steps=total_steps,
+        root=root,
+        resume=resume,
+        rank=rank,
+        world_size=world_size,
+        log_file=log_file,
+        capture=capture,
     )
 
 
@@ -71,6 +77,13 @@ def start(  # noqa: PLR0913 - as above
     from lastbeat.training import begin  # noqa: PLC0415 - as above
 
     return begin(
-        run_id, total_steps=total_steps, root=root, resume=resume, rank=rank, world_size=world_size,
-        log_file=log_file, capture=capture, at_exit=True,
+        run_id,
+        total_steps=total_steps,
+        root=root,
+        resume=resume,
+        rank=rank,
+        world_size=world_size,
+        log_file=log_file,
+        capture=capture,
+        at_exit=True,
     )

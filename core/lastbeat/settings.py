@@ -29,6 +29,7 @@ OPTIONS: Mapping[str, str] = {
 """Settings that the command line can give, and how an error about one names it there."""
 
 DEFAULT_DIRECTORY = "training-runs"
+_AWS_SECRET_CHARS = 16
 _AWS_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 
 
@@ -163,6 +164,8 @@ def _root(
         if layer.given("MONITORING_BUCKET"):
             return S3Root(cast("str", bucket), prefix), ()
     here = DirectoryRoot(Path.cwd() / DEFAULT_DIRECTORY)
+    if here.path.is_dir():
+        return here, ()
     note = f"neither MONITORING_ROOT nor MONITORING_BUCKET is set, so runs are looked for in {here.path}"
     return here, (note,)
 
@@ -205,7 +208,8 @@ def _state_dir(environ: Mapping[str, str]) -> Path | None:
 
 def _secrets(settings: Sequence[Setting], texts: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:
     yield from (texts[setting.name] for setting in settings if setting.secret and setting.name in texts)
-    yield from (environ[name] for name in _AWS_SECRETS if environ.get(name, "").strip())
+    # Real ones have 40 characters; "test", as local S3 servers take it, would be masked out of run ids.
+    yield from (environ[name] for name in _AWS_SECRETS if len(environ.get(name, "").strip()) >= _AWS_SECRET_CHARS)
 
 
 def _unknown(settings: Sequence[Setting], environ: Mapping[str, str]) -> Iterator[str]:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lastbeat.model.policy import DEFAULT_ALERT_ON
+from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.setting import Setting
 from lastbeat.model.status import Event
 
 _MOST = 1_000_000.0  # Minutes or seconds: far above any use, far below what time arithmetic can hold.
+_LEAST_LEASE_S = 20.0
 _EVENTS = (Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED)
 
 
@@ -34,8 +36,8 @@ class DirectoryRoot:
 
 
 def shown(text: str) -> str:
-    """``text`` for an error message: bounded, and without the password of a URL."""
-    text = re.sub(r"//[^/@]*@", "//***@", text)
+    """``text`` for an error message: bounded, without the password of a URL or what else looks like a secret."""
+    text = mask_tokens(re.sub(r"//[^/@]*@", "//***@", text))
     return repr(text if len(text) <= 80 else text[:80] + "…")
 
 
@@ -122,6 +124,16 @@ def _alert_on(text: str) -> frozenset[Event]:
     return frozenset(allowed[word] for word in words if word != "none")
 
 
+def _lease(text: str) -> float:
+    seconds = _number("LASTBEAT_LEASE_SECONDS", "seconds", "60")(text)
+    if seconds < _LEAST_LEASE_S:
+        raise ValueError(
+            f"LASTBEAT_LEASE_SECONDS={shown(text)} is less than {_LEAST_LEASE_S:g}, which one slow delivery may take; "
+            "use for example 60"
+        )
+    return seconds
+
+
 CORE: tuple[Setting, ...] = (
     Setting(
         "MONITORING_ROOT",
@@ -192,9 +204,9 @@ CORE: tuple[Setting, ...] = (
     ),
     Setting(
         "LASTBEAT_LEASE_SECONDS",
-        _number("LASTBEAT_LEASE_SECONDS", "seconds", "60"),
+        _lease,
         "60",
-        "Seconds that a claimed delivery belongs to the watcher that claimed it.",
+        "Seconds that a claimed delivery belongs to the watcher that claimed it; at least 20.",
     ),
     Setting(
         "LASTBEAT_BEAT_SECONDS",

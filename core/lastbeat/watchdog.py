@@ -17,6 +17,7 @@ from lastbeat.model.observation import NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import HeartbeatMemory, Record
+from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.observe.run import Observer
@@ -32,6 +33,7 @@ class Watch:
 
     ``state`` keeps what cannot lie beside the run: a record that the store refuses, the watchdog's own blindness.
     ``clock`` is this host's, used only while the store's cannot be asked. ``link`` is a web address of the run.
+    ``mask`` hides the secrets of the settings in whatever training wrote.
     """
 
     def __init__(  # noqa: PLR0913 - what a watch stands on, each by its name
@@ -44,6 +46,7 @@ class Watch:
         clock: Callable[[], datetime],
         state: Store | None = None,
         link: str | None = None,
+        mask: Callable[[str], str] = str,
         dry_run: bool = False,
     ) -> None:
         self.run_id = runid.check_run_id(run_id)
@@ -54,7 +57,8 @@ class Watch:
         self._place = Place(f"{store.url.rstrip('/')}/{run_id}/", link)
         token = os.urandom(6).hex()
         fallback_key = state_key("records", store.url, run_id)
-        self._observer = Observer(store, run_id)
+        self._mask = mask
+        self._observer = Observer(store, run_id, mask)
         self._keeper = Keeper(store, f"{run_id}/{runid.RECORD}", token, state, fallback_key)
         self._rounds = Rounds(self._keeper, channels, policy.lease_s, store.clock)
         memory = Keeper(state or VolatileStore(clock), state_key("blind", store.url, run_id), token)
@@ -75,15 +79,17 @@ class Watch:
             decision, record, alerts = self._decide(record, seen, now)
             if self._dry_run:
                 return self._outcome(decision, record, seen, alerts, now)
-            self._sight.regained(self.run_id)
             try:
                 record = self._rounds.carry_out(record, now, must_write=decision.must_write)
             except ConflictError:
                 # Somebody else was faster, perhaps with the same decision: look again, decide again.
-                lost = self._outcome(replace(decision, transition=None), self._keeper.record or record, seen, (), now)
+                lost = self._unrecorded(decision, record, seen, now, "other watchers were faster every time")
             except StoreError as error:
-                return self._unrecorded(decision, seen, now, error)
+                # It sees, but can tell nobody: for people that is as good as blind.
+                self._sight.lost(self.run_id, f"what it decides cannot be recorded: {error}")
+                return self._unrecorded(decision, record, seen, now, str(error))
             else:
+                self._sight.regained(self.run_id)
                 return self._outcome(decision, record, seen, alerts, now)
         return lost or self._blind(StoreError("the record changed at every look: too many watchers at once"))
 
@@ -94,12 +100,13 @@ class Watch:
         after = decision.record
         if not decision.events:
             return decision, after, ()
-        lines, fault = self._observer.log_tail() if decision.seen.log_size_bytes else ((), None)
+        lines, fault = self._observer.log_tail() if decision.seen.log is not None else ((), None)
         stack, torn = self._observer.stack() if hangs(decision) else ((), None)
         notes = tuple(note for note in (fault, torn, self._keeper.note) if note)
         read = Excerpts(lines, stack, notes)
         for event in decision.events:
-            after = enqueue(after, compose(decision, event, self._place, read, now))
+            message = redact_message(compose(decision, event, self._place, read, now), self._mask)
+            after = enqueue(after, message, self._rounds.identities)
         alerts = tuple(alert.message for alert in after.outbox if alert.number > decision.record.alerts)
         return decision, after, alerts
 
@@ -123,15 +130,19 @@ class Watch:
             alerts=alerts,
             pending=pending(record, self._rounds.identities, now),
             delivered=record.delivered,
-            failures=failures(record),
+            failures=failures(record, now),
             notes=self._notes(record),
         )
 
-    def _unrecorded(self, decision: Decision, seen: Seen | NeverSeen, now: datetime, error: StoreError) -> Outcome:
+    def _unrecorded(
+        self, decision: Decision, record: Record, seen: Seen | NeverSeen, now: datetime, why: str
+    ) -> Outcome:
         """Seen and decided, but not written down: so nothing was sent either, and the next pass decides again."""
-        outcome = self._outcome(decision, decision.record, seen, (), now)
-        note = f"The decision could not be recorded, so no alert was sent yet: {error}"
-        return replace(outcome, transition=None, notes=(*outcome.notes, note))
+        outcome = self._outcome(decision, record, seen, (), now)
+        note = f"The decision could not be recorded, so no alert was sent yet: {why}"
+        # Without channels there is nothing to come for which anybody would have to wait.
+        recorded = not self._rounds.identities
+        return replace(outcome, recorded=recorded, transition=None, notes=(*outcome.notes, note))
 
     def _blind(self, error: StoreError) -> Outcome:
         known = self._keeper.record
@@ -153,7 +164,7 @@ class Watch:
             last_progress_at=_alive_at(known.progress if known else None),
             pending=pending(known, self._rounds.identities, now) if known else 0,
             delivered=known.delivered if known else 0,
-            failures=failures(known) if known else (),
+            failures=failures(known, now) if known else (),
             notes=notes,
         )
 

@@ -135,6 +135,7 @@ def watch(
         clock=clock,
         state=state(settings),
         link=console_link(settings, run_id),
+        mask=redactor(settings),
         dry_run=dry_run,
     )
 

@@ -52,7 +52,7 @@ def test_the_doctor_is_content_with_a_folder_and_a_channel(tmp_path: Path) -> No
         assert not sink.requests, "it bothers nobody"
     assert done.returncode == 0, done.stdout
     assert all(line.startswith("ok ") for line in done.stdout.splitlines())
-    assert [path.name for path in root.rglob("*") if path.name.startswith("selftest")] == []
+    assert [path.name for path in root.rglob("*.json") if path.parent.name == "_watchdog"] == []
 
 
 def test_the_doctor_names_what_does_not_work_and_the_remedy(tmp_path: Path) -> None:

@@ -70,7 +70,9 @@ def test_a_reader_that_leaves_ends_the_command_as_it_would_have(tmp_path: Path) 
 
 
 def test_what_a_command_leaves_running_holds_nobody_up_for_long(tmp_path: Path) -> None:
-    wrapper = start_exec(tmp_path, "sh", "-c", "echo begun; (while :; do echo still; sleep 0.01; done) & echo $! ; exit 6")
+    wrapper = start_exec(
+        tmp_path, "sh", "-c", "echo begun; (while :; do echo still; sleep 0.01; done) & echo $! ; exit 6"
+    )
     out, _ = wrapper.communicate(timeout=LIMIT_S)
     assert wrapper.returncode == 6
     assert out.startswith(b"begun\n")

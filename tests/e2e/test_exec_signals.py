@@ -67,7 +67,9 @@ def test_a_signal_that_ends_it_is_a_cancelled_run(tmp_path: Path, number: signal
 
 
 def test_a_command_that_saves_and_leaves_with_0_when_told_to_stop_has_not_succeeded(tmp_path: Path) -> None:
-    wrapper = start_exec(tmp_path, "sh", "-c", "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+    wrapper = start_exec(
+        tmp_path, "sh", "-c", "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    )
     _ready(wrapper)
     os.kill(wrapper.pid, signal.SIGTERM)
     assert wrapper.communicate(timeout=LIMIT_S)[0] == b"saved\n"

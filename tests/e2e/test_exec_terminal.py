@@ -75,7 +75,7 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path, screens: list[Screen]) -> N
 
 @pytest.mark.parametrize("stream", [pytest.param(1, id="stdout to a file"), pytest.param(2, id="stderr to a file")])
 def test_what_is_no_terminal_does_not_become_one(tmp_path: Path, screens: list[Screen], stream: int) -> None:
-    script = "for n in 0 1 2; do test -t $n && r=\"$r$n\"; done; echo out; echo err >&2; echo $r > terminals"
+    script = 'for n in 0 1 2; do test -t $n && r="$r$n"; done; echo out; echo err >&2; echo $r > terminals'
     target = tmp_path / "redirected"
     screen = Screen(tmp_path, "sh", "-c", script, redirect=stream, target=target)
     screens.append(screen)

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
-from lastbeat.model.observation import Heartbeat, Seen, Sentinel
+from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel
 from lastbeat.model.record import Attempt, Record
 
 _SAME_START_S = 1.0
+_UPLOAD_S = 5.0
+"""A timestamp that is older than its file by no more than this is an upload's doing, not a clock's."""
 _MOST_REMEMBERED = 8
+_File = TypeVar("_File", Heartbeat, Sentinel, LogFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,57 +26,76 @@ class Belonging:
     """metadata.json is there, but an earlier attempt wrote it."""
 
 
-def sentinel_token(name: str, sentinel: Sentinel) -> str:
-    """Names one writing of a sentinel. The version alone would not: an empty file always has the same."""
-    return f"{name}@{sentinel.modified.isoformat()}:{sentinel.version}"
+def token(name: str, file: Heartbeat | Sentinel | LogFile) -> str:
+    """Names one writing of a file. The version alone would not: an empty file always has the same."""
+    return f"{name}@{file.modified.isoformat()}:{file.version}"
 
 
-def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float]) -> Belonging:
+def sentinel_tokens(seen: Seen) -> tuple[str, ...]:
+    """The sentinels that are there."""
+    named = (("_error", seen.error), ("_complete", seen.complete))
+    return tuple(token(name, sentinel) for name, sentinel in named if sentinel is not None)
+
+
+def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | None) -> Belonging:
     """Tell the attempt that ``seen`` shows, and drop what an earlier attempt left behind.
 
-    ``skew_s`` (store clock minus instance clock: the least and the most that it can be, 0 where unknown) brings
-    the run's ``start_time`` to the clock that sentinels are stamped with.
+    ``skew_s`` (store clock minus instance clock: the least and the most that it can be, None where unknown) brings
+    the run's ``start_time`` to the clock that files are stamped with. What it was when it was first known in an
+    attempt stays with the attempt: the start was written by the clock as it was then.
     """
     attempt, kind = _attempt(record, seen.metadata)
     if kind == "leftover":
         seen = replace(seen, metadata=None)
     if kind == "new" and record is not None:
-        spent = {*attempt.spent, *([record.sentinel] if record.sentinel else [])}
-        attempt = replace(attempt, spent=tuple(sorted(spent))[-_MOST_REMEMBERED:])
+        attempt = replace(attempt, spent=_spent(record, seen))
+    if attempt.start_skew_s is None and attempt.start_time is not None and kind != "leftover":
+        attempt = replace(attempt, start_skew_s=skew_s)
+    least_s, most_s = attempt.start_skew_s or (0.0, 0.0)
+    started = attempt.start_time
     seen = replace(
         seen,
-        progress=_progress(seen.progress, attempt, skew_s[0]),
-        error=_counting("_error", seen.error, attempt, skew_s, seen.metadata),
-        complete=_counting("_complete", seen.complete, attempt, skew_s, seen.metadata),
-        stacks_modified=_stacks(seen.stacks_modified, attempt, skew_s[0]),
+        progress=_current("progress.json", seen.progress, attempt, least_s),
+        log=_current("log", seen.log, attempt, least_s),
+        stacks=_current("stacks", seen.stacks, attempt, least_s),
+        error=_counting(_current("_error", seen.error, attempt, least_s), started, most_s, seen.metadata),
+        complete=_counting(_current("_complete", seen.complete, attempt, least_s), started, most_s, seen.metadata),
     )
     return Belonging(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
 
 
-def _progress(progress: Heartbeat | None, attempt: Attempt, skew_s: float) -> Heartbeat | None:
-    if progress is None or attempt.start_time is None:
-        return progress
-    return None if _before_start(progress.modified, attempt.start_time, skew_s) else progress
+def _spent(record: Record, seen: Seen) -> tuple[str, ...]:
+    """What lies there when a new attempt is first seen and is not of it: what was there before, and whatever is
+    older than the new attempt's own first document."""
+    known = {*record.attempt.spent, *record.sentinels}
+    began = seen.metadata.modified if seen.metadata else None
+    files = (
+        ("_error", seen.error), ("_complete", seen.complete), ("progress.json", seen.progress), ("log", seen.log),
+        ("stacks", seen.stacks), ("stacks", seen.stacks),
+    )  # fmt: skip
+    return tuple(
+        token(name, file)
+        for name, file in files
+        if file is not None and (token(name, file) in known or (began is not None and file.modified < began))
+    )
 
 
-def _stacks(modified: datetime | None, attempt: Attempt, skew_s: float) -> datetime | None:
-    if modified is None or attempt.start_time is None:
-        return modified
-    return None if _before_start(modified, attempt.start_time, skew_s) else modified
+def _current(name: str, file: _File | None, attempt: Attempt, skew_s: float) -> _File | None:
+    if file is None or token(name, file) in attempt.spent:
+        return None
+    if attempt.start_time is not None and _before_start(file.modified, attempt.start_time, skew_s):
+        return None
+    return file
 
 
 def _counting(
-    name: str, sentinel: Sentinel | None, attempt: Attempt, skew_s: tuple[float, float], metadata: Heartbeat | None
+    sentinel: Sentinel | None, started: datetime | None, most_s: float, metadata: Heartbeat | None
 ) -> Sentinel | None:
-    if sentinel is None or sentinel_token(name, sentinel) in attempt.spent:
-        return None
-    if attempt.start_time is None:
+    if sentinel is None or started is None or metadata is None:
         return sentinel
-    if _before_start(sentinel.modified, attempt.start_time, skew_s[0]):
-        return None
     # Where the clocks leave it open, the order of the writes tells: an attempt beats first and ends then.
-    if _before_start(sentinel.modified, attempt.start_time, skew_s[1]):
-        return sentinel if metadata is None or metadata.modified <= sentinel.modified else None
+    if _before_start(sentinel.modified, started, most_s) and metadata.modified > sentinel.modified:
+        return None
     return sentinel
 
 
@@ -82,23 +105,29 @@ def _before_start(modified: datetime, start_time: datetime, skew_s: float) -> bo
     return modified < (started if modified.microsecond else started.replace(microsecond=0))
 
 
+def skew_range(skew_s: float, lag_s: float) -> tuple[float, float]:
+    """The least and the most that the store's clock can be ahead of the instance's, in s.
+
+    A file is never older than the time written in it, so even a small lead is the clock's; a small lag is the
+    upload's, a larger one may be either's.
+    """
+    least_s = min(skew_s, lag_s) if skew_s <= 0 else skew_s
+    return least_s, least_s if lag_s <= _UPLOAD_S else max(least_s, lag_s)
+
+
 def _attempt(record: Record | None, metadata: Heartbeat | None) -> tuple[Attempt, str]:
     if record is None:
         if metadata is None:
             return Attempt(), "new"
-        first = Attempt(max(1, metadata.attempt or 1), metadata.start_time, metadata.attempt)
-        return first, "new"
+        return Attempt(max(1, metadata.attempt or 1), metadata.start_time, declared=metadata.attempt), "new"
     known = record.attempt
-    if metadata is None or metadata.fault is not None:
+    if metadata is None:
         return known, "same"
     number, start = metadata.attempt, metadata.start_time
     moved = start is not None and known.start_time is not None and not _same(start, known.start_time)
     if start is not None and moved and any(_same(start, earlier) for earlier in known.earlier_starts):
         return known, "leftover"
-    if number is not None and known.declared is not None and number < known.declared and not moved:
-        return known, "leftover"
-    counted_on = number is not None and number > (known.declared or known.number)
-    if moved or counted_on:
+    if moved or (number is not None and number > (known.declared or known.number)):
         return _next(known, metadata), "new"
     return replace(known, start_time=known.start_time or start, declared=known.declared or number), "same"
 
@@ -114,15 +143,13 @@ def _next(known: Attempt, metadata: Heartbeat) -> Attempt:
         start_time=None if same_start else metadata.start_time,
         declared=metadata.attempt if metadata.attempt is not None else known.declared,
         earlier_starts=() if same_start else starts[-_MOST_REMEMBERED:],
-        spent=known.spent,
     )
 
 
-def reopened(known: Attempt, record: Record) -> Attempt:
+def reopened(known: Attempt) -> Attempt:
     """The next attempt of a finished run whose files carry no attempt at all: its sentinel was taken away
     and it beats again."""
-    spent = {*known.spent, *([record.sentinel] if record.sentinel else [])}
-    return replace(known, number=known.number + 1, spent=tuple(sorted(spent))[-_MOST_REMEMBERED:])
+    return replace(known, number=known.number + 1, spent=())
 
 
 def _same(one: datetime, other: datetime) -> bool:

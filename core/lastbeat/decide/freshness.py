@@ -10,7 +10,7 @@ was the clock, and its offset is learned; if the file was rewritten and the time
 """
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.record import HeartbeatMemory
@@ -19,9 +19,9 @@ SKEW_TOLERANCE_S = 60.0
 """A clock that is off by less is not worth a word; uploads take time, too."""
 
 
-def remember(memory: HeartbeatMemory | None, seen: Heartbeat, stale_s: float) -> HeartbeatMemory:
+def remember(memory: HeartbeatMemory | None, seen: Heartbeat, stale_s: float, now: datetime) -> HeartbeatMemory:
     """What is known of a heartbeat after ``seen``; ``alive_at`` is its last proof of life in store time."""
-    fresh = _alive(memory, seen, stale_s)
+    fresh = _alive(memory, seen, stale_s, now)
     if seen.step is None:
         known = memory or fresh
         return replace(fresh, step=known.step, step_at=known.step_at)
@@ -30,18 +30,25 @@ def remember(memory: HeartbeatMemory | None, seen: Heartbeat, stale_s: float) ->
     return replace(fresh, step=seen.step, step_at=fresh.alive_at)
 
 
-def _alive(memory: HeartbeatMemory | None, seen: Heartbeat, stale_s: float) -> HeartbeatMemory:
+def _alive(memory: HeartbeatMemory | None, seen: Heartbeat, stale_s: float, now: datetime) -> HeartbeatMemory:
     own = seen.own_time
-    now_alive = HeartbeatMemory(modified=seen.modified, own_time=own, alive_at=seen.modified)
+    if memory is not None and seen.modified == memory.modified and own in {memory.own_time, None}:
+        return replace(memory, missing_since=None)
+    # A file from the future (copied with its times, or written before a clock was set right) was written by now.
+    written = min(seen.modified, now)
+    now_alive = HeartbeatMemory(modified=seen.modified, own_time=own, alive_at=written)
     if own is None:
         # Nothing to compare: the file was written, and that is all there is to know.
-        return replace(now_alive, skew_s=memory.skew_s if memory else 0.0)
-    lag_s = (seen.modified - own).total_seconds()
+        return (
+            now_alive
+            if memory is None
+            else replace(memory, modified=seen.modified, alive_at=written, missing_since=None)
+        )
+    lag_s = (written - own).total_seconds()
+    now_alive = replace(now_alive, lag_s=lag_s)
     if memory is None or memory.own_time is None or own < memory.own_time:
-        return _first_sight(now_alive, lag_s, memory)
+        return _first_sight(now_alive, memory)
     if own == memory.own_time:
-        if seen.modified == memory.modified:
-            return replace(memory, missing_since=None)
         return _rewritten(memory, now_alive)
     drift_s = lag_s - memory.skew_s
     if memory.suspect:
@@ -51,10 +58,10 @@ def _alive(memory: HeartbeatMemory | None, seen: Heartbeat, stale_s: float) -> H
     return replace(now_alive, skew_s=memory.skew_s if abs(drift_s) <= SKEW_TOLERANCE_S else _offset(lag_s))
 
 
-def _first_sight(now_alive: HeartbeatMemory, lag_s: float, memory: HeartbeatMemory | None) -> HeartbeatMemory:
-    if lag_s <= SKEW_TOLERANCE_S:
+def _first_sight(now_alive: HeartbeatMemory, memory: HeartbeatMemory | None) -> HeartbeatMemory:
+    if now_alive.lag_s <= SKEW_TOLERANCE_S:
         # In step, or ahead: a time in the future can only come from a clock that is fast.
-        return replace(now_alive, skew_s=_offset(lag_s))
+        return replace(now_alive, skew_s=_offset(now_alive.lag_s))
     return replace(now_alive, skew_s=memory.skew_s if memory else 0.0, suspect=True)
 
 
@@ -63,7 +70,7 @@ def _rewritten(memory: HeartbeatMemory, now_alive: HeartbeatMemory) -> Heartbeat
     alive_at = memory.alive_at or memory.modified
     if memory.suspect and memory.own_time is not None:
         alive_at = min(alive_at, memory.own_time + timedelta(seconds=memory.skew_s))
-    return replace(now_alive, alive_at=alive_at, skew_s=memory.skew_s, suspect=memory.suspect)
+    return replace(now_alive, alive_at=alive_at, skew_s=memory.skew_s, lag_s=memory.lag_s, suspect=memory.suspect)
 
 
 def _offset(lag_s: float) -> float:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lastbeat.decide.attempt import Belonging, reopened, sort_out
+from lastbeat.decide.attempt import Belonging, reopened, sentinel_tokens, skew_range, sort_out
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.verdict import Evidence, Verdict, judge
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
@@ -31,31 +31,25 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     """Pure. ``now`` is the store's time. "Could not observe" never gets here: nothing follows from it."""
     before = record or Record(run_id=run_id, first_looked_at=now)
     seen = observed if isinstance(observed, Seen) else Seen()
-    belonging = sort_out(record, seen, _known_skew(record, seen, policy))
-    belonging = _reopen(record, belonging, policy)
+    belonging = sort_out(record, seen, _known_skew(record, seen, policy, now))
+    belonging = _reopen(record, belonging, policy, now)
     evidence = _evidence(before, belonging, policy, now)
     verdict = judge(evidence, policy, now)
     if _holds(record, belonging, verdict):
-        verdict = Verdict(before.status or verdict.status, before.reason, before.cause, before.action,
-                          sentinel=before.sentinel)  # fmt: skip
+        verdict = Verdict(before.status or verdict.status, before.reason, before.cause, before.action)
     return _step(before, belonging, evidence, verdict, policy, now)
 
 
-def _known_skew(record: Record | None, seen: Seen, policy: Policy) -> tuple[float, float]:
-    """The least and the most that the store's clock can be ahead of the instance's."""
-    memory = record.metadata if record else None
-    metadata = seen.metadata
-    if metadata is None or metadata.own_time is None:
-        return (memory.skew_s, memory.skew_s) if memory else (0.0, 0.0)
-    known = remember(memory, metadata, policy.stale_s)
-    lag_s = (metadata.modified - metadata.own_time).total_seconds()
-    # A file is never older than the time written in it, so even a small lead is the clock's; a small lag may be
-    # the clock's or the upload's.
-    least_s = min(known.skew_s, lag_s) if known.skew_s <= 0 else known.skew_s
-    return least_s, least_s if known.suspect else max(least_s, lag_s)
+def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime) -> tuple[float, float] | None:
+    known = record.metadata if record else None
+    if seen.metadata is not None:
+        known = remember(known, seen.metadata, policy.stale_s, now)
+    if known is None or known.own_time is None or known.suspect:
+        return None
+    return skew_range(known.skew_s, known.lag_s)
 
 
-def _reopen(record: Record | None, belonging: Belonging, policy: Policy) -> Belonging:
+def _reopen(record: Record | None, belonging: Belonging, policy: Policy, now: datetime) -> Belonging:
     """A finished run without attempts in its files, whose sentinel is gone and which beats again."""
     if record is None or belonging.is_new or record.status not in {Status.FAILED, Status.SUCCEEDED}:
         return belonging
@@ -63,12 +57,12 @@ def _reopen(record: Record | None, belonging: Belonging, policy: Policy) -> Belo
     if seen.error is not None or seen.complete is not None or record.since is None:
         return belonging
     beats = (
-        remember(memory, heartbeat, policy.stale_s).alive_at
+        remember(memory, heartbeat, policy.stale_s, now).alive_at
         for memory, heartbeat in ((record.metadata, seen.metadata), (record.progress, seen.progress))
         if heartbeat is not None
     )
     if any(alive_at is not None and alive_at > record.since for alive_at in beats):
-        return replace(belonging, attempt=reopened(belonging.attempt, record), is_new=True)
+        return replace(belonging, attempt=reopened(belonging.attempt), is_new=True)
     return belonging
 
 
@@ -91,7 +85,7 @@ def _updated(
     memory: HeartbeatMemory | None, seen: Heartbeat | None, policy: Policy, now: datetime
 ) -> HeartbeatMemory | None:
     if seen is not None:
-        return remember(memory, seen, policy.stale_s)
+        return remember(memory, seen, policy.stale_s, now)
     if memory is not None and memory.missing_since is None:
         return replace(memory, missing_since=now)
     return memory
@@ -103,7 +97,7 @@ def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> boo
         record is not None
         and record.status in {Status.FAILED, Status.SUCCEEDED}
         and not belonging.is_new
-        and verdict.sentinel is None
+        and not verdict.by_sentinel
     )
 
 
@@ -127,7 +121,7 @@ def _step(
         conditions=verdict.conditions,
         metadata=evidence.metadata,
         progress=evidence.progress,
-        sentinel=verdict.sentinel,
+        sentinels=sentinel_tokens(belonging.seen) or (() if belonging.is_new else before.sentinels),
     )
     if changed or belonging.is_new:
         reason = f"Attempt {belonging.attempt.number} started" if belonging.is_new else verdict.reason
@@ -175,6 +169,9 @@ def _matters(before: Record, after: Record, policy: Policy, now: datetime) -> bo
     """Whether something changed that the next pass cannot see for itself. A healthy run writes nothing."""
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
         return True
+    if set(after.sentinels) - set(before.sentinels):
+        # A new one, or one written again: the next attempt must know it as spent.
+        return True
     if _lasting(before.metadata) != _lasting(after.metadata):
         return True
     if _lasting(before.progress) != _lasting(after.progress):
@@ -187,5 +184,9 @@ def _matters(before: Record, after: Record, policy: Policy, now: datetime) -> bo
     return moved and written_s >= policy.stall_s / 4
 
 
-def _lasting(memory: HeartbeatMemory | None) -> tuple[float, bool, bool] | None:
-    return None if memory is None else (memory.skew_s, memory.suspect, memory.missing_since is not None)
+def _lasting(memory: HeartbeatMemory | None) -> tuple[object, ...] | None:
+    if memory is None:
+        return None
+    # A last proof of life that is older than the file (a rewritten or a future one) cannot be seen from the file.
+    remembered = memory.alive_at if memory.alive_at != memory.modified else None
+    return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered

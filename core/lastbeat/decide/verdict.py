@@ -3,15 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from lastbeat.decide.attempt import sentinel_token
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S
 from lastbeat.model import status as names
 from lastbeat.model.observation import Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import HeartbeatMemory
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.signals import causes
@@ -21,14 +19,15 @@ REASON_LIMIT = 300
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Status and why; ``sentinel`` is the token of the sentinel that decided, if one did."""
+    """Status and why."""
 
     status: Status
     reason: str
     cause: str | None = None
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
-    sentinel: str | None = None
+    by_sentinel: bool = False
+    """Whether training itself said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +50,13 @@ def judge(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
             _failure_reason(seen.error.text, seen.error.fault),
             cause.error_type if cause else None,
             cause.hint if cause else causes.UNEXPLAINED_FAILURE,
-            sentinel=sentinel_token("_error", seen.error),
+            by_sentinel=True,
         )
     if seen.complete is not None:
         return Verdict(
             Status.SUCCEEDED,
             "Training completed (_complete found)",
-            sentinel=sentinel_token("_complete", seen.complete),
+            by_sentinel=True,
         )
     if evidence.metadata is None and evidence.progress is None:
         return _never_beaten(evidence, policy, now)
@@ -67,8 +66,12 @@ def judge(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
 def _failure_reason(text: str, fault: str | None) -> str:
     if fault is not None:
         return f"Training reported a failure; its _error could not be read: {fault}"[:REASON_LIMIT]
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return mask_tokens(first)[:REASON_LIMIT] or "Training reported a failure (empty _error)"
+    lines = [line.strip() for line in text.splitlines() if line.strip(" \t\ufffd")]
+    first = lines[0] if lines else ""
+    if first.startswith("Traceback (most recent call last)"):
+        # Written by ``2> _error``: a trace has its message at the end.
+        first = lines[-1]
+    return first[:REASON_LIMIT] or "Training reported a failure (empty _error)"
 
 
 def _never_beaten(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
@@ -93,8 +96,10 @@ def _beating(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     limit = format_minutes(policy.stale_s)
     if len(stale) == len(ages):
         gone = all(m is None or m.missing_since for m in (evidence.metadata, evidence.progress))
-        what = "Both heartbeats" if len(stale) == 2 else f"Heartbeat {stale[0]}"
-        reason = f"{what} disappeared (>{limit} ago)" if gone else f"{what} stale (>{limit})"
+        reason = f"Both heartbeats disappeared (>{limit} ago)" if gone else f"Both heartbeats stale (>{limit})"
+        if len(stale) == 1:
+            never = "progress.json" if stale == ["metadata.json"] else "metadata.json"
+            reason += f"; no {never} was ever written"
         return Verdict(Status.TIMED_OUT, reason, action=causes.STALE)
     conditions = {
         "metadata.json": names.METADATA_STALE,
@@ -142,9 +147,10 @@ def _oddities(evidence: Evidence) -> dict[str, str]:
         if detail:
             raised[names.CLOCK_SKEW] = detail
             break
-    loss = seen.progress.loss if seen.progress else None
+    told = seen.knows_step
+    loss = told.loss if told else None
     if loss is not None and not math.isfinite(loss):
-        step = seen.progress.step if seen.progress else None
+        step = told.step if told else None
         at = f" at step {step}" if step is not None else ""
         raised[names.LOSS_NAN] = f"loss is {'NaN' if math.isnan(loss) else 'infinite'}{at}"
     return raised
@@ -154,7 +160,7 @@ def _skew(name: str, memory: HeartbeatMemory | None) -> str | None:
     if memory is None or memory.own_time is None or memory.missing_since is not None:
         return None
     if memory.suspect:
-        lag = format_duration(memory.modified - memory.own_time - timedelta(seconds=memory.skew_s))
+        lag = format_duration(memory.lag_s - memory.skew_s)
         return f"the timestamp in {name} is {lag} older than the file: a slow clock, or an old file written again"
     if abs(memory.skew_s) > SKEW_TOLERANCE_S:
         direction = "behind" if memory.skew_s > 0 else "ahead of"

@@ -8,7 +8,7 @@ Flat, and stable: a field is never renamed, retyped or left out; what is not kno
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     conditions   name → what was seen
-    at           ISO 8601, UTC
+    at           ISO 8601, UTC; last_beat_at likewise
     duration_s step total_steps
     loss         a number, or "NaN", "Infinity", "-Infinity", which JSON has no numbers for
     log_tail     last log lines, oldest first
@@ -21,8 +21,9 @@ Every text is bounded and free of control characters. It still is what training 
 import json
 import math
 
-from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
+from lastbeat.model.numbers import json_number
+from lastbeat.model.text import clean, fit, newest, one_line
 from lastbeat.model.times import format_time
 
 MAX_BYTES = 240_000
@@ -55,7 +56,8 @@ def document(message: Message) -> dict[str, object]:
         "duration_s": message.duration_s if _finite(message.duration_s) else None,
         "step": _integer(message.step),
         "total_steps": _integer(message.total_steps),
-        "loss": message.loss if message.loss is None or _finite(message.loss) else _not_finite(message.loss),
+        "loss": json_number(message.loss),
+        "last_beat_at": format_time(message.last_beat_at),
         "log_tail": newest(message.log_tail, _LOG, 2000)[-200:],
         "stack": newest(message.stack, _STACK, 500)[-50:],
         "notes": [fit(one_line(note), _SHORT) for note in message.notes[:10]],
@@ -75,12 +77,6 @@ def _text(text: str | None, limit: int) -> str | None:
 
 def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
-
-
-def _not_finite(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 def _integer(value: int | None) -> int | None:

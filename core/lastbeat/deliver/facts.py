@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from lastbeat.deliver.text import one_line
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
+from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 
 # A sign and a word for each, so that nobody needs to see a colour.
@@ -41,7 +41,7 @@ def headline(message: Message) -> str:
 
 
 def facts(message: Message) -> tuple[Fact, ...]:
-    """At most nine, the most telling first; what is not known is left out."""
+    """At most ten, the most telling first; what is not known is left out."""
     known = (
         Fact(_status_label(message), _status(message)),
         _theirs("Cause", message.cause),
@@ -49,6 +49,7 @@ def facts(message: Message) -> tuple[Fact, ...]:
         _ours("Loss", None if message.loss is None else number(message.loss)),
         _theirs("Phase", message.phase),
         _theirs("Instance", message.instance_id),
+        _ours("Last heartbeat", _last_beat(message)),
         _ours("Duration", _duration(message.duration_s)),
         _ours("Attempt", _count(message.attempt)),
         Fact("Time", message.at.strftime("%Y-%m-%d %H:%M:%S ") + (message.at.tzname() or "UTC")),
@@ -89,6 +90,13 @@ def _count(value: int | None) -> str | None:
     if value is None:
         return None
     return str(value) if -_MOST < value < _MOST else "out of range"
+
+
+def _last_beat(message: Message) -> str | None:
+    at = message.last_beat_at
+    if at is None:
+        return None
+    return f"{at.strftime('%Y-%m-%d %H:%M:%S')} ({format_duration(message.at - at)} before)"
 
 
 def _duration(seconds: float | None) -> str | None:

@@ -25,9 +25,9 @@ import urllib3
 
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.session import one_call
-from lastbeat.deliver.text import fit, one_line
 from lastbeat.deliver.weburl import Limits
 from lastbeat.model.redact import Redactor
+from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
 
 _LONGEST_WAIT_S = 3600.0

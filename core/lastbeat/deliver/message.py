@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.decide.transition import Decision
-from lastbeat.deliver.text import clean
 from lastbeat.model.alert import Message
 from lastbeat.model.observation import Heartbeat
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import STALLED, Event, Status
 
 _LOG_LIMIT_CHARS = 4000
@@ -38,14 +36,14 @@ def hangs(decision: Decision) -> bool:
     """Whether it is worth knowing where training stands, and training has written it down."""
     verdict = decision.verdict
     stuck = verdict.status is Status.TIMED_OUT or STALLED in verdict.conditions
-    return stuck and decision.seen.stacks_modified is not None
+    return stuck and decision.seen.stacks is not None
 
 
 def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now: datetime) -> Message:
     """Everything an alert names, from what was seen of the current attempt. Pure."""
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")
-    progress = decision.seen.progress or Heartbeat(now, "")
+    progress = decision.seen.knows_step or Heartbeat(now, "")
     reason = verdict.reason
     if event is Event.WARNING:
         reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
@@ -65,6 +63,7 @@ def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now:
         step=progress.step,
         total_steps=progress.total_steps,
         loss=progress.loss,
+        last_beat_at=_last_beat(decision),
         log_tail=_shown(read.log_tail, _LOG_LIMIT_CHARS),
         stack=_shown(read.stack, _STACK_LIMIT_CHARS),
         notes=tuple(read.notes),
@@ -73,27 +72,30 @@ def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now:
     )
 
 
+def _last_beat(decision: Decision) -> datetime | None:
+    memories = (decision.record.metadata, decision.record.progress)
+    return max((m.alive_at for m in memories if m is not None and m.alive_at is not None), default=None)
+
+
 def _duration_s(decision: Decision, now: datetime) -> float | None:
     """From the attempt's start to its end, or to its last proof of life, in the store's time."""
     record, seen = decision.record, decision.seen
     if record.attempt.start_time is None:
         return None
-    skew_s = record.metadata.skew_s if record.metadata else 0.0
-    started = record.attempt.start_time + timedelta(seconds=skew_s)
+    least_s, _ = record.attempt.start_skew_s or (0.0, 0.0)
+    started = record.attempt.start_time + timedelta(seconds=least_s)
     ended = next((sentinel.modified for sentinel in (seen.error, seen.complete) if sentinel is not None), None)
     if ended is None:
-        alive = [m.alive_at for m in (record.metadata, record.progress) if m is not None and m.alive_at is not None]
-        ended = max(alive, default=now)
+        ended = _last_beat(decision) or now
     return max(0.0, (ended - started).total_seconds())
 
 
 def _shown(lines: Sequence[str], room: int) -> tuple[str, ...]:
-    """The newest lines that fit, without control characters and secrets: they go into the record, too."""
+    """The newest lines that fit: they go into the record, too."""
     kept: list[str] = []
     for line in reversed(lines):
-        text = mask_tokens(clean(line))
-        room -= len(text) + 1
+        room -= len(line) + 1
         if room < 0:
             break
-        kept.append(text)
+        kept.append(line)
     return tuple(reversed(kept))

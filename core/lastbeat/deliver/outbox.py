@@ -35,8 +35,11 @@ class Claim:
     message: Message
 
 
-def enqueue(record: Record, message: Message) -> Record:
-    """Add an alert. A full outbox gives up its oldest entries, settled ones first, and counts what it lost."""
+def enqueue(record: Record, message: Message, identities: Iterable[str] = ()) -> Record:
+    """Add an alert for the channels ``identities``, to which more may come; see :data:`ADOPT_S`.
+
+    A full outbox gives up its oldest entries, settled ones first, and counts what it lost.
+    """
     number = record.alerts + 1
     # The attempt and the transition do not name an alert: warnings come without either.
     keyed = replace(message, key=f"{record.run_id}/{number}")
@@ -48,7 +51,7 @@ def enqueue(record: Record, message: Message) -> Record:
     if dropped:
         lost = record.dropped + dropped
         keyed = replace(keyed, notes=(*keyed.notes, f"{lost} earlier alerts were given up: no channel took them."))
-    outbox.append(Alert(number, keyed.event, keyed.at, keyed))
+    outbox.append(Alert(number, keyed.event, keyed.at, keyed, {identity: Delivery() for identity in identities}))
     return replace(record, outbox=tuple(outbox), alerts=number, dropped=record.dropped + dropped)
 
 
@@ -107,13 +110,13 @@ def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
     return count
 
 
-def failures(record: Record) -> tuple[str, ...]:
-    """Deliveries that went wrong and are not made good yet, a line each."""
+def failures(record: Record, now: datetime) -> tuple[str, ...]:
+    """Deliveries that went wrong and are not made good yet, a line each; refused ones for a day."""
     lines = []
     for alert in record.outbox:
         for identity, delivery in alert.deliveries.items():
             channel = identity.split(":")[0]
-            if delivery.failed is not None:
+            if delivery.failed is not None and _adoptable(alert, now):
                 lines.append(f"alert {alert.number} ({alert.event}) was refused by {channel}: {delivery.failed}")
             elif delivery.last_error is not None and not delivery.settled:
                 lines.append(f"alert {alert.number} ({alert.event}) waits for {channel}: {delivery.last_error}")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from lastbeat.deliver.facts import ACTION, LOG, STACK, conditions, facts, headline
-from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
+from lastbeat.model.text import clean, fit, newest, one_line
 
 _BAR = "│ "
 

@@ -69,7 +69,10 @@ class Sight:
             if isinstance(keeper.store, VolatileStore):
                 raise
             log.warning("the state directory cannot be used, so blindness is remembered only here: %s", error)
-            self._rounds.keeper = Keeper(VolatileStore(self._clock), keeper.key, keeper.token, record=keeper.record)
+            here = Keeper(VolatileStore(self._clock), keeper.key, keeper.token)
+            if keeper.record is not None:
+                here.save(keeper.record, self._clock())
+            self._rounds.keeper = here
             self._with_memory(act)
 
     def _lost(self, run_id: str, reason: str) -> None:
@@ -84,8 +87,9 @@ class Sight:
         blind_s = (now - record.since).total_seconds() if record.since else 0.0
         tell = record.transitions == 0 and blind_s >= self._blind_s
         if tell:
-            what = f"lastbeat has not been able to see this run for {format_duration(blind_s)}: {reason}"
-            record = enqueue(replace(record, transitions=1), self._message(run_id, Event.BLIND, what, now))
+            what = f"lastbeat has not been able to watch this run for {format_duration(blind_s)}: {reason}"
+            message = self._message(run_id, Event.BLIND, what, now)
+            record = enqueue(replace(record, transitions=1), message, self._rounds.identities)
         self._rounds.carry_out(record, now, must_write=tell)
 
     def _regained(self, run_id: str) -> None:
@@ -96,8 +100,9 @@ class Sight:
         if record.status is Status.UNKNOWN:
             if record.transitions:
                 blind_s = (now - record.since).total_seconds() if record.since else 0.0
-                what = f"lastbeat can see this run again, after {format_duration(blind_s)}"
-                record = enqueue(record, self._message(run_id, Event.SIGHTED, what, now))
+                what = f"lastbeat can watch this run again, after {format_duration(blind_s)}"
+                message = self._message(run_id, Event.SIGHTED, what, now)
+                record = enqueue(record, message, self._rounds.identities)
             record = replace(record, status=Status.RUNNING, transitions=0)
             record = self._rounds.carry_out(record, now, must_write=True)
         else:

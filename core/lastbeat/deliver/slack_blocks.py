@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from lastbeat.deliver.facts import ACTION, LOG, STACK, Fact, conditions, facts, headline
-from lastbeat.deliver.text import clean, fit, newest, one_line
 from lastbeat.model.alert import Message
+from lastbeat.model.text import clean, fit, newest, one_line
 from lastbeat.model.version import __version__
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})

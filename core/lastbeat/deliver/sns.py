@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from lastbeat.deliver.document import encode
 from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.text import fit, one_line
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting
+from lastbeat.model.text import fit, one_line
 
 if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient

@@ -22,11 +22,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lastbeat.deliver.document import encode
-from lastbeat.deliver.text import one_line
 from lastbeat.deliver.weburl import LIMITS, Limits, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor, redact_message
 from lastbeat.model.setting import Setting
+from lastbeat.model.text import one_line
 
 _URL = "LASTBEAT_WEBHOOK_URL"
 _SECRET = "LASTBEAT_WEBHOOK_SECRET"  # noqa: S105 - the variable's name

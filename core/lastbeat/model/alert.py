@@ -30,6 +30,8 @@ class Message:
     step: int | None = None
     total_steps: int | None = None
     loss: float | None = None
+    last_beat_at: datetime | None = None
+    """Last proof of life, by the store's clock."""
     log_tail: tuple[str, ...] = ()
     """Last lines of the training log, oldest first."""
     stack: tuple[str, ...] = ()

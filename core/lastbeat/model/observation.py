@@ -17,7 +17,6 @@ class Heartbeat:
     fault: str | None = None
     """Why the document could not be understood; it still counts as a heartbeat at ``modified``."""
 
-    run_status: str | None = None
     phase: str | None = None
     instance_id: str | None = None
     start_time: datetime | None = None
@@ -27,8 +26,6 @@ class Heartbeat:
     total_steps: int | None = None
     loss: float | None = None
     """May be NaN or infinite: the document said so."""
-    learning_rate: float | None = None
-    epoch: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,15 @@ class Sentinel:
 
 
 @dataclass(frozen=True, slots=True)
+class LogFile:
+    """``logs/training_log_latest.txt`` as the listing shows it; its text is read only when it is needed."""
+
+    modified: datetime
+    version: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """The run has at least one of its files."""
 
@@ -51,10 +57,15 @@ class Seen:
     progress: Heartbeat | None = None
     error: Sentinel | None = None
     complete: Sentinel | None = None
-    log_size_bytes: int | None = None
-    """Size of ``logs/training_log_latest.txt``; None when there is none."""
-    stacks_modified: datetime | None = None
-    """``LastModified`` of ``logs/stacks.txt``, which is there while training hangs; None when it is not."""
+    log: LogFile | None = None
+    stacks: LogFile | None = None
+    """``logs/stacks.txt``, which is there while training hangs."""
+
+    @property
+    def knows_step(self) -> Heartbeat | None:
+        """The document that tells the step: progress.json, else a metadata.json that has one."""
+        found = (beat for beat in (self.progress, self.metadata) if beat is not None)
+        return next((beat for beat in found if beat.step is not None or beat.loss is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class Outcome:
     """The record as this pass left it (as a dry run would leave it); None when it could not be read."""
     last_metadata_at: datetime | None = None
     last_progress_at: datetime | None = None
+    recorded: bool = True
+    """False: what was decided could not be written down, so its alerts are still to come."""
     transition: Transition | None = None
     """The transition that this pass decided, if any."""
     alerts: tuple[Message, ...] = ()

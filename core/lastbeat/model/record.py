@@ -17,12 +17,15 @@ class Attempt:
     number: int = 1
     start_time: datetime | None = None
     """As the run's metadata gave it, by the instance's clock."""
+    start_skew_s: tuple[float, float] | None = None
+    """How far the store's clock was ahead of the instance's at the start, at least and at most; None: not known
+    yet. It stays what it was when the clock jumps later."""
     declared: int | None = None
     """The number that the run's metadata gave, if it gave one."""
     earlier_starts: tuple[datetime, ...] = ()
     """Start times of attempts before this one: documents that carry one of them are leftovers."""
     spent: tuple[str, ...] = ()
-    """Tokens of sentinels that decided an earlier attempt and so say nothing about this one."""
+    """Tokens of files that lie there from earlier attempts and so say nothing about this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class HeartbeatMemory:
     """Store time at which ``own_time`` was first seen, so the last proof of life."""
     skew_s: float = 0.0
     """Store clock minus instance clock, as far as it is known."""
+    lag_s: float = 0.0
+    """``modified`` minus ``own_time`` when both were last known together: skew and upload, before any judgement."""
     suspect: bool = False
     """The timestamp lags in a way that a slow clock and an old document that is rewritten have in common."""
     step: int | None = None
@@ -77,8 +82,8 @@ class Record:
     """Condition name → what was seen, for people."""
     metadata: HeartbeatMemory | None = None
     progress: HeartbeatMemory | None = None
-    sentinel: str | None = None
-    """Token of the sentinel that decided the status, so that it never decides for the next attempt too."""
+    sentinels: tuple[str, ...] = ()
+    """Tokens of the sentinels of this attempt, so that they never decide for the next one too."""
     transitions: int = 0
     """Number of the last transition; ``history`` keeps only the latest ones."""
     history: tuple[Transition, ...] = ()
@@ -90,4 +95,6 @@ class Record:
     dropped: int = 0
     """Alerts given up because the outbox was full, over the life of the record."""
     conditional_writes: bool | None = None
-    """Whether the store honours conditions, found out when the record was created."""
+    """False once the store was found to ignore conditions, which is tested when the record is created."""
+    continues: str | None = None
+    """Of a copy kept elsewhere: the version of the record beside the run that it goes on from."""

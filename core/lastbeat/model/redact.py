@@ -6,8 +6,10 @@ from dataclasses import replace
 from urllib.parse import quote, unquote, urlsplit
 
 from lastbeat.model.alert import Message
+from lastbeat.model.secrets import MASK
 
-MASK = "***"
+SHORTEST = 8
+"""Anything shorter is no secret worth the name, and masking it would garble ordinary words."""
 
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 
@@ -38,6 +40,8 @@ class Redactor:
 
 
 def _parts(secret: str) -> Iterator[str]:
+    if len(secret) < SHORTEST:
+        return
     yield secret
     try:
         url = urlsplit(secret)

@@ -14,9 +14,9 @@ _SHAPES = (
     r"\bxox[a-z]-[A-Za-z0-9-]{10,}",
     r"\bxapp-[A-Za-z0-9-]{10,}",
     r"\bAIza[A-Za-z0-9_-]{35}",
-    r"\bsk-[A-Za-z0-9_-]{20,}",
+    r"\bsk-[A-Za-z0-9_-]{20,200}",
     r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]+",
-    r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+",
+    r"\beyJ[A-Za-z0-9_-]{10,500}\.[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{1,1000}",
 )
 # What follows a name that announces a secret; the name stays readable.
 _NAMED = (

@@ -3,7 +3,10 @@
 import re
 from datetime import datetime, timedelta, timezone
 
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,12}))?\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?")
+_ISO = re.compile(
+    r"(\d{4})-?(\d\d)-?(\d\d)(?:[Tt ](\d\d):?(\d\d)(?::?(\d\d))?(?:[.,](\d{1,12}))?)?"
+    r"\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
+)
 # Epoch numbers by magnitude: seconds until the year 5138, then milli-, micro- and nanoseconds.
 _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
@@ -11,7 +14,8 @@ _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 def parse_time(value: object) -> datetime | None:
     """Read a timestamp as training scripts write it; ``None`` when it is none.
 
-    Accepts ISO 8601 with ``Z``, an offset or nothing (then it is UTC), any number of fraction digits, and
+    Accepts ISO 8601, basic or extended, with ``Z``, an offset or nothing (then it is UTC), any number of fraction
+    digits or a day alone, and
     epoch numbers in s, ms, µs or ns, as a number or as text. Never raises.
     """
     if isinstance(value, bool):
@@ -26,11 +30,11 @@ def parse_time(value: object) -> datetime | None:
     match = _ISO.fullmatch(text)
     if match is None or not text.isascii():
         return None
-    day, clock, fraction, zone = match.groups()
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
     micros = (fraction or "")[:6].ljust(6, "0")
-    clock = clock if len(clock) == 8 else clock + ":00"
+    clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}.{micros}"
     try:
-        parsed = datetime.fromisoformat(f"{day}T{clock}.{micros}{_offset(zone)}")
+        parsed = datetime.fromisoformat(f"{year}-{month}-{day}T{clock}{_offset(zone)}")
         return parsed.astimezone(timezone.utc)
     except (ValueError, OverflowError):
         return None

@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import datetime, timedelta
 
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.times import parse_time
@@ -11,6 +12,8 @@ DOCUMENT_LIMIT_BYTES = 256 * 1024
 _TEXT_LIMIT = 200
 _TIME_KEYS = ("last_update", "last_updated", "timestamp")
 _LARGEST = 10**15
+_PLAUSIBLE = timedelta(days=3653)
+_LEAD = timedelta(minutes=1)
 
 
 def read_heartbeat(blob: Blob) -> Heartbeat:
@@ -22,22 +25,39 @@ def read_heartbeat(blob: Blob) -> Heartbeat:
     document = _parse(blob)
     if isinstance(document, str):
         return Heartbeat(modified=blob.modified, version=blob.version, fault=document)
-    times = (parse_time(document.get(key)) for key in _TIME_KEYS)
+    own = next((time for time in (_time(document.get(key), blob) for key in _TIME_KEYS) if time is not None), None)
+    start = _time(document.get("start_time"), blob)
+    fault = _time_fault(document)
+    if start is not None and start > (own or blob.modified) + _LEAD:
+        # Left in, it would make every sentinel look older than the attempt.
+        fault, start = "its start_time is later than the document itself; write both times in UTC", None
     return Heartbeat(
         modified=blob.modified,
         version=blob.version,
-        own_time=next((time for time in times if time is not None), None),
-        run_status=_text(document.get("status")),
+        own_time=own,
+        fault=fault,
         phase=_text(document.get("phase")),
         instance_id=_text(document.get("instance_id")),
-        start_time=parse_time(document.get("start_time")),
+        start_time=start,
         attempt=_whole(document.get("attempt")),
         step=_whole(document.get("step")),
         total_steps=_whole(document.get("total_steps")),
         loss=_number(document.get("loss")),
-        learning_rate=_finite(document.get("learning_rate")),
-        epoch=_finite(document.get("epoch")),
     )
+
+
+def _time(value: object, blob: Blob) -> datetime | None:
+    """A time that can have to do with this file: no clock is off by ten years, but a placeholder is (year 1, 9999)."""
+    when = parse_time(value)
+    return when if when is not None and abs(when - blob.modified) < _PLAUSIBLE else None
+
+
+def _time_fault(document: dict[str, object]) -> str | None:
+    for key in (*_TIME_KEYS, "start_time"):
+        value = document.get(key)
+        if isinstance(value, str) and value.strip() and parse_time(value) is None:
+            return f"its {key} {value[:40]!r} is not a time; write for example 2025-08-04T17:16:21Z"
+    return None
 
 
 def _parse(blob: Blob) -> dict[str, object] | str:

@@ -1,12 +1,15 @@
 """One look at one run."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
-from lastbeat.model.observation import Heartbeat, NeverSeen, Seen, Sentinel
+from lastbeat.model.observation import Heartbeat, LogFile, NeverSeen, Seen, Sentinel
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import clean
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
-from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
+from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 
 ERROR_LIMIT_BYTES = 32 * 1024
 LOG_TAIL_LIMIT_BYTES = 16 * 1024
@@ -14,37 +17,40 @@ LOG_TAIL_LINES = 20
 STACKS_LIMIT_BYTES = 32 * 1024
 STACK_FRAMES = 12
 _LINE_LIMIT = 400
+_SHORTEST_TOKEN = 20
 
 
 @dataclass
 class Observer:
-    """Looks at one run again and again, and reads again only what has changed since."""
+    """Looks at one run again and again, and reads again only what has changed since.
+
+    ``mask`` hides this watcher's own secrets in what training wrote; tokens known by their shape are hidden always.
+    """
 
     store: Store
     run_id: str
+    mask: Callable[[str], str] = str
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
 
     def look(self) -> tuple[Seen | NeverSeen, Entry | None]:
         """What is there now, and the listing's entry of the watchdog's record.
 
-        Raises :class:`StoreError` when anything needed for a decision could not be read: then nothing at
-        all follows from what could.
+        Raises :class:`StoreError` when anything needed for a decision could not be read: then nothing at all follows
+        from what could; :class:`ConflictError` when a file went away in between: then look again.
         """
         files = run_files(self.store, self.run_id)
         record = files.pop(runid.RECORD, None)
         if not files:
             return NeverSeen(), record
         complete = files.get(runid.COMPLETE)
-        log = files.get(runid.LOG)
-        stacks = files.get(runid.STACKS)
         seen = Seen(
             metadata=self._heartbeat(files.get(runid.METADATA)),
             progress=self._heartbeat(files.get(runid.PROGRESS)),
             error=self._failure(files.get(runid.ERROR)),
             complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
-            log_size_bytes=log.size_bytes if log else None,
-            stacks_modified=stacks.modified if stacks else None,
+            log=_log_file(files.get(runid.LOG)),
+            stacks=_log_file(files.get(runid.STACKS)),
         )
         return seen, record
 
@@ -59,8 +65,14 @@ class Observer:
         else:
             blob = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
             if blob is None:
-                return None
+                # Listed, and gone: written anew in two steps, perhaps. That is no sign of anything.
+                raise ConflictError(f"{entry.key} went away while it was looked at")
             heartbeat = read_heartbeat(blob)
+            if heartbeat.fault is not None:
+                # Perhaps it was read while it was written, as ``cat >`` writes: then a second look finds it whole.
+                again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
+                heartbeat = read_heartbeat(again) if again is not None else heartbeat
+        heartbeat = replace(heartbeat, phase=self._name(heartbeat.phase), instance_id=self._name(heartbeat.instance_id))
         self._heartbeats[entry.key] = heartbeat
         return heartbeat
 
@@ -74,14 +86,16 @@ class Observer:
         if entry.size_bytes:
             try:
                 blob = self.store.read(entry.key, ERROR_LIMIT_BYTES)
-            except DeniedError as denied:
+            except StoreError as error:
+                if error.retryable:
+                    # The next pass will have the text, and with it the cause.
+                    raise
                 # That it exists is enough to know that the run failed; a refused text must not hide it.
-                # (A passing trouble is raised instead: the next pass will have the text.)
-                fault = str(denied)
+                fault = str(error)
             else:
                 if blob is None:
-                    return None
-                text = blob.body.decode("utf-8", "replace")
+                    raise ConflictError(f"{entry.key} went away while it was looked at")
+                text = self._shown(blob.body.decode("utf-8", "replace"))
         sentinel = Sentinel(entry.modified, entry.version, entry.size_bytes, text, fault)
         self._error = sentinel if fault is None else None
         return sentinel
@@ -98,7 +112,16 @@ class Observer:
             return (), f"The training log could not be read: {error}"
         if blob is None:
             return (), None
-        return last_lines(blob.body, cut_at_start=blob.size_bytes > len(blob.body)), None
+        lines = last_lines(blob.body, cut_at_start=blob.size_bytes > len(blob.body))
+        return tuple(self._shown(line) for line in lines), None
+
+    def _shown(self, text: str) -> str:
+        """Without what a terminal would interpret, and without secrets, before anything is cut or judged."""
+        return mask_tokens(self.mask(clean(text)))
+
+    def _name(self, text: str | None) -> str | None:
+        # Most names are shorter than any token, and then there is nothing to search for.
+        return text if text is None else self._shown(text) if len(text) >= _SHORTEST_TOKEN else self.mask(text)
 
     def stack(self) -> tuple[tuple[str, ...], str | None]:
         """The innermost frames of training's main thread, the innermost last, and why there are none if they could
@@ -107,7 +130,11 @@ class Observer:
             blob = self.store.read(f"{self.run_id}/{runid.STACKS}", STACKS_LIMIT_BYTES)
         except StoreError as error:
             return (), f"The stacks could not be read: {error}"
-        return (innermost(blob.body.decode("utf-8", "replace")) if blob is not None else ()), None
+        return (innermost(self._shown(blob.body.decode("utf-8", "replace"))) if blob is not None else ()), None
+
+
+def _log_file(entry: Entry | None) -> LogFile | None:
+    return None if entry is None else LogFile(entry.modified, entry.version, entry.size_bytes)
 
 
 def innermost(stacks: str, most: int = STACK_FRAMES) -> tuple[str, ...]:
@@ -126,7 +153,8 @@ def last_lines(tail: bytes, *, cut_at_start: bool, most: int = LOG_TAIL_LINES) -
     """The last non-empty lines of a log's tail; a progress bar that redraws itself with ``\\r`` is one line."""
     # Not splitlines(): it also splits at characters that a log line may well contain.
     lines = tail.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
-    if cut_at_start and len(lines) > 1:
+    # The first line is cut; it goes unless it is all there is (a progress bar that never began a new line).
+    if cut_at_start and any(line.strip() for line in lines[1:]):
         lines = lines[1:]
     drawn = (line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines)
     return tuple(line[:_LINE_LIMIT] for line in drawn if line)[-most:]

@@ -1,17 +1,15 @@
 """The record as JSON: small, versioned, readable by people."""
 
 import json
-import math
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import SCHEMA, Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.status import Event, Status
-from lastbeat.model.times import format_time, parse_time
+from lastbeat.model.times import format_time
+from lastbeat.record.fields import all_texts, must, optional, pair, real, text, texts, time, whole
+from lastbeat.record.messages import message_document, read_message
 
-_T = TypeVar("_T")
 Json = dict[str, Any]
 
 
@@ -37,6 +35,7 @@ def encode(record: Record) -> bytes:
         "attempt": {
             "number": record.attempt.number,
             "start_time": format_time(record.attempt.start_time),
+            "start_skew_s": record.attempt.start_skew_s,
             "declared": record.attempt.declared,
             "earlier_starts": [format_time(start) for start in record.attempt.earlier_starts],
             "spent": list(record.attempt.spent),
@@ -48,7 +47,8 @@ def encode(record: Record) -> bytes:
         "conditional_writes": record.conditional_writes,
         "metadata": _memory(record.metadata),
         "progress": _memory(record.progress),
-        "sentinel": record.sentinel,
+        "sentinels": list(record.sentinels),
+        "continues": record.continues,
         "transitions": record.transitions,
         "alerts": record.alerts,
         "delivered": record.delivered,
@@ -71,6 +71,7 @@ def _memory(memory: HeartbeatMemory | None) -> Json | None:
         "own_time": format_time(memory.own_time),
         "alive_at": format_time(memory.alive_at),
         "skew_s": memory.skew_s,
+        "lag_s": memory.lag_s,
         "suspect": memory.suspect,
         "step": memory.step,
         "step_at": format_time(memory.step_at),
@@ -112,40 +113,14 @@ def _delivery(delivery: Delivery) -> Json:
     }
 
 
-def message_document(message: Message) -> Json:
-    """A message as JSON can hold it; a loss that is not finite is written as text (``"NaN"``)."""
-    loss: float | str | None = message.loss
-    if message.loss is not None and not math.isfinite(message.loss):
-        loss = "NaN" if math.isnan(message.loss) else "Infinity" if message.loss > 0 else "-Infinity"
-    return {
-        "key": message.key,
-        "run_id": message.run_id,
-        "event": message.event.value,
-        "status": message.status.value,
-        "reason": message.reason,
-        "cause": message.cause,
-        "action": message.action,
-        "conditions": dict(message.conditions),
-        "at": format_time(message.at),
-        "attempt": message.attempt,
-        "instance_id": message.instance_id,
-        "phase": message.phase,
-        "duration_s": message.duration_s,
-        "step": message.step,
-        "total_steps": message.total_steps,
-        "loss": loss,
-        "log_tail": list(message.log_tail),
-        "stack": list(message.stack),
-        "notes": list(message.notes),
-        "where": message.where,
-        "link": message.link,
-    }
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number that a record holds")
 
 
 def decode(body: bytes) -> Record:
     """The record that :func:`encode` wrote; :class:`DamagedRecordError` says what is wrong with any other."""
     try:
-        document = json.loads(body)
+        document = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DamagedRecordError(f"it is not JSON ({type(error).__name__})") from error
     if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
@@ -156,7 +131,7 @@ def decode(body: bytes) -> Record:
         )
     try:
         return _record(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DamagedRecordError(
             f"a field is missing or of the wrong type ({type(error).__name__}: {error})"
         ) from error
@@ -167,76 +142,60 @@ def _record(document: Json) -> Record:
     return Record(
         run_id=str(document["run_id"]),
         seq=int(document["seq"]),
-        written_at=_time(document["written_at"]),
+        written_at=time(document["written_at"]),
         writer=str(document["writer"]),
-        first_looked_at=_time(document["first_looked_at"]),
-        status=_optional(document["status"], Status),
+        first_looked_at=time(document["first_looked_at"]),
+        status=optional(document["status"], Status),
         reason=str(document["reason"]),
-        cause=document["cause"],
-        action=document["action"],
-        since=_time(document["since"]),
+        cause=optional(document["cause"], text),
+        action=optional(document["action"], text),
+        since=time(document["since"]),
         attempt=Attempt(
             number=int(attempt["number"]),
-            start_time=_time(attempt["start_time"]),
-            declared=attempt["declared"],
-            earlier_starts=tuple(_must(start) for start in attempt["earlier_starts"]),
-            spent=tuple(attempt["spent"]),
+            start_time=time(attempt["start_time"]),
+            start_skew_s=optional(attempt["start_skew_s"], pair),
+            declared=optional(attempt["declared"], whole),
+            earlier_starts=tuple(must(start) for start in attempt["earlier_starts"]),
+            spent=all_texts(attempt["spent"]),
         ),
-        conditions=_texts(document["conditions"]),
-        metadata=_optional(document["metadata"], _read_memory),
-        progress=_optional(document["progress"], _read_memory),
-        sentinel=document["sentinel"],
+        conditions=texts(document["conditions"]),
+        metadata=optional(document["metadata"], _read_memory),
+        progress=optional(document["progress"], _read_memory),
+        sentinels=all_texts(document["sentinels"]),
+        continues=optional(document["continues"], text),
         transitions=int(document["transitions"]),
         history=tuple(_read_transition(entry) for entry in document["history"]),
         outbox=tuple(_read_alert(entry) for entry in document["outbox"]),
         alerts=int(document["alerts"]),
         delivered=int(document["delivered"]),
         dropped=int(document["dropped"]),
-        conditional_writes=document["conditional_writes"],
+        conditional_writes=optional(document["conditional_writes"], bool),
     )
-
-
-def _optional(value: Any, read: Callable[[Any], _T]) -> _T | None:
-    return None if value is None else read(value)
-
-
-def _time(value: object) -> datetime | None:
-    return None if value is None else _must(value)
-
-
-def _must(value: object) -> datetime:
-    when = parse_time(value)
-    if when is None:
-        raise ValueError(f"{str(value)[:40]!r} is not a time")
-    return when
-
-
-def _texts(value: Mapping[str, object]) -> dict[str, str]:
-    return {str(key): str(text) for key, text in value.items()}
 
 
 def _read_memory(entry: Json) -> HeartbeatMemory:
     return HeartbeatMemory(
-        modified=_must(entry["modified"]),
-        own_time=_time(entry["own_time"]),
-        alive_at=_time(entry["alive_at"]),
-        skew_s=float(entry["skew_s"]),
+        modified=must(entry["modified"]),
+        own_time=time(entry["own_time"]),
+        alive_at=time(entry["alive_at"]),
+        skew_s=real(entry["skew_s"]),
+        lag_s=real(entry["lag_s"]),
         suspect=bool(entry["suspect"]),
-        step=entry["step"],
-        step_at=_time(entry["step_at"]),
-        missing_since=_time(entry["missing_since"]),
+        step=optional(entry["step"], whole),
+        step_at=time(entry["step_at"]),
+        missing_since=time(entry["missing_since"]),
     )
 
 
 def _read_transition(entry: Json) -> Transition:
     return Transition(
         number=int(entry["number"]),
-        at=_must(entry["at"]),
-        before=_optional(entry["before"], Status),
+        at=must(entry["at"]),
+        before=optional(entry["before"], Status),
         after=Status(entry["after"]),
         reason=str(entry["reason"]),
         attempt=int(entry["attempt"]),
-        cause=entry["cause"],
+        cause=optional(entry["cause"], text),
     )
 
 
@@ -244,8 +203,8 @@ def _read_alert(entry: Json) -> Alert:
     return Alert(
         number=int(entry["number"]),
         event=Event(entry["event"]),
-        created_at=_must(entry["created_at"]),
-        message=_read_message(entry["message"]),
+        created_at=must(entry["created_at"]),
+        message=read_message(entry["message"]),
         deliveries={str(identity): _read_delivery(delivery) for identity, delivery in entry["deliveries"].items()},
     )
 
@@ -253,37 +212,10 @@ def _read_alert(entry: Json) -> Alert:
 def _read_delivery(entry: Json) -> Delivery:
     return Delivery(
         tries=int(entry["tries"]),
-        sent_at=_time(entry["sent_at"]),
-        failed=entry["failed"],
-        last_error=entry["last_error"],
-        not_before=_time(entry["not_before"]),
-        claimed_until=_time(entry["claimed_until"]),
-        claimed_by=entry["claimed_by"],
-    )
-
-
-def _read_message(entry: Json) -> Message:
-    return Message(
-        run_id=str(entry["run_id"]),
-        event=Event(entry["event"]),
-        status=Status(entry["status"]),
-        reason=str(entry["reason"]),
-        at=_must(entry["at"]),
-        attempt=int(entry["attempt"]),
-        cause=entry["cause"],
-        action=entry["action"],
-        conditions=_texts(entry["conditions"]),
-        instance_id=entry["instance_id"],
-        phase=entry["phase"],
-        duration_s=entry["duration_s"],
-        step=entry["step"],
-        total_steps=entry["total_steps"],
-        loss=_optional(entry["loss"], float),
-        log_tail=tuple(str(line) for line in entry["log_tail"]),
-        # Not in the records of lastbeat 0.1.
-        stack=tuple(str(line) for line in entry.get("stack", ())),
-        notes=tuple(str(note) for note in entry["notes"]),
-        where=str(entry["where"]),
-        link=entry["link"],
-        key=str(entry["key"]),
+        sent_at=time(entry["sent_at"]),
+        failed=optional(entry["failed"], text),
+        last_error=optional(entry["last_error"], text),
+        not_before=time(entry["not_before"]),
+        claimed_until=time(entry["claimed_until"]),
+        claimed_by=optional(entry["claimed_by"], text),
     )

@@ -9,7 +9,6 @@ from lastbeat.record.codec import DamagedRecordError, decode, encode
 from lastbeat.stores.port import (
     Blob,
     ConflictError,
-    DeniedError,
     Entry,
     Expect,
     Store,
@@ -51,10 +50,6 @@ class Keeper:
         Raises :class:`StoreError` when it cannot be read, :class:`ConflictError` when it is younger than the listing:
         its writer has seen what this look has not. A damaged one is replaced, with a note.
         """
-        if self._load_elsewhere():
-            # Only whether there is one beside the run matters now; see save().
-            self._version = entry.version if entry is not None else None
-            return self.record
         if entry is None:
             # Whoever deleted it, and the run's files perhaps, did not make this process forget.
             self._version = None
@@ -62,14 +57,13 @@ class Keeper:
             self._read(self.store.read(self.key, RECORD_LIMIT_BYTES))
             if self._version != entry.version:
                 raise ConflictError(f"{self.key} was written while the run was looked at")
+        self._look_elsewhere()
         return self.record
 
     def reload(self) -> Record | None:
         """After a lost race: what the winner wrote."""
-        if self._elsewhere is not None:
-            self._load_elsewhere()
-        else:
-            self._read(self.store.read(self.key, RECORD_LIMIT_BYTES))
+        self._read(self.store.read(self.key, RECORD_LIMIT_BYTES))
+        self._look_elsewhere()
         return self.record
 
     def keep(self, record: Record) -> None:
@@ -83,15 +77,18 @@ class Keeper:
         be written.
         """
         self._writes += 1
-        written = replace(record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}")
-        body = encode(written)
-        if self._elsewhere is not None and self._version is not None:
-            return self._save_elsewhere(written, body, None)
-        created = self._version is None
+        written = replace(
+            record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}", continues=None
+        )
+        body, created = encode(written), self._version is None
         try:
             self._version = self._write(body, written.writer)
-        except DeniedError as denied:
-            return self._save_elsewhere(written, body, denied)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            if error.retryable or self.fallback is None:
+                raise
+            return self._save_elsewhere(written, error)
         self.record = written
         self._come_back()
         if created and record.conditional_writes is None and not self._honoured(body, self._version):
@@ -140,47 +137,56 @@ class Keeper:
             log.debug("could not test conditional writes of %s: %s", self.store.url, error)
             return True
 
-    def _load_elsewhere(self) -> bool:
+    def _look_elsewhere(self) -> None:
+        """Go on from the copy in the fallback, unless the record beside the run has been written since."""
         if self.fallback is None:
-            return False
+            return
         try:
             blob = self.fallback.read(self.fallback_key, RECORD_LIMIT_BYTES)
-        except StoreError as error:
-            log.debug("the state directory cannot be read: %s", error)
-            return self._elsewhere is not None
-        if blob is None:
-            return False
-        if blob.version != self._elsewhere:
-            self.record = self._decode(blob)
-            self._elsewhere = blob.version
+            copy = decode(blob.body) if blob is not None else None
+        except (StoreError, DamagedRecordError) as error:
+            log.debug("the copy of the record in %s cannot be used: %s", self.fallback.url, error)
+            return
+        if blob is None or copy is None:
+            self._elsewhere = None
+        elif copy.continues == self._version:
+            if blob.version != self._elsewhere:
+                self.record, self._elsewhere = copy, blob.version
             self.note = self._note()
-        return True
+        else:
+            # Somebody may write there again; what was decided here meanwhile is theirs to decide now.
+            self._elsewhere = blob.version
+            self._come_back()
 
     def _note(self) -> str:
         kept = self.fallback.url if self.fallback else ""
         return (
-            f"No permission to write {self.store.url}/{self.key}: the record is kept in {kept}, "
+            f"{self.store.url}/{self.key} cannot be written: the record is kept in {kept}, "
             "and watchers elsewhere do not see it."
         )
 
-    def _save_elsewhere(self, written: Record, body: bytes, denied: DeniedError | None) -> Record:
-        if self.fallback is None:
-            raise denied or DeniedError(f"no permission to write {self.store.url}/{self.key}")
-        if denied is not None:
-            log.info("the record cannot be kept beside the run: %s", denied)
+    def _save_elsewhere(self, written: Record, refused: StoreError) -> Record:
+        assert self.fallback is not None  # noqa: S101 - save() has just looked
+        log.info("the record cannot be kept beside the run: %s", refused)
+        copy = replace(written, continues=self._version)
         expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
         try:
-            self._elsewhere = self.fallback.write(self.fallback_key, body, expect)
+            self._elsewhere = self.fallback.write(self.fallback_key, encode(copy), expect)
         except ConflictError:
             raise
         except StoreError as error:
-            what = f"the record can be kept neither beside the run ({denied}) nor in {self.fallback.url} ({error})"
+            what = f"the record can be kept neither beside the run ({refused}) nor in {self.fallback.url} ({error})"
             raise StoreError(what, "set LASTBEAT_STATE_DIR to a directory that can be written") from error
-        self.record, self.note = written, self._note()
-        return written
+        self.record, self.note = copy, self._note()
+        return copy
 
     def _come_back(self) -> None:
         """The store takes the record again: the copy elsewhere has done its service."""
-        if self._elsewhere is not None and self.fallback is not None:
+        if self._elsewhere is None or self.fallback is None:
+            return
+        self._elsewhere, self.note = None, None
+        try:
             self.fallback.delete(self.fallback_key)
-            self._elsewhere, self.note = None, None
+        except StoreError as error:
+            # It says which record it continued, so it will not be taken for a newer one.
+            log.debug("the copy of the record in %s could not be removed: %s", self.fallback.url, error)

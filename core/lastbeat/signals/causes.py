@@ -14,8 +14,8 @@ STALE: Final = (
     "and disk space (df -h). If the instance is gone (spot reclaim), restart from the last checkpoint."
 )
 NEVER_STARTED: Final = (
-    "The run never started, or writes elsewhere: check the setup logs (cloud-init, job output), the run id, and "
-    "that training may write to this bucket and prefix."
+    "The run never started, or writes elsewhere: check the setup logs (cloud-init, job output), the run id, the "
+    "place, and that training may write there. LASTBEAT_START_MINUTES gives a run time to its first heartbeat."
 )
 STALLED: Final = (
     "The process lives but makes no progress: SSH to the instance, look at nvidia-smi (0% is a hang, 100% may be "
@@ -40,11 +40,10 @@ CONDITION_HINTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """An error type with the line that shows it and what to do about it."""
+    """An error type, and what to do about it."""
 
     error_type: str
     hint: str
-    evidence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,17 @@ _TABLE: Final = (
     ),
     _Known(
         "oom",
-        r"cannot allocate memory|\bmemoryerror\b|oom-?kill|out of memory: killed process|"
-        r"killed by signal 9|exit code:? (?:137|-9)\b|died with <signals\.sigkill",
+        r"cannot allocate memory|\bmemoryerror\b|oom[-_ ]?kill|out of memory: killed process|"
+        r"killed by signal(?: 9|: killed)|exit ?(?:code|status)? ?:? ?(?:137|-9)\b|died with <signals\.sigkill|"
+        r"signal 9 \(sigkill\)",
         "The host ran out of memory: reduce DataLoader workers, prefetching or batch size, or take an instance with "
         "more memory; dmesg -T | grep -i oom shows whom the kernel killed.",
+    ),
+    _Known(
+        "oom",
+        r"out of shared memory|insufficient shared memory|bus error",
+        "Shared memory ran out (DataLoader workers pass batches through it): give the container more (docker run "
+        "--shm-size=8g, or an emptyDir of medium Memory on /dev/shm), or use fewer workers.",
     ),
     _Known(
         "storage",
@@ -123,7 +129,8 @@ _TABLE: Final = (
     ),
     _Known(
         "cancelled",
-        r"keyboardinterrupt|\bsigterm\b|\bscancel\b|cancelled at|received signal 15|signalexception",
+        r"keyboardinterrupt|\bsigterm\b|\bscancel\b|cancelled at|received signal 15|signalexception|"
+        r"exit ?(?:code|status)? ?:? ?143\b",
         "The run was stopped from outside: by a person, the scheduler or a spot reclaim. Restart it if nobody meant "
         "to stop it.",
     ),
@@ -164,7 +171,6 @@ def of_failure(text: str) -> Cause | None:
     for known in _TABLE:
         # Compiled here: a pass over a healthy run never needs them, and together they take longer than it does.
         pattern = re.compile(known.pattern, re.IGNORECASE)
-        for line in lines:
-            if pattern.search(line):
-                return Cause(known.error_type, known.hint, line.strip())
+        if any(pattern.search(line) for line in lines):
+            return Cause(known.error_type, known.hint)
     return None

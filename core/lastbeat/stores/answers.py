@@ -113,7 +113,8 @@ def _without_answer(text: str, url: str, doing: str) -> StoreError:
         )
     if "redirect without LOCATION" in text:
         return elsewhere(url, None)
-    network = "check the network and the endpoint (AWS_ENDPOINT_URL)"
+    host = re.search(r"https?://([^/\s?\"]+)", text)
+    network = f"check the network and the endpoint{f' {host[1]}' if host else ''} (AWS_ENDPOINT_URL)"
     if "dns error" in text:
         return UnreachableError(f"{url}: the name of the store's host cannot be resolved when {doing}", network)
     if "kind: Timeout" in text or "TimedOut" in text:

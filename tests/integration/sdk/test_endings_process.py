@@ -62,7 +62,8 @@ ENDS = [
     pytest.param(End("sys.exit(3)", 3, "FAILED", reason="training exited with '3'"), id="sys.exit(3) fails it"),
     pytest.param(End("exit(3)", 3, "FAILED", reason="training exited with '3'"), id="so does exit(3)"),
     pytest.param(
-        End("sys.exit('no data')", 1, "FAILED", reason="no data", said="no data"), id="sys.exit(text) fails it with the text"
+        End("sys.exit('no data')", 1, "FAILED", reason="no data", said="no data"),
+        id="sys.exit(text) fails it with the text",
     ),
     pytest.param(End("sys.exit([])", 1, "FAILED", reason="[]"), id="so does whatever else sys.exit is given"),
     pytest.param(
@@ -70,7 +71,13 @@ ENDS = [
         id="an exit that is caught is none",
     ),
     pytest.param(
-        End("told(); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", -signal.SIGINT, "FAILED", "cancelled", "Ctrl-C"),
+        End(
+            "told(); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)",
+            -signal.SIGINT,
+            "FAILED",
+            "cancelled",
+            "Ctrl-C",
+        ),
         id="Ctrl-C is a cancelled run",
     ),
     pytest.param(

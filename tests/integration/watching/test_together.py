@@ -101,7 +101,7 @@ def test_killed_fifty_times_while_the_channel_fails_every_third_request(
     s3_server: S3Server, slack: HttpSink, tmp_path: Path
 ) -> None:
     training = Training(s3_server)
-    env = settings(s3_server, training, slack, LASTBEAT_LEASE_SECONDS="2")
+    env = settings(s3_server, training, slack, LASTBEAT_LEASE_SECONDS="20")
     answered = 0
 
     def every_third_fails() -> Answer:

@@ -9,6 +9,7 @@ from lastbeat.model.policy import Policy
 from support.scene import Scene
 
 MINUTE = 60.0
+ONE_STALE = "Both heartbeats stale (>10m); no progress.json was ever written"
 Setup = Callable[[Scene], object]
 
 
@@ -54,7 +55,7 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
             id="exactly at the limit is not over it",
         ),
         pytest.param(
-            lambda s: s.beat(age_s=11 * MINUTE), "TIMED_OUT", "Heartbeat metadata.json stale (>10m)", [],
+            lambda s: s.beat(age_s=11 * MINUTE), "TIMED_OUT", ONE_STALE, [],
             id="the only heartbeat being stale is a dead run",
         ),
         pytest.param(
@@ -95,6 +96,38 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
             id="the reason is the first line that says something",
         ),
         pytest.param(
+            lambda s: s.put("_error", "Traceback (most recent call last):\n  …\nValueError: bad shape\n"), "FAILED",
+            "ValueError: bad shape", [],
+            id="a bare stack trace has its message at the end",
+        ),
+        pytest.param(
+            lambda s: s.put("_error", "\x1b[31m\x1b[0m\x00\x00"), "FAILED",
+            "Training reported a failure (empty _error)", [],
+            id="an _error of control characters says nothing",
+        ),
+        pytest.param(
+            lambda s: (s.beat(start_time="0001-01-01T00:00:00Z"), s.put("_error", "boom")), "FAILED", "boom", [],
+            id="a zero time is no start",
+        ),
+        pytest.param(
+            lambda s: (s.beat(last_update="9999-12-31T00:00:00Z"), s.put("_complete")), "SUCCEEDED",
+            "Training completed (_complete found)", [],
+            id="the end of time is no time",
+        ),
+        pytest.param(
+            lambda s: (s.beat(start_time="2026-01-01T14:00:00"), s.put("_error", "boom")), "FAILED", "boom", [],
+            id="a start in local time, hours ahead of the document, hides no failure",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="yesterday"), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            ["heartbeat_unreadable"],
+            id="a time that is none is a warning",
+        ),
+        pytest.param(
+            lambda s: s.beat(step=5, loss="nan"), "RUNNING", "Heartbeats: metadata.json 0s ago", ["loss_nan"],
+            id="a loss in metadata.json counts, too",
+        ),
+        pytest.param(
             sentinel_of_earlier_attempt, "RUNNING", "Heartbeats: metadata.json 0s ago", [],
             id="a sentinel older than the attempt's start says nothing about it",
         ),
@@ -115,7 +148,7 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
         ),
         pytest.param(
             lambda s: s.put("metadata.json", "[1, 2]", age_s=11 * MINUTE), "TIMED_OUT",
-            "Heartbeat metadata.json stale (>10m)", [],
+            ONE_STALE, [],
             id="a document that cannot be read goes stale like any other",
         ),
         pytest.param(
@@ -130,7 +163,7 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
         ),
         pytest.param(
             lambda s: s.put("metadata.json", '{"last_update": "2030-01-01T00:00:00Z"}', age_s=11 * MINUTE),
-            "TIMED_OUT", "Heartbeat metadata.json stale (>10m)", [],
+            "TIMED_OUT", ONE_STALE, [],
             id="a timestamp in the future keeps no dead run alive",
         ),
         pytest.param(

@@ -38,7 +38,8 @@ def test_other_files_in_the_folder_cost_next_to_nothing(names: list[str], reques
     assert seen.metadata is not None
     assert seen.progress is not None
     assert seen.complete is not None
-    assert seen.log_size_bytes == 5
+    assert seen.log is not None
+    assert seen.log.size_bytes == 5
     assert sum(operation == "list" for operation, _ in scene.store.calls) <= requests
 
 

@@ -28,8 +28,8 @@ messages = st.builds(
     Message, run_id=text, event=st.sampled_from(Event), status=statuses, reason=text, at=times, attempt=number,
     cause=maybe_text, action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
     phase=maybe_text, duration_s=st.none() | seconds, step=st.none() | number, total_steps=st.none() | number,
-    loss=st.none() | st.floats(allow_nan=False), log_tail=st.tuples(text), stack=st.tuples(text),
-    notes=st.tuples(text), where=text, link=maybe_text, key=text,
+    loss=st.none() | st.floats(allow_nan=False), last_beat_at=maybe_time, log_tail=st.tuples(text),
+    stack=st.tuples(text), notes=st.tuples(text), where=text, link=maybe_text, key=text,
 )  # fmt: skip
 deliveries = st.builds(
     Delivery, tries=number, sent_at=maybe_time, failed=maybe_text, last_error=maybe_text, not_before=maybe_time,
@@ -40,16 +40,18 @@ alerts = st.builds(
     deliveries=st.dictionaries(text, deliveries, max_size=2),
 )  # fmt: skip
 memories = st.builds(
-    HeartbeatMemory, modified=times, own_time=maybe_time, alive_at=maybe_time, skew_s=seconds, suspect=st.booleans(),
+    HeartbeatMemory, modified=times, own_time=maybe_time, alive_at=maybe_time, skew_s=seconds, lag_s=seconds,
+    suspect=st.booleans(),
     step=st.none() | number, step_at=maybe_time, missing_since=maybe_time,
 )  # fmt: skip
 records = st.builds(
     Record, run_id=text, seq=number, written_at=maybe_time, writer=text, first_looked_at=maybe_time,
     status=st.none() | statuses, reason=text, cause=maybe_text, action=maybe_text, since=maybe_time,
-    attempt=st.builds(Attempt, number=number, start_time=maybe_time, declared=st.none() | number,
+    attempt=st.builds(Attempt, number=number, start_time=maybe_time,
+                      start_skew_s=st.none() | st.tuples(seconds, seconds), declared=st.none() | number,
                       earlier_starts=st.tuples(times), spent=st.tuples(text)),
     conditions=st.dictionaries(text, text, max_size=2), metadata=st.none() | memories, progress=st.none() | memories,
-    sentinel=maybe_text, transitions=number,
+    sentinels=st.tuples(text), continues=maybe_text, transitions=number,
     history=st.tuples(st.builds(Transition, number=number, at=times, before=st.none() | statuses, after=statuses,
                                 reason=text, attempt=number, cause=maybe_text)),
     outbox=st.tuples(alerts), alerts=number, delivered=number, dropped=number,

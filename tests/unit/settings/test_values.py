@@ -84,6 +84,7 @@ def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: S3Root | 
         pytest.param("STALE_MINUTES", "1e999", "is more than 1000000 minutes", id="too large for a float"),
         pytest.param("LASTBEAT_STALL_MINUTES", "0", "is not more than 0", id="a stall limit of zero"),
         pytest.param("LASTBEAT_START_MINUTES", "-1", "is negative", id="a grace below zero"),
+        pytest.param("LASTBEAT_LEASE_SECONDS", "2", "is less than 20", id="a lease shorter than one delivery"),
         pytest.param("LASTBEAT_LEASE_SECONDS", "x", "is not a number of seconds", id="a lease that is a word"),
         pytest.param("LASTBEAT_BLIND_MINUTES", "x", "is not a number of minutes", id="a blind time that is a word"),
         pytest.param("LASTBEAT_STATE_DIR", "~no-such-user/x", "home directory", id="nobody's home"),

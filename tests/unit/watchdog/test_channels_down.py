@@ -1,13 +1,23 @@
 """An alert waits until its channel takes it, and no channel waits for another."""
 
+import threading
+import time
 from itertools import pairwise
 
 import pytest
 
+from lastbeat.deliver.dispatch import dispatch
+from lastbeat.deliver.outbox import Claim
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.model.alert import Message
+from lastbeat.model.status import Event, Status
 from support.channel import ListChannel, down, refusing
+from support.memory import START
 from support.scene import RUN, Scene
+
+
+def message() -> Message:
+    return Message("run", Event.FAILED, Status.FAILED, "boom", START)
 
 
 class TwoChannels(Scene):
@@ -152,3 +162,61 @@ def test_a_dry_run_shows_the_alert_and_does_nothing() -> None:
     assert scene.state.held == {}
     assert scene.channel.events == []
     assert scene.look().alerts == outcome.alerts
+
+
+def test_an_alert_decided_while_a_channel_is_in_back_off_waits_for_it_too() -> None:
+    scene = TwoChannels()
+    scene.channel.fault = down
+    for step in range(6):
+        scene.both(step)
+        scene.look()
+        scene.after(700)
+        scene.look()
+    assert len(scene.other.sent) == 11
+    scene.channel.fault = lambda _message: None
+    scene.after(30 * 3600)
+    for _ in range(3):
+        scene.look()
+        scene.after(61)
+    assert scene.channel.events == scene.other.events
+
+
+def test_channels_that_hang_take_no_longer_together_than_one() -> None:
+    release = threading.Event()
+
+    class Hanging(ListChannel):
+        def send(self, message: Message) -> None:
+            release.wait(30)
+
+    claims = [Claim(n, identity, message()) for identity in ("a:1", "b:2", "c:3") for n in (1, 2)]
+    began = time.monotonic()
+    try:
+        results = dispatch(claims, [Hanging("a:1"), Hanging("b:2"), Hanging("c:3")], 0.5)
+    finally:
+        release.set()
+    assert time.monotonic() - began < 10
+    assert set(results) == {(1, "a:1"), (1, "b:2"), (1, "c:3")}, "what was not begun has no result"
+    assert all(error is not None and error.retryable for error in results.values())
+
+
+def test_a_slow_look_does_not_make_a_claim_that_has_run_out() -> None:
+    scene = Scene()
+    scene.put("_error", "boom")
+    other = scene.fresh_watch()
+
+    class Slow(ListChannel):
+        def send(self, message: Message) -> None:
+            other.tick()
+            super().send(message)
+
+    scene.channel = Slow()
+
+    def slow_once(operation: str, _key: str) -> None:
+        scene.store.after = lambda _operation, _key: None
+        scene.after(100)
+
+    scene.store.after = slow_once
+    scene.watch = scene.fresh_watch()
+    other._rounds.channels = [scene.channel]
+    scene.watch.tick()
+    assert scene.channel.events == ["FAILED"]

@@ -38,8 +38,7 @@ class Watching(RuleBasedStateMachine):
         self.last_beat = self.scene.now
         self.started = self.scene.instance_now
         self.sentinel: Status | None = None
-        self.missed_sight = 0.0
-        self.rewritten = False
+        self.leftovers = False
         self._beat()
         self._look(0)
 
@@ -69,10 +68,45 @@ class Watching(RuleBasedStateMachine):
     @rule()
     def a_new_attempt_starts_and_leaves_the_old_sentinels(self) -> None:
         self.scene.after(3)
+        self.leftovers = self.leftovers or self.sentinel is not None
         self.attempt += 1
         self.started = self.scene.instance_now
         self.sentinel = None
         self._beat()
+
+    @precondition(lambda self: self.sentinel is None)
+    @rule()
+    def training_writes_both_sentinels(self) -> None:
+        self.scene.after(1)
+        self.scene.put("_complete")
+        self.training_ends(failed=True)
+
+    @precondition(lambda self: self.sentinel is not None)
+    @rule()
+    def the_sentinel_is_written_again(self) -> None:
+        self.scene.after(1)
+        if self.sentinel is Status.FAILED:
+            self.scene.put("_error", "RuntimeError: boom\nand its trace")
+        else:
+            self.scene.put("_complete", "done")
+
+    @precondition(lambda self: self.sentinel is None and not self.leftovers)
+    @rule(skew_s=st.sampled_from([0.0, -3600.0, 3600.0, 86400.0]))
+    def the_instance_clock_jumps(self, skew_s: float) -> None:
+        self.scene.skew_s = skew_s
+        self.scene.after(1)
+        self._beat()
+
+    @precondition(lambda self: not self.outage)
+    @rule(which=st.integers(0, 1))
+    def a_look_that_can_read_and_not_write(self, which: int) -> None:
+        def refuse(operation: str, _key: str) -> None:
+            if operation == "write":
+                raise UnreachableError("503 for PUT")
+
+        self.scene.store.before = refuse
+        self._look(which)
+        self.scene.store.before = lambda _operation, _key: None
 
     @rule()
     def the_store_goes_away_and_comes_back(self) -> None:
@@ -177,5 +211,5 @@ class Watching(RuleBasedStateMachine):
 
 TestWatching = Watching.TestCase
 TestWatching.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

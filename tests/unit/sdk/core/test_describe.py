@@ -49,7 +49,9 @@ FIRST = [
         "RuntimeError: CUDA error: out of memory",
         id="the first line of a message of several",
     ),
-    pytest.param(lambda: compile("a b", "x.py", "exec"), "SyntaxError: invalid syntax", id="not a SyntaxError's source"),
+    pytest.param(
+        lambda: compile("a b", "x.py", "exec"), "SyntaxError: invalid syntax", id="not a SyntaxError's source"
+    ),
     pytest.param(chained, "RuntimeError: no data", id="the error, not its cause"),
 ]
 

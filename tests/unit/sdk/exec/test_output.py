@@ -28,7 +28,9 @@ TAILS = [
     pytest.param([b"o", b"ne\ntw", b"o"], "one\ntwo", id="lines in pieces, the last one unfinished"),
     pytest.param([b"one\r\n\r\ntwo\r\n"], "one\ntwo", id="lines of a terminal"),
     pytest.param([b"one\r", b"\ntwo\n"], "one\ntwo", id="a line end in two pieces"),
-    pytest.param([b"\r 1%|", b"\r 2%|", b"\r 3%|\n", b"done\n"], " 3%|\ndone", id="a bar that is drawn again and again"),
+    pytest.param(
+        [b"\r 1%|", b"\r 2%|", b"\r 3%|\n", b"done\n"], " 3%|\ndone", id="a bar that is drawn again and again"
+    ),
     pytest.param([b"\x1b[31mred\x1b[0m\x1b]0;title\x07\n"], "red", id="colours and titles"),
     pytest.param([b"caf\xc3", b"\xa9\n\xff\n"], "café\n\ufffd", id="a character in two pieces, and none at all"),
     pytest.param([b"a\n" * 100 + b"z"], "\n".join(["a"] * (TAIL_LINES - 1) + ["z"]), id="the last lines only"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.deliver.text import CUT, clean, fit, newest, one_line
+from lastbeat.model.text import CUT, clean, fit, newest, one_line
 from support.messages import hostile_text
 
 
