@@ -1,7 +1,5 @@
 """An alert of a run that makes no progress shows where its main thread is."""
 
-import json
-from dataclasses import replace
 
 import pytest
 
@@ -9,7 +7,6 @@ from lastbeat.deliver.plain import render
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import DeniedError
-from support.channel import down
 from support.scene import RUN, Scene
 
 STACKS = """No new step for 10m, at step 5, 2026-01-01T12:00:00.000Z
@@ -100,20 +97,3 @@ def test_stacks_that_cannot_be_read_stop_no_alert(scene: Scene) -> None:
     (alert,) = scene.look().alerts
     assert alert.stack == ()
     assert "The stacks could not be read: access denied" in alert.notes
-
-
-def test_a_record_of_an_older_lastbeat_is_read_without_them(scene: Scene) -> None:
-    scene.channel.fault = down
-    scene.both(5)
-    scene.put("logs/stacks.txt", STACKS)
-    scene.look()
-    scene.after(3600)
-    scene.look()
-    document = json.loads(scene.store.held[f"{RUN}/_watchdog.json"].body)
-    (entry,) = document["outbox"]
-    assert entry["message"].pop("stack") == list(FRAMES)
-    scene.store.put_text(f"{RUN}/_watchdog.json", json.dumps(document))
-    scene.channel.fault = lambda _message: None
-    scene.after(3600)
-    scene.look()
-    assert [replace(message, stack=()) for message in scene.channel.sent] == scene.channel.sent != []
