@@ -34,7 +34,8 @@ def run(  # noqa: PLR0913 - all of them by name
 
     ``root`` is the fleet root (``s3://bucket/prefix`` or a directory), from the settings unless given. Every start is
     an attempt of its own, numbered on from the last one whose files still lie there; ``resume`` says that there was
-    one even if none do. Never raises: what is wrong with id, settings or store is logged, and training goes on unwatched or is watched later.
+    one even if none do. Never raises: what is wrong with id, settings or store is logged, and training goes on
+    unwatched or is watched later.
 
     In a distributed training every rank calls this; the launcher's environment tells which one it is (torchrun, Slurm,
     MPI, Flux) unless ``rank`` and ``world_size`` do. Rank 0 writes the run's documents, the others tell of themselves.
@@ -46,8 +47,14 @@ def run(  # noqa: PLR0913 - all of them by name
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
     return begin(
-        run_id, total_steps=total_steps, root=root, resume=resume, rank=rank, world_size=world_size,
-        log_file=log_file, capture=capture,
+        run_id,
+        total_steps=total_steps,
+        root=root,
+        resume=resume,
+        rank=rank,
+        world_size=world_size,
+        log_file=log_file,
+        capture=capture,
     )
 
 
@@ -71,6 +78,13 @@ def start(  # noqa: PLR0913 - as above
     from lastbeat.training import begin  # noqa: PLC0415 - as above
 
     return begin(
-        run_id, total_steps=total_steps, root=root, resume=resume, rank=rank, world_size=world_size,
-        log_file=log_file, capture=capture, at_exit=True,
+        run_id,
+        total_steps=total_steps,
+        root=root,
+        resume=resume,
+        rank=rank,
+        world_size=world_size,
+        log_file=log_file,
+        capture=capture,
+        at_exit=True,
     )

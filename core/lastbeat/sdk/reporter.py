@@ -59,7 +59,9 @@ class Reporter:
     ``prepare`` is called in that thread, for it reads settings, connects and may ask the machine who it is.
     """
 
-    def __init__(self, prepare: Callable[[], Surroundings], extras: Iterable[Extra] = (), *, resume: bool = False) -> None:
+    def __init__(
+        self, prepare: Callable[[], Surroundings], extras: Iterable[Extra] = (), *, resume: bool = False
+    ) -> None:
         self._prepare = prepare
         self._surroundings: Surroundings | None = None
         self._resume = resume
@@ -246,9 +248,7 @@ class Reporter:
 
     def _follow(self, run: Run, around: Surroundings, ending: tuple[str, str] | None) -> None:
         if self._follower is None:
-            self._follower = Follower(
-                around.store, run.run_id, around.rank, around.rank_beat_s, self._began_monotonic
-            )
+            self._follower = Follower(around.store, run.run_id, around.rank, around.rank_beat_s, self._began_monotonic)
         self._follower.beat(run, ending)
 
     def _end(self, store: Store, folder: str, ending: tuple[str, str], text: str) -> None:

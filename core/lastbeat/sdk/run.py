@@ -163,7 +163,7 @@ def describe(error: BaseException | str) -> str:
         return f"{type(error).__name__} (its text could not be made: {type(broken).__name__})"
     # The first line of _error is what people read. A SyntaxError's message begins with the source, which is indented.
     first = next((line for line in message.splitlines() if line and not line[0].isspace()), type(error).__name__)
-    return _bounded(f"{first[:TEXT_LIMIT // 4]}\n\n{trace}")
+    return _bounded(f"{first[: TEXT_LIMIT // 4]}\n\n{trace}")
 
 
 def _bounded(whole_text: str) -> str:

@@ -2,6 +2,7 @@
 
 from support.training import Site, until
 
+
 def test_leaving_the_block_completes_the_run(site: Site) -> None:
     script = """\
     import lastbeat
@@ -146,6 +147,8 @@ def test_settings_that_cannot_be_read_leave_training_alone(directory: Site) -> N
 
 
 def test_a_change_of_directory_does_not_move_the_run(directory: Site) -> None:
-    script = 'import os, lastbeat\nwith lastbeat.run("run-1", root="here") as run:\n    os.chdir("/")\n    run.step(1)\n'
+    script = (
+        'import os, lastbeat\nwith lastbeat.run("run-1", root="here") as run:\n    os.chdir("/")\n    run.step(1)\n'
+    )
     assert directory.train(script).exit == 0
     assert (directory.folder / "here" / "run-1" / "_complete").exists()

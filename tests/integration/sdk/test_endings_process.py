@@ -62,7 +62,8 @@ ENDS = [
     pytest.param(End("sys.exit(3)", 3, "FAILED", reason="training exited with '3'"), id="sys.exit(3) fails it"),
     pytest.param(End("exit(3)", 3, "FAILED", reason="training exited with '3'"), id="so does exit(3)"),
     pytest.param(
-        End("sys.exit('no data')", 1, "FAILED", reason="no data", said="no data"), id="sys.exit(text) fails it with the text"
+        End("sys.exit('no data')", 1, "FAILED", reason="no data", said="no data"),
+        id="sys.exit(text) fails it with the text",
     ),
     pytest.param(End("sys.exit([])", 1, "FAILED", reason="[]"), id="so does whatever else sys.exit is given"),
     pytest.param(
@@ -70,7 +71,13 @@ ENDS = [
         id="an exit that is caught is none",
     ),
     pytest.param(
-        End("told(); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", -signal.SIGINT, "FAILED", "cancelled", "Ctrl-C"),
+        End(
+            "told(); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)",
+            -signal.SIGINT,
+            "FAILED",
+            "cancelled",
+            "Ctrl-C",
+        ),
         id="Ctrl-C is a cancelled run",
     ),
     pytest.param(
@@ -79,7 +86,8 @@ ENDS = [
     ),
     pytest.param(
         End(
-            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nos.kill(os.getpid(), signal.SIGTERM); time.sleep(60)",
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+            "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)",
             7,
             "FAILED",
             reason="training exited with '7'",
@@ -196,3 +204,32 @@ def test_a_run_that_nobody_ends_does_not_disturb_the_end_of_the_interpreter(site
     assert trained.exit == (5 if ending else 0), trained.said
     assert trained.said == ""
     assert site.look_until("TIMED_OUT", "run-0")["status"] == "TIMED_OUT"
+
+
+def test_a_signal_handler_that_reports_while_training_reports(site: Site) -> None:
+    script = """\
+    import signal, time
+    import lastbeat
+    run = lastbeat.start("run-1")
+    called = 0
+    def report(number, frame):
+        global called
+        called += 1
+        run.step(called, loss=1.0)
+        with run.phase("in the handler"):
+            pass
+        if called > 300:
+            run.complete(wait_s=0.0)
+    signal.signal(signal.SIGALRM, report)
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    while called <= 300:
+        run.step(called, loss=2.0)
+        with run.phase("in the loop"):
+            pass
+    for _ in range(100):
+        run.complete()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    """
+    trained = site.train(script, LASTBEAT_BEAT_SECONDS="0.001")
+    assert (trained.exit, trained.said) == (0, "")
+    assert site.look()["status"] == "SUCCEEDED"

@@ -165,8 +165,7 @@ def test_tiny_writes_are_bounded_too() -> None:
 def test_many_threads_lose_nothing_while_it_is_taken() -> None:
     capture = Capture()
     writers = [
-        threading.Thread(target=lambda name=name: [capture.add(f"{name}{n}\n") for n in range(2000)])
-        for name in "abcd"
+        threading.Thread(target=lambda name=name: [capture.add(f"{name}{n}\n") for n in range(2000)]) for name in "abcd"
     ]
     for writer in writers:
         writer.start()
