@@ -23,9 +23,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--times", type=int, default=21, help="runs of each command (21)")
     parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
     parser.add_argument("--rounds", type=int, default=5, help="loops of each logger (5)")
-    parser.add_argument(
-        "--peers", action="store_true", help="install what people log with into build/bench-peers first"
-    )
+    parser.add_argument("--peers", action="store_true", help="install the peers into build/bench-peers first")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args(argv)
     if args.peers:

@@ -1,4 +1,4 @@
-"""The rank monitor of nvidia-resiliency-ext: the trainer sends each heartbeat to a process beside it and waits for it."""
+"""nvidia-resiliency-ext: the trainer sends each heartbeat to a monitor process beside it, and waits for its answer."""
 
 import os
 from collections.abc import Callable

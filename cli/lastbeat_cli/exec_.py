@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from lastbeat import settings as configuration
+from lastbeat import wire
 from lastbeat.sdk import child as children
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.death import Death, describe
@@ -23,7 +24,7 @@ from lastbeat.sdk.run import Run
 from lastbeat.sdk.signals_in import Signals, die_of
 from lastbeat.sdk.stacks import Stacks
 from lastbeat.sdk.witness import Witness
-from lastbeat.settings import SettingsError
+from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import logs, options, report
 
 log = logging.getLogger(__name__)
@@ -79,17 +80,13 @@ def command(
     steps = report.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
-    try:
-        # Only what was typed is a reason not to start; a fault elsewhere leaves training unwatched and is logged.
-        configuration.load(arguments, environ={}, directory=Path(os.devnull))
-    except SettingsError as wrong:
-        faults.extend(wrong.faults)
+    settings = _settings(arguments, faults)
     if faults:
         raise SettingsError(faults)
     with Signals() as signals, closing(Witness(signals.heeded, apart=children.on_terminal())) as witness:
         output = Output()
         printed = Capture()
-        run = Run(name, Reporter(lambda: _surroundings(arguments), [TrainingLog(Printed(printed))]), steps)
+        run = Run(name, _reporter(settings, printed) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         try:
@@ -100,23 +97,40 @@ def command(
             return fault.status
         try:
             death = child.wait()
-            ended = threading.Thread(target=_end, args=(run, death, program, output), name="lastbeat-end", daemon=True)
-            ended.start()
-            child.until(lambda: not ended.is_alive())
+            ending = threading.Thread(target=_end, args=(run, death, program, output), name="lastbeat-end", daemon=True)
+            if settings is not None:
+                ending.start()
+            child.until(lambda: not ending.is_alive())
         finally:
             child.leave()
     return die_of(-death.status) if death.status < 0 else death.status
 
 
-def _surroundings(arguments: dict[str, str]) -> Surroundings:
-    # In the beat thread: settings and store must not hold up the start of training.
-    from lastbeat import wire  # noqa: PLC0415 - as above
-
-    settings = configuration.load(arguments)
+def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
+    """The settings; ``faults`` gets what is wrong with the arguments. None where something else is."""
+    try:
+        settings = configuration.load(arguments)
+    except SettingsError as wrong:
+        try:
+            configuration.load(arguments, environ={}, directory=Path(os.devnull))
+        except SettingsError as typed:
+            faults.extend(typed.faults)
+            return None
+        # What was typed is right, so whoever started this may not even know of the fault. Training comes first.
+        log.error("nothing watches this command, which runs all the same: %s", wrong)  # noqa: TRY400 - no trace
+        return None
     logs.hide(wire.redactor(settings))
-    around = wire.surroundings(settings)
-    # The stacks of this process would tell nothing about the command's.
-    return replace(around, extras=tuple(extra for extra in around.extras if not isinstance(extra, Stacks)))
+    return settings
+
+
+def _reporter(settings: Settings, printed: Capture) -> Reporter:
+    def prepare() -> Surroundings:
+        # In the beat thread: connecting must not hold up the start of training.
+        around = wire.surroundings(settings)
+        # The stacks of this process would tell nothing about the command's.
+        return replace(around, extras=tuple(extra for extra in around.extras if not isinstance(extra, Stacks)))
+
+    return Reporter(prepare, [TrainingLog(Printed(printed))])
 
 
 def _telling(run: Run, output: Output, printed: Capture) -> Callable[[int, bytes], None]:

@@ -34,7 +34,8 @@ def run(  # noqa: PLR0913 - all of them by name
 
     ``root`` is the fleet root (``s3://bucket/prefix`` or a directory), from the settings unless given. Every start is
     an attempt of its own, numbered on from the last one whose files still lie there; ``resume`` says that there was
-    one even if none do. Never raises: what is wrong with id, settings or store is logged, and training goes on unwatched or is watched later.
+    one even if none do. Never raises: what is wrong with id, settings or store is logged, and training goes on
+    unwatched or is watched later.
 
     In a distributed training every rank calls this; the launcher's environment tells which one it is (torchrun, Slurm,
     MPI, Flux) unless ``rank`` and ``world_size`` do. Rank 0 writes the run's documents, the others tell of themselves.

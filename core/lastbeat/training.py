@@ -2,13 +2,17 @@
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
 from lastbeat import settings
 from lastbeat.model.runid import check_run_id
-from lastbeat.sdk.logs import faults_into_stderr, training_log
+from lastbeat.sdk.crashes import faults_into_stderr
 from lastbeat.sdk.reporter import Reporter, Surroundings
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.values import text
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.extra import Extra
 
 log = logging.getLogger("lastbeat")
 
@@ -43,7 +47,11 @@ def begin(  # noqa: PLR0913 - each is a word of lastbeat.run
         return wire.surroundings(found, rank=rank, world_size=world_size)
 
     faults_into_stderr()
-    extras = training_log(log_file, capture=capture)
+    extras: tuple[Extra, ...] = ()
+    if log_file is not None or capture:
+        from lastbeat.sdk.logs import training_log  # noqa: PLC0415 - only where a log is shipped
+
+        extras = training_log(log_file, capture=capture)
     run = Run(run_id, Reporter(prepare, extras, resume=resume), total_steps)
     if at_exit:
         from lastbeat.sdk.endings import watch_the_end  # noqa: PLC0415 - only scripts without a block need it

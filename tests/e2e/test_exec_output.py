@@ -115,10 +115,29 @@ def test_a_store_that_hangs_changes_nothing_but_the_report(tmp_path: Path) -> No
     assert 14 < ended_s < 30, "the end waits for its sentinel, and not for ever"
 
 
-def test_nothing_of_the_environment_changes(tmp_path: Path) -> None:
-    source = "import os, signal, json; print(json.dumps([dict(os.environ), sorted(map(int, signal.pthread_sigmask(0, []))), [int(s) for s in range(1, 32) if signal.getsignal(s) == signal.SIG_IGN], os.getcwd(), sorted(os.listdir('/proc/self/fd'))]))"
+SURROUNDINGS = """
+import json, os, signal
+ignored = [int(number) for number in range(1, 32) if signal.getsignal(number) == signal.SIG_IGN]
+held_back = sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+print(json.dumps([dict(os.environ), ignored, held_back, os.getcwd(), sorted(os.listdir('/proc/self/fd'))]))
+"""
+
+
+def test_the_command_finds_everything_as_it_would_have(tmp_path: Path) -> None:
     plain = subprocess.run(
-        python(source), env=settings(tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True,
+        python(SURROUNDINGS),
+        env=settings(tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True,
     )  # fmt: skip
-    wrapper = start_exec(tmp_path, *python(source))
+    wrapper = start_exec(tmp_path, *python(SURROUNDINGS))
     assert wrapper.communicate(timeout=LIMIT_S)[0] == plain.stdout
+
+
+def test_streams_that_are_closed_stay_closed(tmp_path: Path) -> None:
+    script = "ls /proc/$$/fd | tr '\\n' ' ' > found; exit 8"
+    line = " ".join(f'"{word}"' for word in exec_command("sh", "open.sh"))
+    (tmp_path / "open.sh").write_text(script, encoding="utf-8")
+    closed = ["bash", "-c", f"{line} <&- >&- 2>&-"]
+    done = subprocess.run(closed, env=settings(tmp_path), cwd=tmp_path, timeout=LIMIT_S, check=False)
+    ours, status = (tmp_path / "found").read_text(), done.returncode
+    subprocess.run(["bash", "-c", "sh open.sh <&- >&- 2>&-"], cwd=tmp_path, timeout=LIMIT_S, check=False)
+    assert (ours, status) == ((tmp_path / "found").read_text(), 8)

@@ -2,10 +2,10 @@
 
 import fcntl
 import os
-import pty
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 from collections.abc import Iterator
@@ -22,14 +22,23 @@ class Screen:
 
     def __init__(self, folder: Path, *command: str, redirect: int | None = None, target: Path | None = None) -> None:
         self.text = b""
-        self.process, self.keys = pty.fork()
-        if self.process == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
-            if redirect is not None and target is not None:
-                os.dup2(os.open(target, os.O_WRONLY | os.O_CREAT), redirect)
-            os.chdir(folder)
-            line = exec_command(*command)
-            os.execve(line[0], line, settings(folder))
+        self.keys, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
+        streams: list[int] = [theirs] * 3
+        if redirect is not None and target is not None:
+            streams[redirect] = os.open(target, os.O_WRONLY | os.O_CREAT)
+        self.process = subprocess.Popen(
+            exec_command(*command),
+            cwd=folder,
+            env=settings(folder),
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,  # noqa: PLW1509 - one system call
+        )
+        for descriptor in set(streams):
+            os.close(descriptor)
 
     def until(self, wanted: bytes) -> bytes:
         """What the terminal was sent, once ``wanted`` is in it."""
@@ -43,7 +52,7 @@ class Screen:
         """Its exit status, or minus its signal."""
         while self._more():
             pass
-        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        return self.process.wait(LIMIT_S)
 
     def _more(self) -> bool:
         if not select.select([self.keys], [], [], LIMIT_S)[0]:
@@ -98,7 +107,10 @@ def test_keys_reach_the_command_and_the_terminal_is_given_back(tmp_path: Path, s
 
 
 def test_ctrl_c_reaches_the_command_once(tmp_path: Path, screens: list[Screen]) -> None:
-    source = "import time\nprint('ready', flush=True)\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: time.sleep(0.5); print('once', flush=True); raise"
+    source = (
+        "import os, time\n"
+        "try: os.write(1, b'ready\\n'); time.sleep(1000)\nexcept KeyboardInterrupt: time.sleep(0.5); print('once', flush=True); raise"
+    )
     screen = Screen(tmp_path, *python(source))
     screens.append(screen)
     screen.until(b"ready\r\n")
@@ -112,8 +124,8 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path, screens: list[Screen]) 
 
 def test_a_new_size_reaches_the_command(tmp_path: Path, screens: list[Screen]) -> None:
     source = (
-        "import os, signal\nsignal.signal(signal.SIGWINCH, lambda *_: print(*os.get_terminal_size(), flush=True))\n"
-        "print('ready', flush=True)\nsignal.pause()"
+        "import os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\nprint('ready', flush=True)\n"
+        "signal.sigwait([signal.SIGWINCH])\nprint(*os.get_terminal_size())"
     )
     screen = Screen(tmp_path, *python(source))
     screens.append(screen)
@@ -127,5 +139,5 @@ def test_a_terminal_that_goes_away_hangs_the_command_up(tmp_path: Path) -> None:
     screen = Screen(tmp_path, "sh", "-c", "echo ready; exec sleep 1000")
     screen.until(b"ready\r\n")
     os.close(screen.keys)
-    assert os.waitstatus_to_exitcode(os.waitpid(screen.process, 0)[1]) == -signal.SIGHUP
+    assert screen.process.wait(LIMIT_S) == -signal.SIGHUP
     assert "SIGHUP" in (left(tmp_path, "_error") or "")

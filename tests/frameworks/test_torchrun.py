@@ -43,6 +43,9 @@ def test_the_error_is_that_of_the_rank_that_raised(rank: int, when: str, message
     assert first == f"ValueError: {message}"
     assert second.startswith(f"rank {rank} of 2 on {platform.node()}, local rank {rank}, process ")
     assert "_complete" not in trained.names("ddp")
+    if when == "early":
+        # SIGTERM ended it, although it waited in native code; SIGKILL, half a minute later, would leave no words.
+        assert trained.text("ddp", "ranks/0.error").startswith("Cancelled: received signal 15 (SIGTERM)")
 
 
 def test_a_restart_of_the_workers_is_the_next_attempt_without_the_old_error(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 def environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
     """Nothing of whoever runs the tests: only a home of its own in ``folder``, and ``extra``."""
     clean = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
-    return {**clean, "HOME": str(folder), "LASTBEAT_STATE_DIR": str(folder / "state"), **extra}
+    # A build machine on EC2 must not lend its own role, nor its name.
+    here = {"HOME": str(folder), "LASTBEAT_STATE_DIR": str(folder / "state"), "AWS_EC2_METADATA_DISABLED": "true"}
+    return {**clean, **here, **extra}
 
 
 def start(folder: Path, env: Mapping[str, str], *arguments: str) -> "subprocess.Popen[str]":

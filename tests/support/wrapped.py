@@ -24,7 +24,7 @@ def settings(folder: Path, **more: str) -> dict[str, str]:
 
 
 def run_exec(
-    folder: Path, *command: str, options: tuple[str, ...] = (), data: bytes = b"", **more: str
+    folder: Path, *command: str, options: tuple[str, ...] = (), data: bytes = b"", **more: Any
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run to the end, in ``folder``; ``data`` is its stdin."""
     return subprocess.run(

@@ -10,10 +10,12 @@ import os
 import shutil
 import signal
 import stat
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lastbeat.sdk.death import Death, OomKills
+from lastbeat.sdk.descriptors import pipe
 from lastbeat.sdk.pump import Pump
 from lastbeat.sdk.signals_in import Arrived, Signals
 from lastbeat.sdk.terminal import Terminal
@@ -24,6 +26,8 @@ log = logging.getLogger("lastbeat")
 _TICK_S = 1.0
 _LAST_OUTPUT_S = 1.0
 """How long the report of a death waits for what the child printed last, which a slow reader may hold up."""
+_GRACE_S = 600.0
+"""How long a command told to stop may take to do so; an end after that has another reason."""
 _GIVE_UP = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 # Python ignores these; a program started by a shell finds them as they are by default.
 _DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -47,7 +51,8 @@ class Child:
     signals: Signals
     witness: Witness
     _oom: OomKills = field(default_factory=OomKills)
-    _passed: list[int] = field(default_factory=list)
+    _passed: list[tuple[float, int]] = field(default_factory=list)
+    """Monotonic time and number of the latest signals."""
 
     def wait(self) -> Death:
         """Pass signals on until it is dead, and tell how it died; what it printed has been looked at by then, unless
@@ -62,12 +67,13 @@ class Child:
             if arrived is not None and arrived.number != signal.SIGCHLD:
                 self._pass_on(arrived)
             status = self._status()
-        death = Death(status, self._oom.kills, tuple(self._passed))
+        now = time.monotonic()
         for pump in self.pumps:
             pump.child_died()
         for pump in self.pumps:
-            pump.drained.wait(_LAST_OUTPUT_S)
-        return death
+            pump.drained.wait(max(0.0, now + _LAST_OUTPUT_S - time.monotonic()))
+        recent = tuple(number for at, number in self._passed if now - at < _GRACE_S)
+        return Death(status, self._oom.kills, recent)
 
     def until(self, done: Callable[[], bool]) -> bool:
         """Wait for ``done``, and for the rest of the output; False when a signal told us to stop waiting."""
@@ -100,7 +106,7 @@ class Child:
             return
         if arrived.number == signal.SIGCONT:
             self._take_keyboard()
-        self._passed.append(arrived.number)
+        self._passed.append((time.monotonic(), arrived.number))
         del self._passed[:-100]
         if arrived.from_terminal and os.getpgid(self.process) == os.getpgrp():
             # It has had that key already; twice Ctrl-C is an order to stop at once.
@@ -138,7 +144,7 @@ def start(command: Sequence[str], output: Callable[[int, bytes], None], signals:
             # The first to be opened becomes the terminal of the child's session.
             actions.append((os.POSIX_SPAWN_OPEN, stream, terminals[device].name, os.O_RDWR, 0))
         else:
-            ours, into = _pipe()
+            ours, into = pipe()
             sources.append((ours, stream))
             theirs.append(into)
             actions.append((os.POSIX_SPAWN_DUP2, into, stream))
@@ -172,17 +178,6 @@ def _open_streams() -> list[int]:
             continue
         found.append(stream)
     return found
-
-
-def _pipe() -> tuple[int, int]:
-    """A pipe clear of 0, 1 and 2, which may be closed."""
-    import fcntl  # noqa: PLC0415 - for this alone
-
-    ends = os.pipe()
-    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3) for end in ends]
-    for end in ends:
-        os.close(end)
-    return moved[0], moved[1]
 
 
 def _spawn(command: Sequence[str], actions: Sequence[object], signals: Signals, *, session: bool) -> int:

@@ -27,7 +27,7 @@ class Death:
     oom_kills: int = 0
     """How many processes of its cgroup the kernel's OOM killer ended while it ran."""
     passed: tuple[int, ...] = ()
-    """Signals that the wrapper received, and that so reached the child, in their order."""
+    """Signals that reached the wrapper, and so the child, not long before its end, in their order."""
 
     @property
     def cancelled(self) -> bool:
@@ -71,9 +71,13 @@ def first_line(death: Death, program: str, error: str | None = None) -> str:
         stop = next((number for number in reversed(death.passed) if number in _STOPS), signal.SIGINT)
         # As Python calls it, so that whoever searches for either word finds it.
         name = "SIGINT, KeyboardInterrupt" if stop == signal.SIGINT else signal_name(stop)
-        return f"Cancelled: received signal {int(stop)} ({name}); {program} ended with {how(death)}"
+        return f"Cancelled: received signal {int(stop)} ({name}); {_ended(death, program)}"
     if error is not None and death.status > 0:
         return f"{error} ({how(death)})"
+    return _ended(death, program)
+
+
+def _ended(death: Death, program: str) -> str:
     return f"{program} ended with {how(death)}" if death.status >= 0 else f"{program} was {how(death)}"
 
 

@@ -1,8 +1,9 @@
 """Scripts without a block: the end of the process ends the run.
 
 What Python tells about its end: an uncaught exception goes to ``sys.excepthook``; ``sys.exit(n)`` goes nowhere, so the
-function is wrapped, and so are ``exit`` and ``quit``; a signal ends the process without a word, so SIGTERM gets a handler where nobody else has set one;
-what remains is ``atexit``. A child made by fork has none of it: its end is not the run's.
+function is wrapped, and so are ``exit`` and ``quit``; a signal ends the process without a word, so SIGTERM gets a
+handler where nobody else has set one (and a listener, see ``stuck``, for a main thread that comes to no handler); what
+remains is ``atexit``. A child made by fork has none of it: its end is not the run's.
 """
 
 import atexit
@@ -18,6 +19,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from lastbeat.sdk.run import Run, went_well
+from lastbeat.sdk.stuck import die_of, listen
 
 log = logging.getLogger("lastbeat")
 
@@ -31,6 +33,8 @@ class _Ends:
         self.error: BaseException | None = None
         self.main: FrameType | None = None
         """The outermost frame of the main thread."""
+        self.handling = False
+        """SIGTERM has come, and the main thread attends to it."""
         self.hook_before = sys.excepthook
         self.thread_hook_before = threading.excepthook
 
@@ -47,6 +51,7 @@ class _Ends:
             self.main = _outermost()
             if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, self._terminated)
+                listen(signal.SIGTERM, self._terminated_late)
 
     @property
     def _ours(self) -> bool:
@@ -72,7 +77,15 @@ class _Ends:
 
         return leave
 
+    def _terminated_late(self) -> None:
+        # Not if somebody has put a handler of their own into the place of ours: they end when they choose.
+        if self._ours and not self.handling and signal.getsignal(signal.SIGTERM) == self._terminated:
+            for run in self.runs:
+                run.cancel("received signal 15 (SIGTERM), in the midst of native code")
+            die_of(signal.SIGTERM)
+
     def _terminated(self, number: int, _frame: FrameType | None) -> None:
+        self.handling = True
         if self._ours:
             for run in self.runs:
                 run.cancel(f"received signal {number} ({signal.Signals(number).name})")
@@ -113,6 +126,9 @@ def watch_the_end(run: Run) -> None:
     if _ends is None or _ends.process != os.getpid():
         _ends = _Ends()
         _ends.install()
+    # What is registered last is called first, so that the run ends before its beat thread is stopped.
+    atexit.unregister(_ends._at_exit)  # noqa: SLF001 - of this module
+    atexit.register(_ends._at_exit)  # noqa: SLF001 - likewise
     _ends.runs.append(run)
 
 

@@ -4,7 +4,6 @@ import codecs
 import logging
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -114,9 +113,9 @@ class TrainingLog:
             beat.store.write(key, latest)
             self._shipped = latest
         elif self._shipped is None:
-            # An earlier attempt's log says nothing about this one.
-            beat.store.delete(key)
+            # An earlier attempt's log says nothing about this one. One try, for not every policy lets training delete.
             self._shipped = b""
+            beat.store.delete(key)
 
     def close(self) -> None:
         self._source.close()
@@ -133,17 +132,3 @@ def training_log(log_file: "str | os.PathLike[str] | None", *, capture: bool) ->
             log.warning("lastbeat ships no log, log_file=%r is no path: %s", log_file, error)
             return ()
     return (TrainingLog(Printed(Capture().start())),) if capture else ()
-
-
-def faults_into_stderr() -> None:
-    """Have a native crash (SIGSEGV, SIGABRT, …) say on stderr where Python was, unless somebody has seen to it.
-
-    A process that died so can ship nothing any more: this text reaches whatever keeps its stderr, as ``lastbeat exec``,
-    a scheduler's log or a terminal does, and not the store by itself.
-    """
-    import faulthandler  # noqa: PLC0415 - not before a run begins
-
-    # Without a stderr, or with one that is no file (a notebook's), there is nowhere to write to.
-    with suppress(OSError, ValueError, AttributeError, RuntimeError):
-        if not faulthandler.is_enabled():
-            faulthandler.enable()

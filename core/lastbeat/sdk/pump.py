@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from lastbeat.sdk.descriptors import pipe
+
 log = logging.getLogger("lastbeat")
 
 _CHUNK_BYTES = 64 * 1024
@@ -30,7 +32,7 @@ class Pump(threading.Thread):
         self._target = target
         self._look = look
         self._grace_s = grace_s
-        self._woken, self._wake = os.pipe()
+        self._woken, self._wake = pipe()
         self._died_at: float | None = None
         self._left: int | None = None
         """Bytes that the child may have left behind when it died."""

@@ -90,12 +90,10 @@ class Terminal:
                 continue
             try:
                 keys = os.read(keyboard, 4096)
+                if not keys:
+                    return
                 while keys:
                     keys = keys[os.write(self.ours, keys) :]
-                    if not keys:
-                        break
-                else:
-                    return
             except OSError:
                 # Either side is gone: there is nothing to type any more.
                 return

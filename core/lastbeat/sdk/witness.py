@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+from lastbeat.sdk.descriptors import pipe
+
 _RECENT_S = 1.0
 
 
@@ -25,8 +27,8 @@ class Witness:
 
     def __init__(self, numbers: Iterable[int], *, apart: bool) -> None:
         numbers = list(numbers)
-        life, self._life = os.pipe()
-        self._told, telling = os.pipe()
+        life, self._life = pipe()
+        self._told, telling = pipe()
         self._seen: dict[int, float] = {}
         if os.fork() == 0:
             os.close(self._life)

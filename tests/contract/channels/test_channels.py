@@ -17,7 +17,7 @@ from lastbeat.deliver.port import Channel, DeliveryError
 from lastbeat.model.alert import Message
 from lastbeat.model.setting import Setting
 from support.http_sink import closed_port
-from support.messages import FAILED, hostile_messages
+from support.messages import FAILED, STALLED, hostile_messages
 
 TOKEN = "abcdefghijklmnopqrstuvwx"
 PATH = f"/services/T0AAAAAAA/B0BBBBBBB/{TOKEN}"
@@ -131,6 +131,10 @@ def test_an_alert_does_not_carry_the_channels_own_secrets(example: Example, chan
         FAILED, reason=printed, log_tail=(printed,), stack=(printed,), conditions={"stalled": printed}, notes=(printed,)
     )
     assert not [secret for secret in example.secrets if secret in channel.preview(leaky)]
+
+
+def test_an_alert_shows_where_the_main_thread_hangs(channel: Channel) -> None:
+    assert "torch/distributed/distributed_c10d.py" in channel.preview(STALLED)
 
 
 @pytest.mark.parametrize("ask", [pytest.param("send", id="sending"), pytest.param("check", id="checking")])

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from support.s3 import S3Server
 from support.training import Site, directory_site, s3_site
 
 
@@ -19,5 +18,4 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
     """A fleet root in a directory, then one in a bucket of its own."""
     if request.param == "a directory":
         return directory_site(tmp_path)
-    server: S3Server = request.getfixturevalue("s3_server")
-    return s3_site(tmp_path, server)
+    return s3_site(tmp_path, request.getfixturevalue("s3_server"))

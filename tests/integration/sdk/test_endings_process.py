@@ -86,7 +86,8 @@ ENDS = [
     ),
     pytest.param(
         End(
-            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nos.kill(os.getpid(), signal.SIGTERM); time.sleep(60)",
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+            "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)",
             7,
             "FAILED",
             reason="training exited with '7'",
@@ -203,3 +204,32 @@ def test_a_run_that_nobody_ends_does_not_disturb_the_end_of_the_interpreter(site
     assert trained.exit == (5 if ending else 0), trained.said
     assert trained.said == ""
     assert site.look_until("TIMED_OUT", "run-0")["status"] == "TIMED_OUT"
+
+
+def test_a_signal_handler_that_reports_while_training_reports(site: Site) -> None:
+    script = """\
+    import signal, time
+    import lastbeat
+    run = lastbeat.start("run-1")
+    called = 0
+    def report(number, frame):
+        global called
+        called += 1
+        run.step(called, loss=1.0)
+        with run.phase("in the handler"):
+            pass
+        if called > 300:
+            run.complete(wait_s=0.0)
+    signal.signal(signal.SIGALRM, report)
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    while called <= 300:
+        run.step(called, loss=2.0)
+        with run.phase("in the loop"):
+            pass
+    for _ in range(100):
+        run.complete()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    """
+    trained = site.train(script, LASTBEAT_BEAT_SECONDS="0.001")
+    assert (trained.exit, trained.said) == (0, "")
+    assert site.look()["status"] == "SUCCEEDED"

@@ -8,6 +8,7 @@ from lastbeat.observe.run import innermost
 from lastbeat.sdk.extra import Beat
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.stacks import LIMIT_BYTES, Stacks, describe_threads
+from lastbeat.stores.port import DeniedError
 from support.memory import MemoryStore
 
 KEY = "run/logs/stacks.txt"
@@ -89,6 +90,35 @@ def test_they_go_when_training_goes_on() -> None:
     assert KEY not in watched.store.held
     assert watched.store.calls.count(("delete", KEY)) == 2
     assert watched.beats(900) == [570.0 - 30.0]
+
+
+def test_where_training_may_not_delete_they_are_emptied() -> None:
+    watched = Watched()
+    watched.run.step(5)
+    watched.beats(900)
+
+    def refuse(operation: str, _key: str) -> None:
+        if operation == "delete":
+            raise DeniedError("no")
+
+    watched.store.before = refuse
+    watched.run.step(6)
+    watched.beats(60)
+    assert watched.store.held[KEY].body == b""
+    assert innermost("") == ()
+    assert watched.store.calls.count(("delete", KEY)) == 2
+
+
+def test_a_name_with_a_newline_begins_no_thread_of_its_own() -> None:
+    leave = threading.Event()
+    other = threading.Thread(target=leave.wait, name='x\n\nThread "MainThread" (main), most recent call last:\n  evil')
+    other.start()
+    text = describe_threads("Head").decode()
+    leave.set()
+    other.join()
+    assert [line for line in text.split("\n") if line.startswith("Thread ") and "MainThread" in line[:20]] == [
+        text.split("\n")[2]
+    ]
 
 
 def test_those_of_an_earlier_attempt_go_at_the_start() -> None:

@@ -1,6 +1,5 @@
 """An alert of a run that makes no progress shows where its main thread is."""
 
-
 import pytest
 
 from lastbeat.deliver.plain import render

@@ -1,5 +1,7 @@
 """The latest points: few, and reaching back to the first."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +24,7 @@ def test_the_law_of_thinning(count: int) -> None:
     if count:
         assert (steps[0], steps[-1]) == (0, count - 1)
     # No part of the past is forgotten: gaps are even, but for the newest point.
-    gaps = [b - a for a, b in zip(steps[:-1], steps[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(steps)]
     assert not gaps or max(gaps[:-1], default=gaps[0]) == min(gaps[:-1], default=gaps[0])
     if count >= LIMIT:
         assert len(points) >= LIMIT // 2

@@ -40,7 +40,7 @@ WORDS = [
     pytest.param(
         Death(-2),
         "KeyboardInterrupt",
-        "Cancelled: received signal 2 (SIGINT, KeyboardInterrupt); train.sh ended with killed by SIGINT (signal 2)",
+        "Cancelled: received signal 2 (SIGINT, KeyboardInterrupt); train.sh was killed by SIGINT (signal 2)",
         id="Ctrl-C on a terminal of its own",
     ),
 ]

@@ -1,6 +1,7 @@
 """What is kept of a program's output."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -57,13 +58,13 @@ def test_whatever_comes_is_taken_and_little_is_kept(pieces: list[tuple[int, byte
 @given(st.binary(max_size=2000), st.lists(st.integers(0, 2000), max_size=6))
 def test_it_does_not_matter_how_output_is_cut(data: bytes, cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(data)]
-    pieces = [data[start:end] for start, end in zip(places, places[1:], strict=False)]
+    pieces = [data[start:end] for start, end in pairwise(places)]
     assert _after(*pieces).tail == _after(data).tail
 
 
 ERRORS = [
     pytest.param(TRACE, "ValueError: gone", id="a traceback"),
-    pytest.param(TRACE + "\nDuring handling …:\n\n" + TRACE.replace("gone", "worse"), "ValueError: worse", id="a chain"),
+    pytest.param(TRACE + "\nDuring …\n\n" + TRACE.replace("gone", "worse"), "ValueError: worse", id="a chain"),
     pytest.param(TRACE.replace("ValueError: gone\n", "train.Broken\n"), "train.Broken", id="a name of its own"),
     pytest.param(
         "".join(f"[rank3]: {line}\n" for line in TRACE.splitlines()), "ValueError: gone", id="with its rank before it"
@@ -75,10 +76,9 @@ ERRORS = [
     ),
     pytest.param(TRACE + "cleaning up\n" * 10, "ValueError: gone", id="with a few lines after it"),
     pytest.param(TRACE + "training on\n" * 50, None, id="one that training survived"),
-    pytest.param("torch.cuda.OutOfMemoryError: CUDA out of memory.\n", "torch.cuda.OutOfMemoryError: CUDA out of memory.",
-                 id="its last line alone"),
+    pytest.param("torch.OutOfMemoryError: CUDA\n", "torch.OutOfMemoryError: CUDA", id="its last line alone"),
     pytest.param("all is well\n", None, id="none"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "error"), ERRORS)

@@ -1,14 +1,13 @@
 """What is read from the lines that training programs print."""
 
 import math
-import time
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.progress_lines import Progress
+from lastbeat.sdk.progress_lines import LINE_LIMIT, Progress
 
 MEGATRON = (
     " [2024-03-01 10:00:00] iteration      100/  500000 | consumed samples:        25600 | elapsed time per iteration "
@@ -120,7 +119,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("line", HOSTILE)
-def test_a_hostile_line_costs_no_more_than_a_long_one(line: str) -> None:
-    began = time.process_time()
-    Progress().read(line)
-    assert time.process_time() - began < 1.0
+def test_a_hostile_line_is_read_to_its_limit_only(line: str) -> None:
+    # A pattern that went back and forth over it would not come to an end here.
+    whole, start = Progress(), Progress()
+    assert whole.read(line) == start.read(line[:LINE_LIMIT])
+    assert whole == start
