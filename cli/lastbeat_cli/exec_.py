@@ -17,6 +17,7 @@ from lastbeat import wire
 from lastbeat.sdk import child as children
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.death import Death, describe
+from lastbeat.sdk.descriptors import streams as open_streams
 from lastbeat.sdk.logs import Printed, TrainingLog
 from lastbeat.sdk.output import Output
 from lastbeat.sdk.reporter import Reporter, Surroundings
@@ -73,6 +74,7 @@ def command(
 
     Its input, output, terminal, signals and exit status pass through unchanged.
     """
+    streams = open_streams()
     logs.verbose(on=verbose)
     arguments = options.arguments(given)
     faults: list[str] = []
@@ -83,14 +85,14 @@ def command(
     settings = _settings(arguments, faults)
     if faults:
         raise SettingsError(faults)
-    with Signals() as signals, closing(Witness(signals.heeded, apart=children.on_terminal())) as witness:
+    with Signals() as signals, closing(Witness(signals.heeded, apart=children.on_terminal(streams))) as witness:
         output = Output()
         printed = Capture()
         run = Run(name, _reporter(settings, printed) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         try:
-            child = children.start(command, _telling(run, output, printed), signals, witness)
+            child = children.start(command, streams, _telling(run, output, printed), signals, witness)
         except children.NotStartedError as fault:
             print(f"Error: {fault}", file=sys.stderr)
             run.fail(f"Not started: {fault}")

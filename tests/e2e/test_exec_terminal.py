@@ -109,7 +109,8 @@ def test_keys_reach_the_command_and_the_terminal_is_given_back(tmp_path: Path, s
 def test_ctrl_c_reaches_the_command_once(tmp_path: Path, screens: list[Screen]) -> None:
     source = (
         "import os, time\n"
-        "try: os.write(1, b'ready\\n'); time.sleep(1000)\nexcept KeyboardInterrupt: time.sleep(0.5); print('once', flush=True); raise"
+        "try: os.write(1, b'ready\\n'); time.sleep(1000)\n"
+        "except KeyboardInterrupt: time.sleep(0.5); print('once', flush=True); raise"
     )
     screen = Screen(tmp_path, *python(source))
     screens.append(screen)

@@ -121,13 +121,20 @@ class Child:
             self.terminals[0].take_keyboard(0)
 
 
-def on_terminal() -> bool:
+def on_terminal(streams: Sequence[int]) -> bool:
     """Whether a child gets a terminal, and with it a session of its own."""
-    return any(os.isatty(stream) for stream in _open_streams())
+    return any(map(os.isatty, streams))
 
 
-def start(command: Sequence[str], output: Callable[[int, bytes], None], signals: Signals, witness: Witness) -> Child:
-    """Start ``command``; ``output`` is called with 1 or 2 and each chunk of its stdout or stderr, from two threads.
+def start(
+    command: Sequence[str],
+    streams: Sequence[int],
+    output: Callable[[int, bytes], None],
+    signals: Signals,
+    witness: Witness,
+) -> Child:
+    """Start ``command``; ``output`` is called with each of ``streams`` (stdout 1, stderr 2, as far as they are open)
+    and each chunk of it, from two threads.
 
     Raises :class:`NotStartedError`.
     """
@@ -135,7 +142,7 @@ def start(command: Sequence[str], output: Callable[[int, bytes], None], signals:
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
     sources: list[tuple[int, int]] = []
     theirs: list[int] = []
-    for stream in _open_streams():
+    for stream in streams:
         if os.isatty(stream):
             device = os.fstat(stream).st_rdev
             if device not in terminals:
@@ -166,18 +173,6 @@ def start(command: Sequence[str], output: Callable[[int, bytes], None], signals:
     child = Child(process, pumps, tuple(terminals.values()), signals, witness)
     child._take_keyboard()  # noqa: SLF001 - its own beginning
     return child
-
-
-def _open_streams() -> list[int]:
-    """Of stdout and stderr those that are open at all."""
-    found = []
-    for stream in (1, 2):
-        try:
-            os.fstat(stream)
-        except OSError:
-            continue
-        found.append(stream)
-    return found
 
 
 def _spawn(command: Sequence[str], actions: Sequence[object], signals: Signals, *, session: bool) -> int:

@@ -46,7 +46,6 @@ class _Ends:
         for name in ("exit", "quit"):
             if hasattr(builtins, name):
                 setattr(builtins, name, self._exit(getattr(builtins, name)))
-        atexit.register(self._at_exit)
         if threading.current_thread() is threading.main_thread():
             self.main = _outermost()
             if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -93,7 +92,7 @@ class _Ends:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    def _at_exit(self) -> None:
+    def at_exit(self) -> None:
         if self._ours:
             caught = isinstance(self.error, SystemExit) and self.main is not None and _returned(self.main)
             self._end(None if caught else self.error)
@@ -127,8 +126,8 @@ def watch_the_end(run: Run) -> None:
         _ends = _Ends()
         _ends.install()
     # What is registered last is called first, so that the run ends before its beat thread is stopped.
-    atexit.unregister(_ends._at_exit)  # noqa: SLF001 - of this module
-    atexit.register(_ends._at_exit)  # noqa: SLF001 - likewise
+    atexit.unregister(_ends.at_exit)
+    atexit.register(_ends.at_exit)
     _ends.runs.append(run)
 
 

@@ -8,6 +8,7 @@ from lastbeat.sdk.documents import encode
 from lastbeat.sdk.extra import Beat
 from lastbeat.sdk.first_error import Lead, lead_of, patience, started_at, tell
 from lastbeat.sdk.ranks import Rank, cancelled, first_beat_s, rank_document, rank_error_key, rank_key, told_by
+from lastbeat.sdk.reading import Reader
 from lastbeat.sdk.run import Run
 from lastbeat.stores.port import Store
 
@@ -23,6 +24,7 @@ class RankBeats:
     def __init__(self, store: Store, run_id: str, rank: Rank, every_s: float, began: float) -> None:
         self._store = store
         self._key = f"{run_id}/{rank_key(rank.number)}"
+        self._reader = Reader()
         self._rank = rank
         self._every_s = every_s if rank.world > 1 else 0.0
         self._next = began + first_beat_s(rank.number, every_s)
@@ -36,7 +38,7 @@ class RankBeats:
         """Write it if it is due, or if it is the last time. Raises :class:`StoreError`."""
         if not self._every_s or not (last or self.wait_s == 0.0):
             return
-        self._store.write(self._key, encode(rank_document(run, self._rank, attempt, time.time())))
+        self._store.write(self._key, encode(rank_document(run, self._rank, attempt, time.time(), self._reader)))
         # Not from now on: after an outage all ranks would beat at the same moment.
         behind = time.monotonic() - self._next
         self._next += self._every_s * (1 + max(0.0, behind) // self._every_s)

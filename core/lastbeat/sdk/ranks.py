@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastbeat.sdk.documents import now_text
+from lastbeat.sdk.reading import Reader
 from lastbeat.sdk.run import CANCELLED, Run
-from lastbeat.sdk.values import number, text, whole
+from lastbeat.sdk.values import text, whole
 
 # Rank, then sizes of the world, one row a launcher. The innermost launcher comes first: torchrun below srun numbers
 # its workers itself, and what Slurm says is then the node's. LOCAL_RANK is a place on a node, never a rank.
@@ -97,9 +98,11 @@ def lead_facts(rank: Rank, *, begun: bool) -> dict[str, Any]:
     return {"world_size": rank.world, "begun": begun} if rank.world > 1 else {}
 
 
-def rank_document(run: Run, rank: Rank, attempt: int | None, at: float) -> dict[str, Any]:
+def rank_document(run: Run, rank: Rank, attempt: int | None, at: float, reader: Reader | None = None) -> dict[str, Any]:
     """ranks/{rank}.json: that this rank lives, and how far it is."""
     step, loss = (run.latest[0], run.latest[1]) if run.latest is not None else (None, None)
+    # A collective that hangs holds up every tensor behind it, and must not hold up this.
+    said, lost = (reader or Reader()).read([step, loss])
     return {
         "run_id": run.run_id,
         "rank": rank.number,
@@ -109,8 +112,8 @@ def rank_document(run: Run, rank: Rank, attempt: int | None, at: float) -> dict[
         "pid": os.getpid(),
         "status": _status(run),
         "phase": text(run.phase_now[0]),
-        "step": whole(step),
-        "loss": number(loss),
+        "step": step if type(step) is int else whole(said),
+        "loss": lost,
         "attempt": attempt,
         "last_update": now_text(at),
     }

@@ -188,6 +188,12 @@ def test_two_runs_of_one_process_end_with_it(site: Site) -> None:
     assert (found["status"], found["step"]) == ("FAILED", 2)
 
 
+def test_two_runs_that_the_end_of_the_process_completes(site: Site) -> None:
+    script = 'import lastbeat\none, two = lastbeat.start("one"), lastbeat.start("two")\none.step(1)\ntwo.step(2)\n'
+    assert site.train(script).exit == 0
+    assert [site.look(name)["status"] for name in ("one", "two")] == ["SUCCEEDED", "SUCCEEDED"]
+
+
 @pytest.mark.parametrize("ending", ["", "sys.exit(5)"], ids=["normal end", "sys.exit(5)"])
 def test_a_run_that_nobody_ends_does_not_disturb_the_end_of_the_interpreter(site: Site, ending: str) -> None:
     # Beats follow one another without a pause, so that the interpreter goes away in the middle of one.
