@@ -129,10 +129,16 @@ _TABLE: Final = (
     ),
     _Known(
         "cancelled",
-        r"keyboardinterrupt|\bsigterm\b|\bscancel\b|cancelled at|received signal 15|signalexception|"
+        r"^cancelled:|keyboardinterrupt|\bsigterm\b|\bscancel\b|cancelled at|received signal 15|signalexception|"
         r"exit ?(?:code|status)? ?:? ?143\b",
         "The run was stopped from outside: by a person, the scheduler or a spot reclaim. Restart it if nobody meant "
         "to stop it.",
+    ),
+    _Known(
+        "unknown",
+        r"killed by sigkill",
+        "Somebody killed it and left no word: dmesg -T | grep -i oom tells whether the kernel did, the scheduler's log "
+        "(sacct, kubectl describe pod) whether it did; else a person or a spot reclaim.",
     ),
     _Known(
         "environment",

@@ -211,6 +211,12 @@ def test_a_grace_period_waits_for_the_first_heartbeat_and_then_no_longer() -> No
                      id="any other exception"),
         pytest.param("slurmstepd: *** STEP 7 CANCELLED AT … DUE TO TIME LIMIT ***", "time_limit", "more time",
                      id="time limit outranks cancelled"),
+        pytest.param("killed by SIGKILL: often the OOM killer or the scheduler", "unknown", "dmesg", id="SIGKILL"),
+        pytest.param("Cancelled: received signal 1 (SIGHUP)", "cancelled", "stopped from outside", id="cancelled"),
+        pytest.param("DataLoader worker (pid 12) is killed by signal: Killed", "oom", "DataLoader", id="worker killed"),
+        pytest.param("exitcode  : -9 (pid: 77)\nSignal 9 (SIGKILL) received by PID 77", "oom", "dmesg", id="torchrun"),
+        pytest.param("RuntimeError: … Bus error. out of shared memory", "oom", "shm-size", id="shared memory"),
+        pytest.param("line 7: python train.py failed with exit code 137", "oom", "host", id="exit code 137"),
         pytest.param("it broke", None, "stack trace", id="a text that says nothing has no cause"),
     ],
 )  # fmt: skip
