@@ -57,6 +57,12 @@ class _Known:
 # inside a repeat, and lines are cut before they are matched, so hostile text costs no more than long text.
 _TABLE: Final = (
     _Known(
+        "unknown",
+        r"killed by sigkill: often",
+        "Somebody killed it and left no word: dmesg -T | grep -i oom tells whether the kernel did, the scheduler's log "
+        "(sacct, kubectl describe pod) whether it did; else a person or a spot reclaim.",
+    ),
+    _Known(
         "oom",
         r"cuda(?: error)?:? out of memory|outofmemoryerror|cublas_status_alloc_failed|hip out of memory",
         "CUDA out of memory: reduce batch size or sequence length, or use gradient accumulation, activation "
@@ -133,12 +139,6 @@ _TABLE: Final = (
         r"exit ?(?:code|status)? ?:? ?143\b",
         "The run was stopped from outside: by a person, the scheduler or a spot reclaim. Restart it if nobody meant "
         "to stop it.",
-    ),
-    _Known(
-        "unknown",
-        r"killed by sigkill",
-        "Somebody killed it and left no word: dmesg -T | grep -i oom tells whether the kernel did, the scheduler's log "
-        "(sacct, kubectl describe pod) whether it did; else a person or a spot reclaim.",
     ),
     _Known(
         "environment",
