@@ -25,12 +25,12 @@ ENDS = [
         id="a segmentation fault",
     ),
     pytest.param(python("import os; os.abort()"), -signal.SIGABRT, r".* was killed by SIGABRT .*", None, id="abort()"),
-    pytest.param(("sh", "-c", "kill -9 $$"), -signal.SIGKILL, re.escape(UNKNOWN_KILL), None, id="a SIGKILL"),
+    pytest.param(("sh", "-c", "kill -9 $$"), -signal.SIGKILL, re.escape(UNKNOWN_KILL), "unknown", id="a SIGKILL"),
     pytest.param(
         ("sh", "-c", "sh -c 'kill -9 $$'; exit $?"),
         137,
         r"sh ended with exit status 137 \(128 \+ 9: a process of it was killed by SIGKILL\)",
-        None,
+        "oom",
         id="a SIGKILL of what a script had started",
     ),
     pytest.param(

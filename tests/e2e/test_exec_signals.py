@@ -63,7 +63,7 @@ def test_a_signal_that_ends_it_is_a_cancelled_run(tmp_path: Path, number: signal
     assert first.startswith("Cancelled: ")
     assert f"received signal {int(number)} ({name}); sh was killed by" in first
     assert watched(tmp_path)["status"] == "FAILED"
-    assert watched(tmp_path)["cause"] == (None if number == signal.SIGHUP else "cancelled")
+    assert watched(tmp_path)["cause"] == "cancelled"
 
 
 def test_a_command_that_saves_and_leaves_with_0_when_told_to_stop_has_not_succeeded(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class _Known:
 _TABLE: Final = (
     _Known(
         "unknown",
-        r"killed by sigkill: often",
+        r"killed by sigkill\b.{0,20}: often",
         "Somebody killed it and left no word: dmesg -T | grep -i oom tells whether the kernel did, the scheduler's log "
         "(sacct, kubectl describe pod) whether it did; else a person or a spot reclaim.",
     ),
