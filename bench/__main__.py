@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import loop, measure, sdk
+from bench import detection, loop, measure, sdk
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
@@ -37,6 +37,7 @@ def main(argv: Sequence[str]) -> int:
             sdk.starts(server, Path(folder), args.times),
             sdk.calls(Path(folder)),
             sdk.loops(Path(folder), args.rounds),
+            detection.table(server, 7),
         ):
             lines += ["", *part]
     text = "\n".join(lines) + "\n"
