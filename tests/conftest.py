@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
 from support.seaweed import find_weed, run_seaweed
+
+# A busy machine is slow, and that is no finding.
+settings.register_profile("lastbeat", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lastbeat")
 
 
 @pytest.fixture(scope="session")
