@@ -31,9 +31,13 @@ class Stop:
 
     def __enter__(self) -> "Stop":
         self._before = {number: signal.signal(number, self._caught) for number in self.SIGNALS}
+        # Python runs a handler in the main thread, when that next comes to it; what wakes it from a sleep that it was
+        # just about to begin, or from a signal that another thread got, is this byte from the C handler.
+        self._woken_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        signal.set_wakeup_fd(self._woken_before)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         os.close(self._read)
@@ -52,8 +56,14 @@ class Stop:
 
     def wait(self, seconds: float) -> bool:
         """Sleep, or less when asked to stop; whether it was."""
-        select.select([self._read], [], [], max(0.0, seconds))
-        return self.asked
+        until = time.monotonic() + seconds
+        while not self.asked:
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            if select.select([self._read], [], [], left)[0]:
+                os.read(self._read, 512)
+        return True
 
 
 def next_due(due: float, now: float, interval_s: float) -> float:

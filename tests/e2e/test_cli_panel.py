@@ -39,8 +39,9 @@ class Terminal:
                 return
 
     def wait_for_end(self) -> int:
+        limit = time.monotonic() + LIMIT_S
         while self._read():
-            pass
+            assert time.monotonic() < limit, self.shown[-3000:]
         return self.process.wait(LIMIT_S)
 
     def _read(self) -> bool:
