@@ -10,6 +10,10 @@ from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=timezone.utc)
 
 
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of the watcher runs after it."""
+
+
 @dataclass(frozen=True)
 class _Held:
     body: bytes
@@ -31,6 +35,25 @@ class MemoryStore:
         self.after: Callable[[str, str], None] = lambda _operation, _key: None
         self._lock = threading.Lock()
         self._writes = 0
+
+    def die_at(self, call: int, *, before: bool) -> None:
+        """Raise :class:`Killed` before, or after, the call with this number, counted from 0, and at every one after."""
+        left = call
+
+        def hook(_operation: str, _key: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+
+        if before:
+            self.before = hook
+        else:
+            self.after = hook
+
+    def heal(self) -> None:
+        """No faults any more."""
+        self.before = self.after = lambda _operation, _key: None
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

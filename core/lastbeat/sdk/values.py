@@ -1,7 +1,8 @@
 """Numbers as training has them: Python's, numpy's, tensors of any framework, on any device."""
 
-import math
 from typing import SupportsFloat, SupportsInt
+
+from lastbeat.model.numbers import json_number
 
 LIMIT_CHARS = 200
 
@@ -20,9 +21,7 @@ def number(value: object) -> float | str | None:
         found = float(plain) if isinstance(plain, SupportsFloat) else None
     except Exception:  # noqa: BLE001 - a tensor on a lost device may raise anything, and beating must go on
         return None
-    if found is None or math.isfinite(found):
-        return found
-    return "NaN" if math.isnan(found) else "Infinity" if found > 0 else "-Infinity"
+    return json_number(found)
 
 
 def whole(value: object) -> int | None:

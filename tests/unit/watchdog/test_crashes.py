@@ -7,12 +7,8 @@ import pytest
 from lastbeat.model.policy import Policy
 from lastbeat.stores.port import UnreachableError
 from support.channel import ListChannel
+from support.memory import Killed
 from support.scene import RUN, Scene
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing of the watcher runs after it."""
-
 
 Story = Callable[[Scene], object]
 
@@ -22,26 +18,6 @@ STORIES: dict[str, tuple[Story, list[str]]] = {
     "a run never starts": (lambda s: None, ["TIMED_OUT"]),
     "a warning is raised": (lambda s: (s.beat(), s.progress(1, loss="nan")), ["WARNING"]),
 }  # fmt: skip
-
-
-def kill_at(scene: Scene, call: int, *, before: bool) -> None:
-    """The ``call``-th I/O call of whoever looks next is the last thing that it does."""
-    left = call
-
-    def hook(_operation: str, _key: str) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Killed
-
-    if before:
-        scene.store.before = hook
-    else:
-        scene.store.after = hook
-
-
-def revive(scene: Scene) -> None:
-    scene.store.before = scene.store.after = lambda _operation, _key: None
 
 
 def count_calls(story: Story) -> int:
@@ -64,10 +40,10 @@ POINTS = [
 def test_killed_at_any_call(story: Story, events: list[str], call: int, before: bool) -> None:
     scene = Scene()
     story(scene)
-    kill_at(scene, call, before=before)
+    scene.store.die_at(call, before=before)
     with pytest.raises(Killed):
         scene.look()
-    revive(scene)
+    scene.store.heal()
     scene.look()
     scene.after(scene.policy.lease_s + 1)
     last = scene.look()
@@ -86,12 +62,12 @@ def test_killed_while_sending(story: Story, events: list[str]) -> None:
 
     class Dying(ListChannel):
         def send(self, message: object) -> None:
-            kill_at(scene, 0, before=True)
+            scene.store.die_at(0, before=True)
 
     channel, scene.channel = scene.channel, Dying()
     with pytest.raises(Killed):
         scene.look()
-    revive(scene)
+    scene.store.heal()
     scene.channel = channel
     assert scene.look().pending == 1, "the claim of the dead still holds"
     assert channel.sent == []
@@ -118,7 +94,7 @@ def test_an_answer_lost_at_any_call(story: Story, events: list[str], call: int, 
     else:
         scene.store.after = fail_once
     scene.look()
-    revive(scene)
+    scene.store.heal()
     for _ in range(3):
         scene.look(restarted=False)
         scene.after(scene.policy.lease_s + 1)

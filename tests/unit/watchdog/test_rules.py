@@ -12,14 +12,11 @@ from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
 from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import UnreachableError
 from support.channel import ListChannel, down
+from support.memory import Killed
 from support.scene import Scene
 
 STALE_S = 600.0
 FINAL = {Status.SUCCEEDED, Status.FAILED}
-
-
-class Killed(BaseException):
-    """SIGKILL."""
 
 
 class Watching(RuleBasedStateMachine):
@@ -128,23 +125,12 @@ class Watching(RuleBasedStateMachine):
     @precondition(lambda self: not self.outage)
     @rule(which=st.integers(0, 1), call=st.integers(0, 8), before=st.booleans())
     def a_watcher_is_killed_in_the_middle(self, which: int, call: int, before: bool) -> None:
-        left = call
-
-        def hook(_operation: str, _key: str) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-
-        if before:
-            self.scene.store.before = hook
-        else:
-            self.scene.store.after = hook
+        self.scene.store.die_at(call, before=before)
         try:
             self.watches[which].tick()
         except Killed:
             self.crashed = True
-        self.scene.store.before = self.scene.store.after = lambda _operation, _key: None
+        self.scene.store.heal()
         self.watches[which] = self.scene.fresh_watch()
 
     @rule(which=st.integers(0, 1))
