@@ -7,7 +7,7 @@ from datetime import datetime
 from lastbeat.model.status import Event, Status
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Message:
     """What people are told, before any channel dresses it up.
 
@@ -46,7 +46,7 @@ class Message:
     """Names this alert for good: the same on every delivery of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Delivery:
     """One alert on one channel. Neither sent nor failed: it still has to go out."""
 
@@ -65,7 +65,7 @@ class Delivery:
         return self.sent_at is not None or self.failed is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alert:
     """An entry of the outbox."""
 

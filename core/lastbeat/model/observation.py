@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Heartbeat:
     """One heartbeat document as it lay in the store."""
 
@@ -28,7 +28,7 @@ class Heartbeat:
     """May be NaN or infinite: the document said so."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sentinel:
     """``_error`` or ``_complete``. ``text`` is bounded and may be empty; it is hostile text."""
 
@@ -40,7 +40,7 @@ class Sentinel:
     """Why ``text`` could not be fetched although the sentinel exists. Its existence alone still counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogFile:
     """``logs/training_log_latest.txt`` as the listing shows it; its text is read only when it is needed."""
 
@@ -49,7 +49,7 @@ class LogFile:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
     """The run has at least one of its files."""
 
@@ -68,12 +68,12 @@ class Seen:
         return next((beat for beat in found if beat.step is not None or beat.loss is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NeverSeen:
     """The store answered, and none of the run's files is there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unreadable:
     """The store could not be asked, or its answer could not be read. Nothing follows about the run."""
 

@@ -10,7 +10,7 @@ from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import Status
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """The answer of one tick."""
 

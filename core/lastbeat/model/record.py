@@ -10,7 +10,7 @@ from lastbeat.model.status import Status
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attempt:
     """One life of a run. A restart begins the next."""
 
@@ -28,7 +28,7 @@ class Attempt:
     """Tokens of files that lie there from earlier attempts and so say nothing about this one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeartbeatMemory:
     """What the last recorded look knew of one heartbeat; see ``decide.freshness``."""
 
@@ -49,7 +49,7 @@ class HeartbeatMemory:
     """Since when the file, once seen, has been gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Transition:
     """One change of status, numbered from 1 over the life of the record."""
 
@@ -62,7 +62,7 @@ class Transition:
     cause: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """Status, reason, attempt, history, outbox. ``seq`` grows by one with every write."""
 
