@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test check bench clean
+.PHONY: help demo test hunt check bench clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
@@ -14,6 +14,7 @@ ARGS ?=
 help:
 	@echo "make demo    watch three small training runs: one completes, one fails, one is killed"
 	@echo "make test    run the tests (ARGS=… goes to pytest)"
+	@echo "make hunt    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
 	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
 	@echo "make clean   remove .venv and everything else that these commands made"
@@ -27,6 +28,10 @@ demo:
 test:
 	@.ci/venv dev
 	.venv/bin/python -m pytest -n auto $(ARGS)
+
+hunt:
+	@.ci/venv dev
+	.venv/bin/python -m pytest -n auto --hypothesis-profile=hunt tests/unit $(ARGS)
 
 check:
 	@.ci/venv dev

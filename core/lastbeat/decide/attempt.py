@@ -50,7 +50,7 @@ def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | No
     if kind == "new" and record is not None:
         attempt = replace(attempt, spent=_spent(record, seen))
     if attempt.start_skew_s is None and attempt.start_time is not None and kind != "leftover":
-        attempt = replace(attempt, start_skew_s=skew_s)
+        attempt = replace(attempt, start_skew_s=_at_start(skew_s, attempt.start_time, seen.metadata))
     least_s, most_s = attempt.start_skew_s or (0.0, 0.0)
     started = attempt.start_time
     seen = replace(
@@ -62,6 +62,19 @@ def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | No
         complete=_counting(_current("_complete", seen.complete, attempt, least_s), started, most_s, seen.metadata),
     )
     return Belonging(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
+
+
+def _at_start(
+    skew_s: tuple[float, float] | None, start_time: datetime, metadata: Heartbeat | None
+) -> tuple[float, float] | None:
+    """What the skew was at the start. It may have changed since, as when the time is set only after booting; but no
+    attempt began after a document of its own was stored."""
+    if metadata is None:
+        return skew_s
+    highest_s = (metadata.modified - start_time).total_seconds()
+    if skew_s is None:
+        return (highest_s, highest_s) if highest_s < 0 else None
+    return min(skew_s[0], highest_s), min(skew_s[1], highest_s)
 
 
 def _spent(record: Record, seen: Seen) -> tuple[str, ...]:
@@ -125,9 +138,12 @@ def _attempt(record: Record | None, metadata: Heartbeat | None) -> tuple[Attempt
         return known, "same"
     number, start = metadata.attempt, metadata.start_time
     moved = start is not None and known.start_time is not None and not _same(start, known.start_time)
+    if number is not None and number > (known.declared or known.number):
+        return _next(known, metadata), "new"
+    # Without a higher number the start time tells; clocks that jump may bring an old one again.
     if start is not None and moved and any(_same(start, earlier) for earlier in known.earlier_starts):
         return known, "leftover"
-    if moved or (number is not None and number > (known.declared or known.number)):
+    if moved:
         return _next(known, metadata), "new"
     return replace(known, start_time=known.start_time or start, declared=known.declared or number), "same"
 

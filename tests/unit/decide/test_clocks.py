@@ -1,5 +1,7 @@
 """Clocks that are off, that jump, that freeze; documents that are torn, copied and written again."""
 
+from datetime import timedelta
+
 import pytest
 
 from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
@@ -36,6 +38,40 @@ def test_a_quick_end_counts_whatever_the_instance_clock_says(skew_s: float, name
     scene.after(0.4)
     scene.put(name)
     assert scene.look().status.value in {"FAILED", "SUCCEEDED"}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first look", "known run"])
+@pytest.mark.parametrize("name", ["_error", "_complete"])
+def test_an_end_counts_when_the_clock_was_set_right_between_the_start_and_the_first_look(
+    name: str, known: bool
+) -> None:
+    scene = Scene()
+    scene.skew_s = 20.0
+    if known:
+        scene.beat(attempt=1, start_time=scene.instance_now.isoformat())
+        scene.look()
+        scene.after(3)
+    start = scene.instance_now.isoformat()
+    scene.beat(attempt=2, start_time=start)
+    scene.skew_s = 0.0
+    scene.after(1)
+    scene.beat(attempt=2, start_time=start)
+    scene.after(1)
+    scene.put(name)
+    assert scene.look().status.value in {"FAILED", "SUCCEEDED"}
+
+
+def test_a_higher_attempt_is_a_new_one_even_if_a_clock_that_was_set_back_gives_it_an_old_start_time() -> None:
+    scene = Scene()
+    first, second = scene.instance_now.isoformat(), (scene.instance_now + timedelta(seconds=30)).isoformat()
+    for attempt, start in enumerate((first, second, first), start=1):
+        scene.beat(attempt=attempt, start_time=start)
+        assert scene.look().status.value == "RUNNING"
+        scene.after(5)
+    scene.put("_error", "RuntimeError: boom")
+    outcome = scene.look()
+    assert outcome.record is not None
+    assert (outcome.status.value, outcome.record.attempt.number) == ("FAILED", 3)
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])

@@ -197,5 +197,8 @@ class Watching(RuleBasedStateMachine):
 
 TestWatching = Watching.TestCase
 TestWatching.settings = settings(
-    max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=300 if settings().derandomize else 20_000,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
