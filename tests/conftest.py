@@ -1,5 +1,6 @@
 """Servers that several folders of tests stand on, one of each a worker, started when first asked for."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,9 @@ from hypothesis import HealthCheck, settings
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
 from support.seaweed import find_weed, run_seaweed
+
+# Under nohup it is ignored, and so it would be by every process that a test starts; some tests are about it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A busy machine is slow, and that is no finding. A test run tries the same examples each time, so that it fails for
 # what was changed and nothing else; new ones are looked for by `make hunt`.
