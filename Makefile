@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test hunt check bench clean
+.PHONY: help demo test hunt check bench package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
@@ -17,6 +17,7 @@ help:
 	@echo "make hunt    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
 	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
+	@echo "make package build the zip that the Lambda function runs, into build/ (ARGS=\"--architecture x86_64\")"
 	@echo "make clean   remove .venv and everything else that these commands made"
 	@echo
 	@echo "PYTHON=…     the interpreter to make .venv with; else python3, else the newest one from 3.10 on"
@@ -31,20 +32,24 @@ test:
 
 hunt:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --hypothesis-profile=hunt tests/unit $(ARGS)
+	.venv/bin/python -m pytest -n auto --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
 
 check:
 	@.ci/venv dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/lint-imports
+	PYTHONPATH=lambda .venv/bin/lint-imports
 	.venv/bin/python -m pytest -q tests/repo
 
 bench:
 	@.ci/venv dev
 	@.venv/bin/python -m bench $(ARGS)
 
+package:
+	@.ci/venv dev
+	@PYTHON=.venv/bin/python infra/package.sh $(ARGS)
+
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find core cli tests bench demo .ci -name __pycache__ -type d -prune -exec rm -rf {} +
+	find core cli lambda infra tests bench demo .ci -name __pycache__ -type d -prune -exec rm -rf {} +

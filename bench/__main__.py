@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, loop, measure, sdk
+from bench import detection, fleet, loop, measure, sdk
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
+PARTS = ("run", "fleet")
 PACKAGES = ("obstore", "boto3", "moto")
 
 
@@ -24,11 +24,22 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
     parser.add_argument("--rounds", type=int, default=5, help="loops of each logger (5)")
     parser.add_argument("--peers", action="store_true", help="install the peers into build/bench-peers first")
+    parser.add_argument("--only", choices=PARTS, help="what one run costs, or what a fleet costs")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args(argv)
     if args.peers:
         sdk.install_peers()
-    lines = list(machine(args.times))
+    for part in (args.only,) if args.only else PARTS:
+        lines = [line.rstrip() for line in (fleet_tables() if part == "fleet" else run_tables(args))]
+        text = "\n".join(lines) + "\n"
+        print(text, end="")
+        if args.write:
+            write(part, text)
+    return 0
+
+
+def run_tables(args: argparse.Namespace) -> Iterator[str]:
+    yield from machine(f"Each command {args.times} times, in turn with the others;")
     with s3() as server, tempfile.TemporaryDirectory(prefix="lastbeat-bench-") as folder:
         for part in (
             requests_a_pass(server, args.passes),
@@ -39,21 +50,32 @@ def main(argv: Sequence[str]) -> int:
             sdk.loops(Path(folder), args.rounds),
             detection.table(server, 7),
         ):
-            lines += ["", *part]
-    text = "\n".join(lines) + "\n"
-    print(text, end="")
-    if args.write:
-        before, rest = REPORT.read_text(encoding="utf-8").split(BEGIN)
-        _, after = rest.split(END)
-        REPORT.write_text(before + BEGIN + text + END + after, encoding="utf-8")
-    return 0
+            yield ""
+            yield from part
 
 
-def machine(times: int) -> Iterator[str]:
+def fleet_tables() -> Iterator[str]:
+    yield from machine("Each fleet on a server of its own, the poller right after the sweep;")
+    progress("requests and dollars of fleets")
+    yield ""
+    yield from fleet.counted()
+    progress("passes over fleets")
+    yield ""
+    yield from fleet.measured(progress)
+
+
+def write(part: str, text: str) -> None:
+    begin, end = (f"<!-- measured{'' if part == 'run' else ', ' + part}: {place} -->\n" for place in ("begin", "end"))
+    before, rest = REPORT.read_text(encoding="utf-8").split(begin)
+    _, after = rest.split(end)
+    REPORT.write_text(before + begin + text + end + after, encoding="utf-8")
+
+
+def machine(how: str) -> Iterator[str]:
     load = os.getloadavg()[0]
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     yield f"lastbeat {lastbeat.__version__} on {_processor()}, {os.cpu_count()} cores, {platform.system()}, Python"
-    yield f"{platform.python_version()}, {versions}. Each command {times} times, in turn with the others;"
+    yield f"{platform.python_version()}, {versions}. {how}"
     yield f"load average at the start {load:.1f}."
 
 

@@ -10,8 +10,11 @@ from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
 from support.seaweed import find_weed, run_seaweed
 
-# Under nohup it is ignored, and so it would be by every process that a test starts; some tests are about it.
+# Under nohup and in the background of a script they are ignored, and so they would be by every process that a test
+# starts; some tests are about them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is slow, and that is no finding. A test run tries the same examples each time, so that it fails for
 # what was changed and nothing else; new ones are looked for by `make hunt`.

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lastbeat.deliver.facts import number
-from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.document import heartbeat
+from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
@@ -51,11 +52,6 @@ def _more(outcome: Outcome) -> Iterator[str]:
     for note in outcome.notes:
         yield f"Note: {note}"
     yield f"Checked: {format_time(outcome.at.replace(microsecond=0))}"
-
-
-def heartbeat(outcome: Outcome) -> Heartbeat | None:
-    """The document that knows the step: progress.json, else a metadata.json that has one."""
-    return outcome.observation.knows_step if isinstance(outcome.observation, Seen) else None
 
 
 def phase(outcome: Outcome) -> str | None:

@@ -6,13 +6,11 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from lastbeat.model.outcome import Outcome
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from lastbeat.stores.clock import steady
 
 
 class Stop:
@@ -90,7 +88,9 @@ def retry_in_s(outcome: Outcome) -> float | None:
 
 def is_over(outcome: Outcome, *, dry_run: bool) -> bool:
     """Whether a watch has nothing left to wait for: the run is finished and everybody was told."""
-    return outcome.status.finished and (dry_run or (outcome.recorded and outcome.pending == 0))
+    # That a flapping run is TIMED_OUT is told only when it has been for an hour.
+    told = outcome.recorded and outcome.pending == 0 and (outcome.record is None or not outcome.record.flapping_since)
+    return outcome.status.finished and (dry_run or told)
 
 
 def follow(
@@ -116,3 +116,9 @@ def follow(
         show(outcome, None if over else at)
         if over or stop.wait(at - time.monotonic()):
             return outcome
+
+
+def steady_clock() -> Callable[[], datetime]:
+    """This host's time as it was at the start, carried on by a clock that nobody sets: a jump is no blindness."""
+    began, at = datetime.now(timezone.utc), steady()
+    return lambda: began + timedelta(seconds=steady() - at)

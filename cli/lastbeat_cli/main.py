@@ -11,10 +11,14 @@ from lastbeat_cli import frame
 # Command → its module, a sentence, and under which wish it is listed.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("lastbeat_cli.watch", "Look at one run, once or until it is over.", "Watch a run"),
+    "sweep": ("lastbeat_cli.sweep", "Look at every run, once or again and again.", "Watch a fleet"),
+    "silence": ("lastbeat_cli.silence", "Do not tell people of some runs for a while.", "Watch a fleet"),
+    "cost": ("lastbeat_cli.cost", "What the watching costs, measured.", "Watch a fleet"),
     "exec": ("lastbeat_cli.exec_", "Run a command, report it, and tell how it died.", "Report a run"),
     "beat": ("lastbeat_cli.beat", "Say that a run lives, and how far it is.", "Report a run"),
     "fail": ("lastbeat_cli.fail", "Say that a run failed, and why.", "Report a run"),
     "complete": ("lastbeat_cli.complete", "Say that a run succeeded.", "Report a run"),
+    "deploy": ("lastbeat_cli.deploy", "Make the Lambda function that watches a bucket.", "Set up"),
     "doctor": ("lastbeat_cli.doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
     "test-alert": ("lastbeat_cli.test_alert", "Send a test message to every channel.", "Check the set-up"),
 }

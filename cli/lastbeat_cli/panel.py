@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lastbeat.deliver.facts import number
+from lastbeat.model.document import heartbeat
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
@@ -62,7 +63,7 @@ class Panel:
 
     def show(self, outcome: Outcome, due: float | None) -> None:
         """Show ``outcome``; ``due`` is when the next pass comes, by ``time.monotonic()``."""
-        beat = lines.heartbeat(outcome)
+        beat = heartbeat(outcome)
         if beat is not None and beat.step is not None:
             self._pace.see(outcome.at, beat.step)
         self._outcome, self._due, self._seen_at = outcome, due, time.monotonic()
@@ -115,7 +116,7 @@ class Panel:
             yield "Note", _text(note)
 
     def _progress(self, outcome: Outcome) -> Iterator[tuple[str, RenderableType]]:
-        beat = lines.heartbeat(outcome)
+        beat = heartbeat(outcome)
         if beat is None or beat.step is None:
             return
         if not beat.total_steps or beat.total_steps < 0:

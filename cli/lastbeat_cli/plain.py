@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Callable
 
+from lastbeat.model.document import outcome_document
 from lastbeat.model.outcome import Outcome
 from lastbeat_cli import frame, logs
-from lastbeat_cli.document import document, dump, masked
+from lastbeat_cli.document import dump, masked
 from lastbeat_cli.lines import lines
 
 
@@ -24,7 +25,7 @@ class Plain:
         previews = self._preview(outcome) if self._preview is not None else []
         if self._as_json:
             # Each text is masked before it is escaped; names and numbers are ours.
-            told = [dump(masked(document(outcome), logs.redact))]
+            told = [dump(masked(outcome_document(outcome), logs.redact))]
             if previews and sys.stderr is not None:
                 # Stdout is one object a pass and nothing else.
                 print(logs.redact("\n".join(previews)), file=sys.stderr)

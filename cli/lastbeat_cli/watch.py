@@ -5,7 +5,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta, timezone
 
 import click
 
@@ -15,10 +14,9 @@ from lastbeat.deliver.port import Channel
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings, SettingsError
-from lastbeat.stores.clock import steady
 from lastbeat.watchdog import Watch
 from lastbeat_cli import exits, logs, options
-from lastbeat_cli.loop import Stop, follow
+from lastbeat_cli.loop import Stop, follow, steady_clock
 from lastbeat_cli.plain import Plain
 
 log = logging.getLogger(__name__)
@@ -64,7 +62,7 @@ def command(
     for warning in settings.warnings:
         log.warning("%s", warning)
     channels = wire.channels(settings)
-    watch = wire.watch(settings, name, channels, clock=_steady_clock(), dry_run=dry_run)
+    watch = wire.watch(settings, name, channels, clock=steady_clock(), dry_run=dry_run)
     plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
     if not channels and not once:
         log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
@@ -131,9 +129,3 @@ def _interval(text: str) -> float:
 
 def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
-
-
-def _steady_clock() -> Callable[[], datetime]:
-    """This host's time as it was at the start, carried on by a clock that nobody sets: a jump is no blindness."""
-    began, at = datetime.now(timezone.utc), steady()
-    return lambda: began + timedelta(seconds=steady() - at)

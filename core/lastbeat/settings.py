@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lastbeat.deliver import registry
+from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.policy import Policy
 from lastbeat.model.setting import Setting
+from lastbeat.settings_fleet import FLEET
 from lastbeat.settings_table import CORE, DirectoryRoot, S3Root, region
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ OPTIONS: Mapping[str, str] = {
     "MONITORING_BUCKET": "--bucket",
     "MONITORING_REGION": "--region",
     "STALE_MINUTES": "--stale-minutes",
+    "LASTBEAT_INTERVAL_SECONDS": "--interval",
     "SLACK_WEBHOOK_URL": "--slack-webhook",
     "SNS_TOPIC_ARN": "--sns-topic",
 }
@@ -48,6 +51,7 @@ class Settings:
     root: S3Root | DirectoryRoot
     region: str
     policy: Policy
+    fleet: FleetPolicy
     state_dir: Path | None
     """Where the record of a run goes when the store cannot be written to; None: there is no home for it."""
     values: Mapping[str, object] = field(repr=False)
@@ -74,8 +78,8 @@ class _Layer:
 
 
 def table() -> tuple[Setting, ...]:
-    """Every setting there is: the core's, then each channel's."""
-    return CORE + registry.settings()
+    """Every setting there is: the core's, the sweep's, then each channel's."""
+    return CORE + FLEET + registry.settings()
 
 
 def load(
@@ -119,6 +123,7 @@ def load(
         root=root,
         region=place,
         policy=_policy(values),
+        fleet=_fleet(values),
         state_dir=cast("Path | None", values["LASTBEAT_STATE_DIR"]) or _state_dir(merged),
         values=values,
         environ=merged,
@@ -194,6 +199,22 @@ def _policy(values: Mapping[str, object]) -> Policy:
         alert_on=cast("frozenset[Event]", values["ALERT_ON"]),
         lease_s=cast("float", values["LASTBEAT_LEASE_SECONDS"]),
         blind_s=seconds("LASTBEAT_BLIND_MINUTES"),
+    )
+
+
+def _fleet(values: Mapping[str, object]) -> FleetPolicy:
+    def seconds(name: str, unit_s: float) -> float:
+        return cast("float", values[name]) * unit_s
+
+    return FleetPolicy(
+        interval_s=seconds("LASTBEAT_INTERVAL_SECONDS", 1),
+        read_s=seconds("LASTBEAT_READ_MINUTES", 60),
+        discover_s=seconds("LASTBEAT_DISCOVER_MINUTES", 60),
+        news_s=seconds("LASTBEAT_NEWS_HOURS", 3600),
+        group_runs=cast("int", values["LASTBEAT_GROUP_RUNS"]),
+        group_s=seconds("LASTBEAT_GROUP_MINUTES", 60),
+        repeat_s=None if values["LASTBEAT_REPEAT_HOURS"] is None else seconds("LASTBEAT_REPEAT_HOURS", 3600),
+        fanout_runs=cast("int", values["LASTBEAT_FANOUT"]),
     )
 
 

@@ -41,7 +41,9 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:80] + "…")
 
 
-def _number(name: str, unit: str, example: str, *, zero: bool = False) -> Callable[[str], float]:
+def number(name: str, unit: str, example: str, *, zero: bool = False) -> Callable[[str], float]:
+    """Parses a number of ``unit`` above 0 (or from 0 on) for the variable ``name``."""
+
     def parse(text: str) -> float:
         # Stricter than float(): no 1_0, no nan, no other scripts' digits.
         if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text, re.ASCII):
@@ -125,7 +127,7 @@ def _alert_on(text: str) -> frozenset[Event]:
 
 
 def _lease(text: str) -> float:
-    seconds = _number("LASTBEAT_LEASE_SECONDS", "seconds", "60")(text)
+    seconds = number("LASTBEAT_LEASE_SECONDS", "seconds", "60")(text)
     if seconds < _LEAST_LEASE_S:
         raise ValueError(
             f"LASTBEAT_LEASE_SECONDS={shown(text)} is less than {_LEAST_LEASE_S:g}, which one slow delivery may take; "
@@ -161,7 +163,7 @@ CORE: tuple[Setting, ...] = (
     ),
     Setting(
         "STALE_MINUTES",
-        _number("STALE_MINUTES", "minutes", "10"),
+        number("STALE_MINUTES", "minutes", "10"),
         "10",
         "A heartbeat older than this many minutes is stale; fractions are allowed.",
     ),
@@ -179,19 +181,19 @@ CORE: tuple[Setting, ...] = (
     ),
     Setting(
         "LASTBEAT_STALL_MINUTES",
-        _number("LASTBEAT_STALL_MINUTES", "minutes", "30"),
+        number("LASTBEAT_STALL_MINUTES", "minutes", "30"),
         "",
         "No new step for this many minutes raises stalled, for twice as many is TIMED_OUT; unset is off.",
     ),
     Setting(
         "LASTBEAT_START_MINUTES",
-        _number("LASTBEAT_START_MINUTES", "minutes", "15", zero=True),
+        number("LASTBEAT_START_MINUTES", "minutes", "15", zero=True),
         "0",
         "Minutes that a run may take to its first heartbeat, from when it was first looked for.",
     ),
     Setting(
         "LASTBEAT_BLIND_MINUTES",
-        _number("LASTBEAT_BLIND_MINUTES", "minutes", "10"),
+        number("LASTBEAT_BLIND_MINUTES", "minutes", "10"),
         "10",
         "After this many minutes without sight of a run the watchdog says that it is blind.",
     ),
@@ -210,13 +212,13 @@ CORE: tuple[Setting, ...] = (
     ),
     Setting(
         "LASTBEAT_BEAT_SECONDS",
-        _number("LASTBEAT_BEAT_SECONDS", "seconds", "30"),
+        number("LASTBEAT_BEAT_SECONDS", "seconds", "30"),
         "30",
         "Seconds between two heartbeats of a training that reports itself.",
     ),
     Setting(
         "LASTBEAT_RANK_BEAT_SECONDS",
-        _number("LASTBEAT_RANK_BEAT_SECONDS", "seconds", "60", zero=True),
+        number("LASTBEAT_RANK_BEAT_SECONDS", "seconds", "60", zero=True),
         "60",
         "Seconds between two heartbeats of each rank of a distributed training; 0 is off.",
     ),

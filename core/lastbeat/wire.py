@@ -8,16 +8,21 @@ from urllib.parse import quote
 
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
+from lastbeat.model.fleet import Shard
 from lastbeat.model.redact import Redactor
 from lastbeat.model.version import __version__
+from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
 from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch
 
 if TYPE_CHECKING:
+    from lastbeat.fleet.passes import Passes
+    from lastbeat.fleet.sweep import Sweep
     from lastbeat.sdk.extra import Extra
     from lastbeat.sdk.reporter import Surroundings
+    from lastbeat.stores.counting import Tally
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
@@ -33,16 +38,22 @@ def root_url(settings: Settings) -> str:
     return str(root.path) if isinstance(root, DirectoryRoot) else f"s3://{root.bucket}/{root.prefix}".rstrip("/")
 
 
-def store(settings: Settings, *, create: bool = False) -> Store:
+def store(settings: Settings, *, create: bool = False, tally: "Tally | None" = None) -> Store:
     """The fleet root, with retries that are bounded in count and time. Asks nobody yet.
 
     ``create`` makes a directory that is not there on the first write; a watchdog's missing directory is a fault.
+    ``tally`` counts what is asked of it, each attempt on its own.
 
     Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of boto3's own settings.
     """
     from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - together with what it wraps
 
-    return RetryingStore(_bare_store(settings, create=create))
+    bare = _bare_store(settings, create=create)
+    if tally is not None:
+        from lastbeat.stores.counting import CountingStore  # noqa: PLC0415 - only a sweep counts
+
+        bare = CountingStore(bare, tally)
+    return RetryingStore(bare)
 
 
 def _bare_store(settings: Settings, *, create: bool) -> Store:
@@ -125,18 +136,74 @@ def watch(
     *,
     clock: Callable[[], datetime],
     dry_run: bool = False,
+    at: Store | None = None,
 ) -> Watch:
-    """What takes ``run_id`` round once a tick."""
+    """What takes ``run_id`` round once a tick; ``at`` is the store of an earlier call, which spares requests."""
+    root = at or store(settings)
     return Watch(
         run_id,
-        store(settings),
+        root,
         to,
         settings.policy,
         clock=clock,
         state=state(settings),
         link=console_link(settings, run_id),
         mask=redactor(settings),
+        silences=Silences(root),
         dry_run=dry_run,
+    )
+
+
+def sweep(
+    settings: Settings, to: Sequence[Channel], *, clock: Callable[[], datetime], shard: Shard | None = None
+) -> "Sweep":
+    """What takes the whole fleet, or a shard of it, round once a pass."""
+    from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as below
+
+    tally = Tally()
+    return _sweep(settings, to, clock, shard, store(settings, tally=tally), tally)
+
+
+def passes(
+    settings: Settings, to: Sequence[Channel], *, clock: Callable[[], datetime], shard: Shard | None = None
+) -> "Passes":
+    """What makes the passes of one process over the fleet, or a shard of it: each with its mark and its ping."""
+    from lastbeat.fleet.mark import Mark  # noqa: PLC0415 - the watcher of one run has no use for these
+    from lastbeat.fleet.passes import Passes  # noqa: PLC0415 - as above
+    from lastbeat.fleet.ping import Ping  # noqa: PLC0415 - as above
+    from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
+
+    tally = Tally()
+    root = store(settings, tally=tally)
+    url = cast("str | None", settings.values["LASTBEAT_PING_URL"])
+    return Passes(
+        _sweep(settings, to, clock, shard, root, tally),
+        Mark(root, settings.fleet, shard),
+        Ping(url) if url else None,
+    )
+
+
+def _sweep(
+    settings: Settings,
+    to: Sequence[Channel],
+    clock: Callable[[], datetime],
+    shard: Shard | None,
+    root: Store,
+    tally: "Tally",
+) -> "Sweep":
+    from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
+
+    return Sweep(
+        root,
+        to,
+        settings.policy,
+        settings.fleet,
+        clock=clock,
+        state=state(settings),
+        link=lambda run_id: console_link(settings, run_id),
+        mask=redactor(settings),
+        shard=shard or Shard(),
+        tally=tally,
     )
 
 

@@ -1,80 +1,13 @@
 """The live panel, on a real pseudo-terminal."""
 
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
-import subprocess
-import termios
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from support.cli import LIMIT_S, MONITOR, RunFolder, environment, without_ansi
-
-
-class Terminal:
-    """What a person would see of ``process``, as text without its colours."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", master: int) -> None:
-        self.process = process
-        self.raw = b""
-        self._master = master
-
-    @property
-    def shown(self) -> str:
-        return without_ansi(self.raw.decode("utf-8", "replace"))
-
-    def wait_for(self, condition: Callable[[str], bool]) -> None:
-        limit = time.monotonic() + LIMIT_S
-        while not condition(self.shown):
-            assert time.monotonic() < limit, self.shown[-3000:]
-            if not self._read():
-                assert condition(self.shown), self.shown[-3000:]
-                return
-
-    def wait_for_end(self) -> int:
-        limit = time.monotonic() + LIMIT_S
-        while self._read():
-            assert time.monotonic() < limit, self.shown[-3000:]
-        return self.process.wait(LIMIT_S)
-
-    def _read(self) -> bool:
-        if not select.select([self._master], [], [], 0.5)[0]:
-            return self.process.poll() is None
-        try:
-            more = os.read(self._master, 65536)
-        except OSError:  # How Linux says that the other side is closed.
-            return False
-        self.raw += more
-        return bool(more)
-
-
-@contextmanager
-def terminal(*arguments: str, cwd: Path, **settings: str) -> Iterator[Terminal]:
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    process = subprocess.Popen(
-        [*MONITOR, *arguments],
-        cwd=cwd,
-        env=environment(cwd, **settings),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    os.close(slave)
-    try:
-        yield Terminal(process, master)
-    finally:
-        process.kill()
-        process.wait(LIMIT_S)
-        os.close(master)
+from support.cli import MONITOR, RunFolder
+from support.terminal import terminal
 
 
 @pytest.fixture
@@ -86,7 +19,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def test_it_shows_the_run_counts_down_and_leaves_the_verdict(tmp_path: Path, run: RunFolder) -> None:
-    with terminal("--run-id", "run-1", "--interval", "1", cwd=tmp_path) as screen:
+    with terminal(MONITOR, "--run-id", "run-1", "--interval", "1", cwd=tmp_path) as screen:
         screen.wait_for(lambda shown: "25/100 (25%)" in shown and "next check in" in shown)
         for text in ("Status", "RUNNING", "Loss", "1.5", "Heartbeats", "0 pending", "[bold]epoch 3[/bold]", "Ctrl-C"):
             assert text in screen.shown
@@ -103,7 +36,7 @@ def test_it_shows_the_run_counts_down_and_leaves_the_verdict(tmp_path: Path, run
 
 
 def test_ages_tick_between_two_passes(tmp_path: Path, run: RunFolder) -> None:
-    with terminal("--run-id", "run-1", "--interval", "3600", cwd=tmp_path) as screen:
+    with terminal(MONITOR, "--run-id", "run-1", "--interval", "3600", cwd=tmp_path) as screen:
         screen.wait_for(lambda shown: "59m 5" in shown)
         screen.wait_for(lambda shown: "metadata 2s ago" in shown or "metadata 3s ago" in shown)
 
@@ -112,7 +45,7 @@ def test_ages_tick_between_two_passes(tmp_path: Path, run: RunFolder) -> None:
 def test_stopping_it_leaves_the_last_verdict_and_the_cursor(
     tmp_path: Path, run: RunFolder, number: signal.Signals
 ) -> None:
-    with terminal("--run-id", "run-1", "--interval", "3600", cwd=tmp_path) as screen:
+    with terminal(MONITOR, "--run-id", "run-1", "--interval", "3600", cwd=tmp_path) as screen:
         screen.wait_for(lambda shown: "next check in" in shown)
         os.kill(screen.process.pid, number)
         assert screen.wait_for_end() == 0
@@ -121,7 +54,7 @@ def test_stopping_it_leaves_the_last_verdict_and_the_cursor(
 
 
 def test_no_color_is_honoured(tmp_path: Path, run: RunFolder) -> None:
-    with terminal("--run-id", "run-1", "--interval", "3600", cwd=tmp_path, NO_COLOR="1") as screen:
+    with terminal(MONITOR, "--run-id", "run-1", "--interval", "3600", cwd=tmp_path, NO_COLOR="1") as screen:
         screen.wait_for(lambda shown: "next check in" in shown)
         assert not any(f"\x1b[{code}m".encode() in screen.raw for code in (31, 32, "1;32", 33))
         assert "RUNNING" in screen.shown
@@ -139,7 +72,7 @@ def test_where_there_is_no_panel(
     tmp_path: Path, run: RunFolder, arguments: list[str], settings: dict[str, str]
 ) -> None:
     run.put("_complete")
-    with terminal("--run-id", "run-1", *arguments, cwd=tmp_path, **settings) as screen:
+    with terminal(MONITOR, "--run-id", "run-1", *arguments, cwd=tmp_path, **settings) as screen:
         assert screen.wait_for_end() == 0
         assert "│" not in screen.shown
         assert "SUCCEEDED" in screen.shown

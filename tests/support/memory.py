@@ -81,6 +81,13 @@ class MemoryStore:
         self.after("list", prefix)
         return Page(entries, more=len(keys) > limit)
 
+    def folders(self) -> tuple[str, ...]:
+        self._enter("folders", "")
+        with self._lock:
+            found = tuple({key.split("/", 1)[0]: None for key in self.held if "/" in key})
+        self.after("folders", "")
+        return found
+
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
         self._enter("read", key)
         with self._lock:

@@ -75,6 +75,20 @@ STALLED = Message(
     key="mistral-20250804-171621/2/4",
 )
 
+GROUP = Message(
+    run_id="_groups",
+    event=Event.TIMED_OUT,
+    status=Status.TIMED_OUT,
+    reason="97 of the 400 runs being watched timed out together, 4 of them told of one by one before",
+    at=AT + timedelta(hours=2),
+    action="Look first at what they share, listed below.",
+    members=tuple(f"mistral-20250804-1716{n:02d}" for n in range(50)),
+    member_count=93,
+    shared={"Zone": "us-east-1a (93 of 97)", "Reason": "Both heartbeats stale (>10m) (all 97)"},
+    where="s3://ml-training/training-runs",
+    key="_groups/3",
+)
+
 PIECES = (
     "<!channel>", "<!here|x>", "<@U123ABC>", "<#C123>", "<https://evil.example|click>", "*bold*", "_it_", "~no~",
     "`", "```", "```\n<!channel>", "&", "&lt;", "&amp;", "<", ">", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x00",
@@ -109,4 +123,7 @@ hostile_messages = st.builds(
     where=hostile_text,
     link=st.none() | hostile_text | hostile_text.map(lambda text: "https://console.example/" + text),
     key=hostile_text,
+    members=st.lists(hostile_text, max_size=70).map(tuple),
+    member_count=st.just(0) | st.integers() | st.just(10**400),
+    shared=st.dictionaries(hostile_text, hostile_text, max_size=12),
 )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lastbeat.decide.attempt import Belonging, reopened, sentinel_tokens, skew_range, sort_out
+from lastbeat.decide.flapping import FLIPS, MUTED, Turn, told, turn
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.verdict import Evidence, Verdict, judge
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
@@ -25,6 +26,20 @@ class Decision:
     events: tuple[Event, ...] = ()
     transition: Transition | None = None
     must_write: bool = False
+    told: str | None = None
+    """What its alerts say of flapping, before the verdict's reason."""
+
+
+def silenced(decision: Decision, why: str) -> Decision:
+    """``decision`` with nothing to tell; ``why`` is recorded with its transition. Pure."""
+    record, transition = decision.record, decision.transition
+    if transition is not None:
+        transition = replace(transition, silenced=why)
+        record = replace(record, history=(*record.history[:-1], transition))
+    if Event.FLAPPING in decision.events:
+        # Nobody was told, so nothing may be kept from them on the ground that they were: the next flip says it again.
+        record = replace(record, flapping_since=None)
+    return replace(decision, record=record, transition=transition, events=())
 
 
 def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, policy: Policy, now: datetime) -> Decision:
@@ -73,21 +88,23 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
         # How far the last attempt got says nothing about this one; what is known of the clock may.
         progress = None
         metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
+    # Files that go away after the run was given up were tidied up; that is no sign of life.
+    out = before.status is Status.TIMED_OUT
     return Evidence(
         seen=seen,
-        metadata=metadata if belonging.leftover else _updated(metadata, seen.metadata, policy, now),
-        progress=_updated(progress, seen.progress, policy, now),
+        metadata=metadata if belonging.leftover else _updated(metadata, seen.metadata, policy, now, out=out),
+        progress=_updated(progress, seen.progress, policy, now, out=out),
         first_looked_at=before.first_looked_at or now,
     )
 
 
 def _updated(
-    memory: HeartbeatMemory | None, seen: Heartbeat | None, policy: Policy, now: datetime
+    memory: HeartbeatMemory | None, seen: Heartbeat | None, policy: Policy, now: datetime, *, out: bool
 ) -> HeartbeatMemory | None:
     if seen is not None:
         return remember(memory, seen, policy.stale_s, now)
     if memory is not None and memory.missing_since is None:
-        return replace(memory, missing_since=now)
+        return replace(memory, missing_since=memory.alive_at or memory.modified if out else now)
     return memory
 
 
@@ -140,34 +157,54 @@ def _step(
             transitions=transition.number,
             history=(*before.history, transition)[-HISTORY_LIMIT:],
         )
+    phase = turn(before, after.history, transition, now) if policy.alert_on & FLIPS else Turn.NONE
+    after = replace(after, flapping_since=(before.flapping_since or now) if phase.flapping else None)
     must_write = before.status is None or transition is not None or _matters(before, after, policy, now)
-    events = _events(before, belonging, verdict, policy, changed=changed)
-    return Decision(after, verdict, belonging.seen, events, transition, must_write)
+    news = _news(before, belonging, verdict, changed=changed)
+    events = _events(news, _warnings(before, belonging, verdict), verdict, phase, policy)
+    return Decision(after, verdict, belonging.seen, events, transition, must_write, told(phase, before, after, now))
 
 
-def _events(
-    before: Record, belonging: Belonging, verdict: Verdict, policy: Policy, *, changed: bool
-) -> tuple[Event, ...]:
-    """What people are told, as far as they want to be told."""
-    events: list[Event] = []
+def _news(before: Record, belonging: Belonging, verdict: Verdict, *, changed: bool) -> Event | None:
+    """What a look is about that changed status or attempt."""
     if verdict.status is not Status.RUNNING:
-        if changed or belonging.is_new:
-            events.append(Event(verdict.status.value))
-    elif before.status is Status.TIMED_OUT:
-        events.append(Event.RECOVERED)
-    elif belonging.is_new:
-        events.append(Event.RESTARTED)
-    events = [event for event in events if event in policy.alert_on]
-    known = set() if belonging.is_new else set(before.conditions)
+        return Event(verdict.status.value) if changed or belonging.is_new else None
+    if before.status is Status.TIMED_OUT:
+        return Event.RECOVERED
+    return Event.RESTARTED if belonging.is_new else None
+
+
+def _warnings(before: Record, belonging: Belonging, verdict: Verdict) -> set[str]:
+    """The conditions that were newly raised."""
+    return set(verdict.conditions) - (set() if belonging.is_new else set(before.conditions))
+
+
+def _events(news: Event | None, raised: set[str], verdict: Verdict, phase: Turn, policy: Policy) -> tuple[Event, ...]:
+    """What people are told, as far as they want to be told."""
+    if phase is Turn.BEGINS:
+        return (Event.FLAPPING,)
+    if phase is Turn.GOES_ON:
+        news = None
+    elif phase is Turn.STEADY and news is None:
+        news = Event.RECOVERED if verdict.status is Status.RUNNING else Event.TIMED_OUT
+    elif phase is Turn.CUT and news is Event.RESTARTED and news not in policy.alert_on:
+        # The last that people know is that it flaps, perhaps that it was TIMED_OUT.
+        news = Event.RECOVERED
+    if news in policy.alert_on:
+        return (news,)
     # An alert that goes out anyway lists the conditions; otherwise they are worth one of their own.
-    if not events and set(verdict.conditions) - known and Event.WARNING in policy.alert_on:
-        events.append(Event.WARNING)
-    return tuple(events)
+    if phase.flapping:
+        raised = raised - MUTED
+    elif phase is not Turn.NONE:
+        raised = raised | (set(verdict.conditions) & MUTED)
+    return (Event.WARNING,) if raised and Event.WARNING in policy.alert_on else ()
 
 
 def _matters(before: Record, after: Record, policy: Policy, now: datetime) -> bool:
     """Whether something changed that the next pass cannot see for itself. A healthy run writes nothing."""
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
+        return True
+    if before.flapping_since != after.flapping_since:
         return True
     if set(after.sentinels) - set(before.sentinels):
         # A new one, or one written again: the next attempt must know it as spent.

@@ -4,7 +4,7 @@ Flat, and stable: a field is never renamed, retyped or left out; what is not kno
 
     version      1
     key          names this alert for good; the same on every delivery of it
-    event        FAILED TIMED_OUT SUCCEEDED RECOVERED RESTARTED WARNING BLIND SIGHTED TEST
+    event        FAILED TIMED_OUT SUCCEEDED RECOVERED RESTARTED WARNING FLAPPING BLIND SIGHTED TEST
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     conditions   name → what was seen
@@ -14,6 +14,9 @@ Flat, and stable: a field is never renamed, retyped or left out; what is not kno
     log_tail     last log lines, oldest first
     stack        where the main thread of a training hangs that makes no progress, innermost frame last
     notes        what people must know about the alert itself
+    member_count of an alert about many runs: how many; 0: it is about run_id alone, which otherwise is "_groups"
+    members      their ids, at most 50
+    shared       what they have in common: name → value and how many have it
 
 Every text is bounded and free of control characters. It still is what training wrote: escape it.
 """
@@ -21,7 +24,7 @@ Every text is bounded and free of control characters. It still is what training 
 import json
 import math
 
-from lastbeat.model.alert import Message
+from lastbeat.model.alert import NAMES_LIMIT, Message
 from lastbeat.model.numbers import json_number
 from lastbeat.model.text import clean, fit, newest, one_line
 from lastbeat.model.times import format_time
@@ -29,8 +32,10 @@ from lastbeat.model.times import format_time
 MAX_BYTES = 240_000
 """Bound of the document as UTF-8. SNS takes 262,144 bytes with the attributes."""
 
-# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 223,000 bytes.
+# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 236,000 bytes.
 _LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 20_000, 4000
+_NAME = 200
+"""Of the many names, bytes: a run id has no more."""
 
 
 def document(message: Message) -> dict[str, object]:
@@ -63,6 +68,12 @@ def document(message: Message) -> dict[str, object]:
         "notes": [fit(one_line(note), _SHORT) for note in message.notes[:10]],
         "where": fit(one_line(message.where), _MEDIUM),
         "link": _text(message.link, _LONG),
+        "member_count": _integer(message.member_count),
+        "members": [fit(one_line(run_id), _NAME, _json_bytes) for run_id in message.members[:NAMES_LIMIT]],
+        "shared": {
+            fit(one_line(name), 50, _json_bytes): fit(one_line(value), _SHORT, _json_bytes)
+            for name, value in list(message.shared.items())[:5]
+        },
     }
 
 
@@ -73,6 +84,10 @@ def encode(message: Message) -> str:
 
 def _text(text: str | None, limit: int) -> str | None:
     return None if text is None else fit(clean(text), limit)
+
+
+def _json_bytes(char: str) -> int:
+    return 2 if char in '"\\' else len(char.encode("utf-8", "replace"))
 
 
 def _finite(value: float | None) -> bool:

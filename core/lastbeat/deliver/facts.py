@@ -16,11 +16,14 @@ _HEADLINES = {
     Event.RECOVERED: "💓 RECOVERED: {run}",
     Event.RESTARTED: "🔁 RESTARTED: {run}",
     Event.WARNING: "⚠️ WARNING: {run}",
+    Event.FLAPPING: "🎢 FLAPPING: {run}",
     Event.BLIND: "🙈 BLIND: lastbeat cannot see {run}",
     Event.SIGHTED: "👀 SIGHTED: lastbeat sees {run} again",
     Event.TEST: "🧪 TEST: {run}",
 }
 ACTION = "👉 Action required: "
+SHARED = "What they share"
+MEMBERS = "Runs"
 STACK = "Where the main thread hangs"
 LOG = "Last log lines"
 _MOST = 10**15  # No step, total or second of a real run; larger numbers come from damaged documents.
@@ -37,7 +40,7 @@ class Fact:
 
 def headline(message: Message) -> str:
     """Sign, word, run: the first line of an alert, and all that a phone shows of it."""
-    return _HEADLINES[message.event].format(run=one_line(message.run_id))
+    return _HEADLINES[message.event].format(run=one_line(message.subject))
 
 
 def facts(message: Message) -> tuple[Fact, ...]:
@@ -51,7 +54,7 @@ def facts(message: Message) -> tuple[Fact, ...]:
         _theirs("Instance", message.instance_id),
         _ours("Last heartbeat", _last_beat(message)),
         _ours("Duration", _duration(message.duration_s)),
-        _ours("Attempt", _count(message.attempt)),
+        _ours("Attempt", None if message.member_count > 0 else _count(message.attempt)),
         Fact("Time", message.at.strftime("%Y-%m-%d %H:%M:%S ") + (message.at.tzname() or "UTC")),
     )
     return tuple(fact for fact in known if fact is not None)
@@ -62,6 +65,18 @@ def conditions(message: Message) -> tuple[Fact, ...]:
     listed = [Fact(one_line(name), one_line(text), ours=False) for name, text in message.conditions.items()]
     told = all(f"{name}: {text}" in message.reason for name, text in message.conditions.items())
     return () if told else tuple(fact for fact in listed if fact.label)
+
+
+def members(message: Message, most: int) -> tuple[tuple[str, ...], int]:
+    """Of an alert about many runs: those that it names, and how many more there are."""
+    named = tuple(name for name in map(one_line, message.members[:most]) if name)
+    return named, max(0, min(message.member_count, _MOST) - len(named))
+
+
+def shared(message: Message) -> tuple[Fact, ...]:
+    """What these runs have in common."""
+    known = (Fact(one_line(name), one_line(value), ours=False) for name, value in message.shared.items())
+    return tuple(fact for fact in known if fact.label)
 
 
 def number(value: float) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lastbeat.decide.flapping import HINT
 from lastbeat.decide.transition import Decision
 from lastbeat.model.alert import Message
 from lastbeat.model.observation import Heartbeat
@@ -44,7 +45,7 @@ def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now:
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")
     progress = decision.seen.knows_step or Heartbeat(now, "")
-    reason = verdict.reason
+    reason = f"{decision.told}: {verdict.reason}" if decision.told else verdict.reason
     if event is Event.WARNING:
         reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
     return Message(
@@ -55,7 +56,7 @@ def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now:
         at=now,
         attempt=record.attempt.number,
         cause=verdict.cause,
-        action=verdict.action,
+        action=HINT if event is Event.FLAPPING else verdict.action,
         conditions=dict(verdict.conditions),
         instance_id=metadata.instance_id,
         phase=metadata.phase,

@@ -42,7 +42,7 @@ def enqueue(record: Record, message: Message, identities: Iterable[str] = ()) ->
     """
     number = record.alerts + 1
     # The attempt and the transition do not name an alert: warnings come without either.
-    keyed = replace(message, key=f"{record.run_id}/{number}")
+    keyed = replace(message, key=message.key or f"{record.run_id}/{number}")
     outbox, dropped = list(record.outbox), 0
     while len(outbox) >= OUTBOX_LIMIT:
         spent = next((alert for alert in outbox if _spent(alert, message.at)), None)
@@ -145,13 +145,15 @@ def _due(alert: Alert, identity: str, now: datetime) -> bool:
     delivery = alert.deliveries.get(identity)
     if delivery is None:
         return _adoptable(alert, now)
-    return not delivery.settled and (delivery.claimed_until is None or delivery.claimed_until <= now)
+    later = (delivery.claimed_until, delivery.not_before)
+    return not delivery.settled and all(until is None or until <= now for until in later)
 
 
 def _channel_waits(outbox: Iterable[Alert], identity: str, now: datetime) -> bool:
     """A channel that asked for a pause, or is down, is left alone by every alert, not only by the one it refused."""
-    waits = (alert.deliveries[identity].not_before for alert in outbox if identity in alert.deliveries)
-    return any(until is not None and until > now for until in waits)
+    asked = (alert.deliveries[identity] for alert in outbox if identity in alert.deliveries)
+    # One that was never tried is held on its own account, and says nothing about the channel.
+    return any(each.tries and each.not_before is not None and each.not_before > now for each in asked)
 
 
 def _after(delivery: Delivery, error: DeliveryError | None, now: datetime) -> Delivery:

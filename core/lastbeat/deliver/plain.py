@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from lastbeat.deliver.facts import ACTION, LOG, STACK, conditions, facts, headline
-from lastbeat.model.alert import Message
+from lastbeat.deliver.facts import ACTION, LOG, MEMBERS, SHARED, STACK, conditions, facts, headline, members, shared
+from lastbeat.model.alert import NAMES_LIMIT, Message
 from lastbeat.model.text import clean, fit, newest, one_line
 
 _BAR = "│ "
@@ -32,6 +32,18 @@ def _lines(message: Message) -> Iterator[str]:
         yield f"{'Files':<{width}}  {one_line(message.where)}"
     if message.link:
         yield f"{'Link':<{width}}  {one_line(message.link)}"
+    common = shared(message)[:10]
+    if common:
+        yield ""
+        yield SHARED
+        yield from (f"  {fact.label}: {fact.value}" for fact in common)
+    named, more = members(message, NAMES_LIMIT)
+    if message.member_count > 0:
+        yield ""
+        yield MEMBERS
+        yield from (f"  {name}" for name in named)
+        if more:
+            yield f"  and {more} more"
     for title, lines in ((STACK, message.stack), (LOG, message.log_tail)):
         shown_lines = newest(lines, 2800, 400)
         if shown_lines:

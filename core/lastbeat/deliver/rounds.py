@@ -15,7 +15,12 @@ from lastbeat.stores.port import ConflictError, StoreError
 
 log = logging.getLogger(__name__)
 
-_SETTLE_TRIES = 6
+_SETTLE_TRIES = 12
+_SETTLE_PAUSE_S = 0.02
+"""Before the second repetition; each pause is twice the one before, up to :data:`_SETTLE_LONGEST_S`."""
+_SETTLE_LONGEST_S = 1.0
+_SETTLE_S = 10.0
+"""No repetition begins later than this after the sending."""
 
 
 @dataclass
@@ -67,20 +72,25 @@ class Rounds:
         return self._settle(record, results)
 
     def _settle(self, record: Record, results: Results) -> Record:
-        token = self.keeper.token
-        for _ in range(_SETTLE_TRIES):
-            now = self.clock()
+        """Write down what became of the claims.
+
+        This process may end after the pass, and whoever comes next would send again what is not written down. So a
+        store that throttles is asked again and again, for a while.
+        """
+        until, lost_race = time.monotonic() + _SETTLE_S, False
+        for tried in range(_SETTLE_TRIES):
             try:
-                return self.keeper.save(settle(record, results, token, now), now)
-            except ConflictError:
-                pass
-            except StoreError as error:
-                log.warning("alerts went out, but that could not be written down yet: %s", error)
-                break
-            try:
-                record = self.keeper.reload() or record
-            except StoreError as error:
-                log.warning("alerts went out, but that could not be written down yet: %s", error)
-                break
+                if lost_race:
+                    record = self.keeper.reload() or record
+                now = self.clock()
+                return self.keeper.save(settle(record, results, self.keeper.token, now), now)
+            except StoreError as error:  # noqa: PERF203 - there is nothing to be saved where a request is made
+                lost_race = lost_race or isinstance(error, ConflictError)
+                pause_s = min(_SETTLE_PAUSE_S * 2 ** (tried - 1), _SETTLE_LONGEST_S) if tried else 0.0
+                late = time.monotonic() + pause_s > until
+                if late or not (error.retryable or isinstance(error, ConflictError)):
+                    log.warning("alerts went out, but that could not be written down yet: %s", error)
+                    break
+                time.sleep(pause_s)
         self._unsettled.update(results)
-        return settle(record, results, token, self.clock())
+        return settle(record, results, self.keeper.token, self.clock())

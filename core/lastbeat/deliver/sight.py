@@ -18,14 +18,23 @@ from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
-from lastbeat.model.times import format_duration
+from lastbeat.model.times import format_duration, format_time
 from lastbeat.record.keeper import Keeper
 from lastbeat.stores.port import ConflictError, StoreError
 from lastbeat.stores.volatile import VolatileStore
 
 log = logging.getLogger(__name__)
 
-_ADVICE = "This says nothing about the run. Check the network, the credentials and the store, or run: lastbeat doctor"
+_SAME_S = 60.0
+"""Two reckonings of one moment, over a pass and two clocks, are no further apart."""
+_ADVICE = "Check the network, the credentials and the store, or run: lastbeat doctor"
+
+
+def _is_over(record: Record, since: datetime | None) -> bool:
+    """Whether this blindness, of which nobody was told, ended before the one that began at ``since``."""
+    if record.transitions or record.since is None or since is None:
+        return False
+    return (since - record.since).total_seconds() > _SAME_S
 
 
 def state_key(kind: str, url: str, run_id: str) -> str:
@@ -35,7 +44,7 @@ def state_key(kind: str, url: str, run_id: str) -> str:
 
 
 class Sight:
-    """Whether this watcher can see one run, and since when it cannot."""
+    """Whether this watcher can see one run (or the whole fleet), and since when it cannot."""
 
     def __init__(
         self,
@@ -44,15 +53,19 @@ class Sight:
         policy: Policy,
         place: Place,
         clock: Callable[[], datetime],
+        *,
+        subject: str = "this run",
     ) -> None:
         self._rounds = Rounds(keeper, channels, policy.lease_s, clock)
         self._blind_s = policy.blind_s
         self._place = place
+        self._subject = subject
         self._clock = clock
 
-    def lost(self, run_id: str, reason: str) -> None:
-        """Another pass that could not see. ``reason`` says why, without secrets."""
-        self._with_memory(lambda: self._lost(run_id, reason))
+    def lost(self, run_id: str, reason: str, since: datetime | None = None) -> None:
+        """Another pass that could not see. ``reason`` says why, without secrets. ``since`` when passes could not, where
+        that is known better than here: what was remembered before that is over, though nobody wrote it down."""
+        self._with_memory(lambda: self._lost(run_id, reason, since))
 
     def regained(self, run_id: str) -> None:
         """A pass that could see; if people were told otherwise, they are told that, too."""
@@ -75,11 +88,11 @@ class Sight:
             self._rounds.keeper = here
             self._with_memory(act)
 
-    def _lost(self, run_id: str, reason: str) -> None:
+    def _lost(self, run_id: str, reason: str, since: datetime | None) -> None:
         now = self._clock()
         record = self._rounds.keeper.reload()
-        if record is None or record.status is not Status.UNKNOWN:
-            blind = Record(run_id, status=Status.UNKNOWN, reason=reason, since=now, conditional_writes=True)
+        if record is None or record.status is not Status.UNKNOWN or _is_over(record, since):
+            blind = Record(run_id, status=Status.UNKNOWN, reason=reason, since=since or now, conditional_writes=True)
             outbox = () if record is None else record.outbox
             alerts = 0 if record is None else record.alerts
             self._rounds.carry_out(replace(blind, outbox=outbox, alerts=alerts), now, must_write=True)
@@ -87,8 +100,8 @@ class Sight:
         blind_s = (now - record.since).total_seconds() if record.since else 0.0
         tell = record.transitions == 0 and blind_s >= self._blind_s
         if tell:
-            what = f"lastbeat has not been able to watch this run for {format_duration(blind_s)}: {reason}"
-            message = self._message(run_id, Event.BLIND, what, now)
+            what = f"lastbeat has not been able to watch {self._subject} for {format_duration(blind_s)}: {reason}"
+            message = self._message(run_id, Event.BLIND, what, now, record)
             record = enqueue(replace(record, transitions=1), message, self._rounds.identities)
         self._rounds.carry_out(record, now, must_write=tell)
 
@@ -100,8 +113,8 @@ class Sight:
         if record.status is Status.UNKNOWN:
             if record.transitions:
                 blind_s = (now - record.since).total_seconds() if record.since else 0.0
-                what = f"lastbeat can watch this run again, after {format_duration(blind_s)}"
-                message = self._message(run_id, Event.SIGHTED, what, now)
+                what = f"lastbeat can watch {self._subject} again, after {format_duration(blind_s)}"
+                message = self._message(run_id, Event.SIGHTED, what, now, record)
                 record = enqueue(record, message, self._rounds.identities)
             record = replace(record, status=Status.RUNNING, transitions=0)
             record = self._rounds.carry_out(record, now, must_write=True)
@@ -111,14 +124,18 @@ class Sight:
             keeper = self._rounds.keeper
             keeper.store.delete(keeper.key)
 
-    def _message(self, run_id: str, event: Event, what: str, now: datetime) -> Message:
+    def _message(self, run_id: str, event: Event, what: str, now: datetime, record: Record) -> Message:
         return Message(
+            # Not the number alone: the run's own alerts are counted elsewhere, and no two may share a key.
+            key=f"{run_id}/{event.value.lower()}/{format_time(record.since)}",
             run_id=run_id,
             event=event,
             status=Status.UNKNOWN,
             reason=what,
             at=now,
-            action=_ADVICE if event is Event.BLIND else None,
+            action=f"This says nothing about {self._subject.replace('this', 'the')}. {_ADVICE}"
+            if event is Event.BLIND
+            else None,
             where=self._place.where,
             link=self._place.link,
         )

@@ -12,14 +12,27 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from lastbeat.deliver.facts import ACTION, LOG, STACK, Fact, conditions, facts, headline
-from lastbeat.model.alert import Message
+from lastbeat.deliver.facts import (
+    ACTION,
+    LOG,
+    MEMBERS,
+    SHARED,
+    STACK,
+    Fact,
+    conditions,
+    facts,
+    headline,
+    members,
+    shared,
+)
+from lastbeat.model.alert import NAMES_LIMIT, Message
 from lastbeat.model.text import clean, fit, newest, one_line
 from lastbeat.model.version import __version__
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
 _TICK = "\u02cb"  # Looks like a backtick and is none.
+_ROWS = 12
 
 Block = dict[str, Any]
 
@@ -35,7 +48,9 @@ def payload(message: Message) -> Block:
         _words(one_line(message.reason)),
         _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
         {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
-        _conditions(conditions(message)),
+        _listed("Conditions", conditions(message)),
+        _listed(SHARED, shared(message)),
+        *_members(message),
         _lines(STACK, message.stack),
         _lines(LOG, message.log_tail),
         _files(message),
@@ -85,13 +100,27 @@ def _field(fact: Fact) -> Block:
     return _mrkdwn(f"*{fact.label}*\n{value}")
 
 
-def _conditions(raised: tuple[Fact, ...]) -> Block | None:
-    if not raised:
+def _listed(title: str, known: tuple[Fact, ...]) -> Block | None:
+    if not known:
         return None
-    rows = [f"• {_code(fact.label, 60)} {_code(fact.value, 200)}" for fact in raised[:9]]
-    if len(raised) > len(rows):
-        rows.append(f"• and {len(raised) - len(rows)} more")
-    return {"type": "section", "text": _mrkdwn("*Conditions*\n" + "\n".join(rows))}
+    rows = [f"• {_code(fact.label, 60)} {_code(fact.value, 200)}" for fact in known[:9]]
+    if len(known) > len(rows):
+        rows.append(f"• and {len(known) - len(rows)} more")
+    return {"type": "section", "text": _mrkdwn(f"*{title}*\n" + "\n".join(rows))}
+
+
+def _members(message: Message) -> list[Block]:
+    """At most five sections, since one takes no more than twelve of the longest names."""
+    if message.member_count <= 0:
+        return []
+    named, more = members(message, NAMES_LIMIT)
+    rows = [f"• {_code(name, 200)}" for name in named] + ([f"• and {more} more"] if more else [])
+    starts = range(0, len(rows), _ROWS)
+    blocks = ["\n".join(rows[start : start + _ROWS]) for start in starts]
+    return [
+        {"type": "section", "text": _mrkdwn(f"*{MEMBERS}*\n{block}" if not index else block)}
+        for index, block in enumerate(blocks)
+    ]
 
 
 def _lines(title: str, lines: tuple[str, ...]) -> Block | None:
@@ -129,7 +158,7 @@ def _address(link: str | None) -> str | None:
 
 
 def _context(message: Message) -> Block:
-    names = [f"Run {_code(message.run_id, 200)}"]
+    names = [] if message.member_count > 0 else [f"Run {_code(message.run_id, 200)}"]
     if message.key:
         names.append(f"alert {_code(message.key, 300)}")
     names.append(f"lastbeat {__version__}")

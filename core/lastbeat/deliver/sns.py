@@ -158,7 +158,7 @@ def request(arn: str, message: Message) -> dict[str, Any]:
 def subject(message: Message) -> str:
     """``lastbeat FAILED: run-7 (cuda_oom)`` in at most 100 printable ASCII characters, as SNS demands."""
     cause = f" ({one_line(message.cause)})" if message.cause and one_line(message.cause) else ""
-    text = f"lastbeat {message.event}: {one_line(message.run_id)}{cause}"
+    text = f"lastbeat {message.event}: {one_line(message.subject)}{cause}"
     printable = re.sub(r"[^ -~]", "?", text)
     return printable if len(printable) <= 100 else printable[:97] + "..."
 

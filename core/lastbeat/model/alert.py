@@ -6,6 +6,9 @@ from datetime import datetime
 
 from lastbeat.model.status import Event, Status
 
+NAMES_LIMIT = 50
+"""How many runs an alert about many names; it counts the rest."""
+
 
 @dataclass(frozen=True)
 class Message:
@@ -44,6 +47,22 @@ class Message:
     """A web address to look at, when there is one."""
     key: str = ""
     """Names this alert for good: the same on every delivery of it."""
+    members: tuple[str, ...] = ()
+    """Of an alert about many runs: their ids, at most :data:`NAMES_LIMIT`."""
+    member_count: int = 0
+    """How many runs it is about; 0: it is about ``run_id`` alone."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """What these runs have in common: ``Zone`` → ``us-east-1a (93 of 97)``."""
+
+    @property
+    def subject(self) -> str:
+        """Who it is about, for people."""
+        if self.member_count <= 0:
+            return self.run_id
+        if self.member_count == 1 and self.members:
+            return self.members[0]
+        # A larger number comes from a damaged document.
+        return f"{min(self.member_count, 10**9)} runs"
 
 
 @dataclass(frozen=True)
@@ -56,9 +75,12 @@ class Delivery:
     """Why it will never go out: a permanent error."""
     last_error: str | None = None
     not_before: datetime | None = None
-    """Back-off: not to be tried again before this."""
+    """Back-off: not to be tried again before this. Where nothing was tried yet, it is held until then, because a
+    group may tell it; see ``deliver.hold``."""
     claimed_until: datetime | None = None
     claimed_by: str | None = None
+    told_by: str | None = None
+    """Key of the alert of a group that told it in its stead, at ``sent_at``."""
 
     @property
     def settled(self) -> bool:

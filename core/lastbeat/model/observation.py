@@ -19,6 +19,9 @@ class Heartbeat:
 
     phase: str | None = None
     instance_id: str | None = None
+    zone: str | None = None
+    instance_type: str | None = None
+    host: str | None = None
     start_time: datetime | None = None
     attempt: int | None = None
 

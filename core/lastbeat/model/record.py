@@ -60,6 +60,8 @@ class Transition:
     reason: str
     attempt: int
     cause: str | None = None
+    silenced: str | None = None
+    """Why nobody was told of it, and by whose wish."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Record:
     cause: str | None = None
     action: str | None = None
     since: datetime | None = None
+    flapping_since: datetime | None = None
+    """Since when it flaps, see ``decide.flapping``: flips are recorded and not told. None: it does not."""
     attempt: Attempt = field(default_factory=Attempt)
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Condition name → what was seen, for people."""

@@ -79,4 +79,5 @@ def redact_message(message: Message, mask: Callable[[str], str]) -> Message:
         notes=tuple(map(mask, message.notes)),
         where=mask(message.where),
         link=maybe(message.link),
+        shared={name: mask(value) for name, value in message.shared.items()},
     )

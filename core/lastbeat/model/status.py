@@ -23,7 +23,7 @@ class Status(str, Enum):
 
 
 class Event(str, Enum):
-    """What an alert is about; lower-cased, these are the words of ``ALERT_ON`` (but BLIND, see deliver)."""
+    """What an alert is about; lower-cased, these are the words of ``ALERT_ON`` (but those that say otherwise)."""
 
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
@@ -33,8 +33,10 @@ class Event(str, Enum):
     """A new attempt reopened a finished run."""
     WARNING = "WARNING"
     """At least one condition was newly raised."""
+    FLAPPING = "FLAPPING"
+    """It goes back and forth between RUNNING and TIMED_OUT: wanted with either of TIMED_OUT and RECOVERED."""
     BLIND = "BLIND"
-    """The watchdog has not been able to see the run for a while. Says nothing about the run."""
+    """The watchdog has not been able to see the run for a while. Says nothing about the run. Always wanted."""
     SIGHTED = "SIGHTED"
     """After BLIND: it can see again."""
     TEST = "TEST"
@@ -48,7 +50,7 @@ class Event(str, Enum):
         """``critical``, ``warning`` or ``info``: what a pager filters on."""
         if self in {Event.FAILED, Event.TIMED_OUT}:
             return "critical"
-        return "warning" if self in {Event.WARNING, Event.BLIND} else "info"
+        return "warning" if self in {Event.WARNING, Event.FLAPPING, Event.BLIND} else "info"
 
 
 # Conditions: warnings that are raised and cleared beside RUNNING.

@@ -7,6 +7,7 @@ _ISO = re.compile(
     r"(\d{4})-?(\d\d)-?(\d\d)(?:[Tt ](\d\d):?(\d\d)(?::?(\d\d))?(?:[.,](\d{1,12}))?)?"
     r"\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
 )
+_DURATION = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", re.ASCII)
 # Epoch numbers by magnitude: seconds until the year 5138, then milli-, micro- and nanoseconds.
 _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
@@ -62,6 +63,15 @@ def format_time(when: datetime | None) -> str | None:
     if when is None:
         return None
     return when.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """A duration as people write it, and as :func:`format_duration` does: ``30m``, ``2h``, ``1h30m``, ``1d 4h``."""
+    match = _DURATION.fullmatch("".join(text[:40].split()))
+    if match is None or not any(match.groups()):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def format_minutes(seconds: float) -> str:

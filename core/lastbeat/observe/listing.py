@@ -8,6 +8,17 @@ _NAMES = (runid.COMPLETE, runid.ERROR, runid.RECORD, runid.LOG, runid.STACKS, ru
 WANTED = tuple(sorted(_NAMES, key=str.encode))
 
 
+def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
+    """The same from one read for each name: seven cost half of what a listing does."""
+    found: dict[str, Entry] = {}
+    for name in WANTED:
+        key = f"{run_id}/{name}"
+        blob = store.read(key, 1)
+        if blob is not None:
+            found[name] = Entry(key, blob.size_bytes, blob.modified, blob.version)
+    return found
+
+
 def run_files(store: Store, run_id: str) -> dict[str, Entry]:
     """The run's files by their name below its folder, from as few listing requests as possible.
 

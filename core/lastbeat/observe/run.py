@@ -33,13 +33,14 @@ class Observer:
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
 
-    def look(self) -> tuple[Seen | NeverSeen, Entry | None]:
+    def look(self, listed: dict[str, Entry] | None = None) -> tuple[Seen | NeverSeen, Entry | None]:
         """What is there now, and the listing's entry of the watchdog's record.
 
+        ``listed`` are the run's files by their name below its folder, where somebody has just listed them.
         Raises :class:`StoreError` when anything needed for a decision could not be read: then nothing at all follows
         from what could; :class:`ConflictError` when a file went away in between: then look again.
         """
-        files = run_files(self.store, self.run_id)
+        files = run_files(self.store, self.run_id) if listed is None else dict(listed)
         record = files.pop(runid.RECORD, None)
         if not files:
             return NeverSeen(), record
@@ -72,7 +73,14 @@ class Observer:
                 # Perhaps it was read while it was written, as ``cat >`` writes: then a second look finds it whole.
                 again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
                 heartbeat = read_heartbeat(again) if again is not None else heartbeat
-        heartbeat = replace(heartbeat, phase=self._name(heartbeat.phase), instance_id=self._name(heartbeat.instance_id))
+        heartbeat = replace(
+            heartbeat,
+            phase=self._name(heartbeat.phase),
+            instance_id=self._name(heartbeat.instance_id),
+            zone=self._name(heartbeat.zone),
+            instance_type=self._name(heartbeat.instance_type),
+            host=self._name(heartbeat.host),
+        )
         self._heartbeats[entry.key] = heartbeat
         return heartbeat
 

@@ -31,6 +31,7 @@ def encode(record: Record) -> bytes:
         "cause": record.cause,
         "action": record.action,
         "since": format_time(record.since),
+        "flapping_since": format_time(record.flapping_since),
         "conditions": dict(record.conditions),
         "attempt": {
             "number": record.attempt.number,
@@ -88,6 +89,7 @@ def _transition(transition: Transition) -> Json:
         "reason": transition.reason,
         "cause": transition.cause,
         "attempt": transition.attempt,
+        "silenced": transition.silenced,
     }
 
 
@@ -110,6 +112,7 @@ def _delivery(delivery: Delivery) -> Json:
         "not_before": format_time(delivery.not_before),
         "claimed_until": format_time(delivery.claimed_until),
         "claimed_by": delivery.claimed_by,
+        "told_by": delivery.told_by,
     }
 
 
@@ -150,6 +153,8 @@ def _record(document: Json) -> Record:
         cause=optional(document["cause"], text),
         action=optional(document["action"], text),
         since=time(document["since"]),
+        # Records written before there was such a thing do not have it.
+        flapping_since=time(document.get("flapping_since")),
         attempt=Attempt(
             number=int(attempt["number"]),
             start_time=time(attempt["start_time"]),
@@ -196,6 +201,7 @@ def _read_transition(entry: Json) -> Transition:
         reason=str(entry["reason"]),
         attempt=int(entry["attempt"]),
         cause=optional(entry["cause"], text),
+        silenced=optional(entry.get("silenced"), text),
     )
 
 
@@ -218,4 +224,5 @@ def _read_delivery(entry: Json) -> Delivery:
         not_before=time(entry["not_before"]),
         claimed_until=time(entry["claimed_until"]),
         claimed_by=optional(entry["claimed_by"], text),
+        told_by=optional(entry.get("told_by"), text),
     )

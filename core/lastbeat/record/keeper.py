@@ -1,6 +1,7 @@
 """Keeping a record: read it, change it by compare-and-set, and know who won when the answer got lost."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -22,6 +23,18 @@ log = logging.getLogger(__name__)
 RECORD_LIMIT_BYTES = 2 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a kind of record is written down, and how large one may be."""
+
+    encode: Callable[[Record], bytes]
+    decode: Callable[[bytes], Record]
+    limit_bytes: int
+
+
+_RUN = Form(encode, decode, RECORD_LIMIT_BYTES)
+
+
 @dataclass
 class Keeper:
     """One record in ``store`` under ``key``; where the store refuses writes, in ``fallback`` instead.
@@ -34,6 +47,9 @@ class Keeper:
     token: str
     fallback: Store | None = None
     fallback_key: str = ""
+    proven: bool = False
+    """The store is known to honour conditional writes, so a new record need not find that out."""
+    form: Form = _RUN
 
     record: Record | None = None
     """As last read, saved or :meth:`keep`-t."""
@@ -43,6 +59,11 @@ class Keeper:
     _elsewhere: str | None = None
     """Version in the fallback, when the record is kept there."""
     _writes: int = 0
+
+    @property
+    def version(self) -> str | None:
+        """Of the record in ``store``, as last seen or written; None: there is none there."""
+        return self._version
 
     def load(self, entry: Entry | None) -> Record | None:
         """The record as it is now. ``entry`` is its line in a listing just made (None: there is none).
@@ -54,7 +75,7 @@ class Keeper:
             # Whoever deleted it, and the run's files perhaps, did not make this process forget.
             self._version = None
         elif entry.version != self._version:
-            self._read(self.store.read(self.key, RECORD_LIMIT_BYTES))
+            self._read(self.store.read(self.key, self.form.limit_bytes))
             if self._version != entry.version:
                 raise ConflictError(f"{self.key} was written while the run was looked at")
         self._look_elsewhere()
@@ -62,7 +83,7 @@ class Keeper:
 
     def reload(self) -> Record | None:
         """After a lost race: what the winner wrote."""
-        self._read(self.store.read(self.key, RECORD_LIMIT_BYTES))
+        self._read(self.store.read(self.key, self.form.limit_bytes))
         self._look_elsewhere()
         return self.record
 
@@ -80,7 +101,7 @@ class Keeper:
         written = replace(
             record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}", continues=None
         )
-        body, created = encode(written), self._version is None
+        body, created = self.form.encode(written), self._version is None
         try:
             self._version = self._write(body, written.writer)
         except ConflictError:
@@ -91,7 +112,12 @@ class Keeper:
             return self._save_elsewhere(written, error)
         self.record = written
         self._come_back()
-        if created and record.conditional_writes is None and not self._honoured(body, self._version):
+        if (
+            created
+            and not self.proven
+            and record.conditional_writes is None
+            and not self._honoured(body, self._version)
+        ):
             return self.save(replace(written, conditional_writes=False), now)
         return written
 
@@ -103,7 +129,7 @@ class Keeper:
     def _decode(self, blob: Blob) -> Record | None:
         try:
             # One that was cut is no whole JSON, so its size needs no check of its own.
-            return decode(blob.body)
+            return self.form.decode(blob.body)
         except DamagedRecordError as error:
             if error.newer:
                 raise StoreError(f"{self.key} cannot be used: {error}", "upgrade lastbeat on this machine") from error
@@ -123,8 +149,8 @@ class Keeper:
 
     def _version_if_written(self, writer: str) -> str | None:
         try:
-            blob = self.store.read(self.key, RECORD_LIMIT_BYTES)
-            return blob.version if blob is not None and decode(blob.body).writer == writer else None
+            blob = self.store.read(self.key, self.form.limit_bytes)
+            return blob.version if blob is not None and self.form.decode(blob.body).writer == writer else None
         except (StoreError, DamagedRecordError) as error:
             log.debug("could not find out whether %s was written: %s", self.key, error)
             return None
@@ -142,8 +168,8 @@ class Keeper:
         if self.fallback is None:
             return
         try:
-            blob = self.fallback.read(self.fallback_key, RECORD_LIMIT_BYTES)
-            copy = decode(blob.body) if blob is not None else None
+            blob = self.fallback.read(self.fallback_key, self.form.limit_bytes)
+            copy = self.form.decode(blob.body) if blob is not None else None
         except (StoreError, DamagedRecordError) as error:
             log.debug("the copy of the record in %s cannot be used: %s", self.fallback.url, error)
             return
@@ -171,7 +197,7 @@ class Keeper:
         copy = replace(written, continues=self._version)
         expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
         try:
-            self._elsewhere = self.fallback.write(self.fallback_key, encode(copy), expect)
+            self._elsewhere = self.fallback.write(self.fallback_key, self.form.encode(copy), expect)
         except ConflictError:
             raise
         except StoreError as error:

@@ -6,7 +6,7 @@ from lastbeat.model.alert import Message
 from lastbeat.model.numbers import json_number
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
-from lastbeat.record.fields import must, optional, real, text, texts, whole
+from lastbeat.record.fields import all_texts, must, optional, real, text, texts, whole
 
 Json = dict[str, Any]
 
@@ -36,6 +36,9 @@ def message_document(message: Message) -> Json:
         "notes": list(message.notes),
         "where": message.where,
         "link": message.link,
+        "members": list(message.members),
+        "member_count": message.member_count,
+        "shared": dict(message.shared),
     }
 
 
@@ -63,4 +66,8 @@ def read_message(entry: Json) -> Message:
         where=str(entry["where"]),
         link=optional(entry["link"], text),
         key=str(entry["key"]),
+        # Messages written before there were alerts about many runs do not have these.
+        members=all_texts(entry.get("members", [])),
+        member_count=int(entry.get("member_count", 0)),
+        shared=texts(entry.get("shared", {})),
     )

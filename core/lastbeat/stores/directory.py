@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lastbeat.stores import file_lock
 from lastbeat.stores.clock import StoreClock
-from lastbeat.stores.folder_walk import walk
+from lastbeat.stores.folder_walk import folder_names, walk
 from lastbeat.stores.keys import check_folder, check_key
 from lastbeat.stores.port import (
     Blob,
@@ -73,6 +73,13 @@ class DirectoryStore:
                 self._check_root()
         entries = (Entry(key, s.st_size, _modified(s), _version(s)) for key, s in found[:limit])
         return Page(tuple(entries), more=len(found) > limit)
+
+    def folders(self) -> tuple[str, ...]:
+        with self._explaining("list the directory"):
+            found = folder_names(str(self._root))
+            if not found:
+                self._check_root()
+        return found
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
         path = self._path(key)

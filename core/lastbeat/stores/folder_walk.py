@@ -22,6 +22,15 @@ def walk(root: str, prefix: str, start_after: str) -> Iterator[tuple[str, os.sta
     yield from _folder(os.path.join(root, prefix) if prefix else root, prefix, after)  # noqa: PTH118
 
 
+def folder_names(root: str) -> tuple[str, ...]:
+    """The folders right below ``root`` that :func:`walk` looks into; none where there is no ``root``."""
+    try:
+        with os.scandir(root) as found:
+            return tuple(name[:-1].decode() for name, _ in _wanted(found, "", b"") if name.endswith(b"/"))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
 def _folder(path: str, prefix: str, after: bytes) -> Iterator[tuple[str, os.stat_result]]:
     try:
         with os.scandir(path) as found:

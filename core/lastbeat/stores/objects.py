@@ -35,8 +35,8 @@ Relist = Callable[[str, str, int], Page]
 class ObjectStore:
     """The port over an obstore store, which ``connect`` makes at the first call.
 
-    ``clock`` gives the store's time. ``relist`` lists a page in another way when a key in it is one that obstore
-    refuses to name (``run-1//x``). ``explain`` turns a client error into ours.
+    ``clock`` gives the store's time. ``relist`` lists a page, and ``refolder`` the folders, in another way when
+    there is a key that obstore refuses to name (``run-1//x``). ``explain`` turns a client error into ours.
     """
 
     _runtime_pid: ClassVar[int | None] = None
@@ -48,12 +48,14 @@ class ObjectStore:
         url: str,
         clock: Callable[[], datetime],
         relist: Relist | None = None,
+        refolder: Callable[[], tuple[str, ...]] | None = None,
         explain: Explain = answers.explain,
     ) -> None:
         self.url = url
         self._make = connect
         self._clock = clock
         self._relist = relist
+        self._refolder = refolder
         self._explain = explain
         self._lock = threading.Lock()
         self._backend: Backend | None = None
@@ -78,6 +80,21 @@ class ObjectStore:
             self._prove()
         self._proven = True
         return Page(tuple(_entries(found, prefix, start_after)), more=len(found) >= limit)
+
+    def folders(self) -> tuple[str, ...]:
+        with self._answering("listing the folders of the root") as backend:
+            from obstore.exceptions import InvalidPathError  # noqa: PLC0415 - see _connect
+
+            try:
+                found = backend.list_with_delimiter()["common_prefixes"]
+            except (InvalidPathError, ValueError):
+                if self._refolder is None:
+                    raise StoreError(f"{self.url}: below the root lies a folder with an impossible name") from None
+                return self._refolder()
+        if not found and not self._proven:
+            self._prove()
+        self._proven = True
+        return tuple(found)
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
         wanted = max(1, limit_bytes)

@@ -93,6 +93,10 @@ class Store(Protocol):
         and sort after ``start_after``; ``limit`` is at most 1000."""
         ...
 
+    def folders(self) -> tuple[str, ...]:
+        """The names of the folders right below the root, in no particular order: one request for each 1,000."""
+        ...
+
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
         """The first (or last) ``limit_bytes`` of ``key``; ``None`` when the key does not exist."""
         ...

@@ -57,6 +57,9 @@ class RetryingStore:
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         return self._trying(lambda: self._store.list(prefix, start_after, limit))
 
+    def folders(self) -> tuple[str, ...]:
+        return self._trying(self._store.folders)
+
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
         return self._trying(lambda: self._store.read(key, limit_bytes, from_end=from_end))
 

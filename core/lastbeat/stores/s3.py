@@ -90,11 +90,17 @@ def s3_store(
 
         return list_page(place, env, folder, start_after, limit)
 
+    def refolder() -> tuple[str, ...]:
+        from lastbeat.stores.s3_listing import list_folders  # noqa: PLC0415 - as above
+
+        return list_folders(place, env)
+
     return ObjectStore(
         lambda: _connect(place, env),
         url=place.url,
         clock=StoreClock(lambda: asked().time_s, place.url),
         relist=relist,
+        refolder=refolder,
         explain=explain,
     )
 

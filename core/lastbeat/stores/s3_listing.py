@@ -1,6 +1,7 @@
-"""A page of a listing through boto3, for the page in which somebody wrote a key that obstore refuses to name."""
+"""Listings through boto3, for those in which somebody wrote a key that obstore refuses to name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.stores import answers
@@ -13,12 +14,39 @@ if TYPE_CHECKING:
 
 def list_page(place: "Place", env: Mapping[str, str], folder: str, start_after: str, limit: int) -> Page:
     """One request, as :meth:`lastbeat.stores.port.Store.list`. Such keys are listed like any other."""
+    root = _root(place)
+    with _asking(place, env, f"listing {folder or 'the root'}") as client:
+        asked = {"Bucket": place.bucket, "Prefix": root + folder, "MaxKeys": limit}
+        if start_after:
+            asked["StartAfter"] = root + start_after
+        found: dict[str, Any] = client.list_objects_v2(**asked)
+    entries = tuple(
+        Entry(item["Key"][len(root) :], item["Size"], item["LastModified"], item["ETag"])
+        for item in found.get("Contents", ())
+    )
+    return Page(entries, more=bool(found.get("IsTruncated")))
+
+
+def list_folders(place: "Place", env: Mapping[str, str]) -> tuple[str, ...]:
+    """As :meth:`lastbeat.stores.port.Store.folders`; a folder without a name is left out."""
+    root = _root(place)
+    with _asking(place, env, "listing the folders of the root") as client:
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=root, Delimiter="/")
+        found = [item["Prefix"][len(root) : -1] for page in pages for item in page.get("CommonPrefixes", ())]
+    return tuple(name for name in found if name)
+
+
+def _root(place: "Place") -> str:
+    return f"{place.prefix}/" if place.prefix else ""
+
+
+@contextmanager
+def _asking(place: "Place", env: Mapping[str, str], doing: str) -> Iterator[Any]:
+    """A client of its own, with the store's limits, whose errors become ours."""
     from botocore.config import Config  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
-    root = f"{place.prefix}/" if place.prefix else ""
     keys = credential_provider(env, place.url)()
-    doing = f"listing {folder or 'the root'}"
     config = Config(
         connect_timeout=place.connect_s,
         read_timeout=place.request_s,
@@ -36,11 +64,8 @@ def list_page(place: "Place", env: Mapping[str, str], folder: str, start_after: 
             aws_session_token=keys.get("token"),
             config=config,
         )
-        asked = {"Bucket": place.bucket, "Prefix": root + folder, "MaxKeys": limit}
-        if start_after:
-            asked["StartAfter"] = root + start_after
         try:
-            found: dict[str, Any] = client.list_objects_v2(**asked)
+            yield client
         finally:
             client.close()
     except ClientError as error:
@@ -49,8 +74,3 @@ def list_page(place: "Place", env: Mapping[str, str], folder: str, start_after: 
         raise answers.from_answer(status, answer.get("Error", {}).get("Code"), None, place.url, doing) from None
     except BotoCoreError as error:
         raise UnreachableError(f"{place.url}: no answer when {doing} ({type(error).__name__})") from None
-    entries = tuple(
-        Entry(item["Key"][len(root) :], item["Size"], item["LastModified"], item["ETag"])
-        for item in found.get("Contents", ())
-    )
-    return Page(entries, more=bool(found.get("IsTruncated")))

@@ -24,6 +24,9 @@ class VolatileStore:
         entries = tuple(Entry(key, held.size_bytes, held.modified, held.version) for key, held in found)
         return Page(entries, more=len(keys) > limit)
 
+    def folders(self) -> tuple[str, ...]:
+        return tuple({key.split("/", 1)[0]: None for key in self._held if "/" in key})
+
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
         held = self._held.get(key)
         if held is None:

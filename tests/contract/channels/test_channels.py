@@ -17,7 +17,7 @@ from lastbeat.deliver.port import Channel, DeliveryError
 from lastbeat.model.alert import Message
 from lastbeat.model.setting import Setting
 from support.http_sink import closed_port
-from support.messages import FAILED, STALLED, hostile_messages
+from support.messages import FAILED, GROUP, STALLED, hostile_messages
 
 TOKEN = "abcdefghijklmnopqrstuvwx"
 PATH = f"/services/T0AAAAAAA/B0BBBBBBB/{TOKEN}"
@@ -128,13 +128,22 @@ def test_nothing_that_is_shown_leaks_a_secret(example: Example, channel: Channel
 def test_an_alert_does_not_carry_the_channels_own_secrets(example: Example, channel: Channel) -> None:
     printed = " ".join(map(str, example.values.values())) if example.secrets[0] == PATH else ""
     leaky = replace(
-        FAILED, reason=printed, log_tail=(printed,), stack=(printed,), conditions={"stalled": printed}, notes=(printed,)
-    )
+        FAILED, reason=printed, log_tail=(printed,), stack=(printed,), conditions={"stalled": printed},
+        notes=(printed,), shared={"Host": printed},
+    )  # fmt: skip
     assert not [secret for secret in example.secrets if secret in channel.preview(leaky)]
 
 
 def test_an_alert_shows_where_the_main_thread_hangs(channel: Channel) -> None:
     assert "torch/distributed/distributed_c10d.py" in channel.preview(STALLED)
+
+
+def test_an_alert_about_many_runs_says_which_how_many_and_what_they_share(channel: Channel) -> None:
+    shown = channel.preview(GROUP)
+    assert GROUP.members[0] in shown
+    assert GROUP.members[-1] in shown
+    assert "us-east-1a (93 of 97)" in shown
+    assert re.search('93 runs|lastbeat TIMED_OUT: 93 runs|"member_count": 93', shown)
 
 
 @pytest.mark.parametrize("ask", [pytest.param("send", id="sending"), pytest.param("check", id="checking")])

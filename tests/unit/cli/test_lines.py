@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.document import outcome_document
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.status import Event, Status
 from lastbeat_cli import exits
-from lastbeat_cli.document import document, dump
+from lastbeat_cli.document import dump
 from lastbeat_cli.lines import bar, lines, percent
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 250000, tzinfo=timezone.utc)
@@ -88,7 +89,7 @@ def test_the_document_of_a_run() -> None:
     message = Message("run-1", Event.FAILED, Status.FAILED, "boom", NOW)
     refused = Alert(7, Event.FAILED, NOW, message, {"slack:1": Delivery(failed="404"), "sns:1": Delivery(sent_at=NOW)})
     record = replace(RECORD, outbox=(refused,))
-    assert document(replace(WARNED, record=record, cause="cuda_oom", delivered=1, last_progress_at=NOW)) == {
+    assert outcome_document(replace(WARNED, record=record, cause="cuda_oom", delivered=1, last_progress_at=NOW)) == {
         "run_id": "run-1",
         "status": "RUNNING",
         "reason": "Heartbeats: metadata.json 3s ago",
@@ -106,9 +107,9 @@ def test_the_document_of_a_run() -> None:
 
 
 def test_what_a_blind_pass_does_not_know_is_null() -> None:
-    blind = document(BLIND)
+    blind = outcome_document(BLIND)
     assert (blind["status"], blind["since"], blind["step"], blind["total_steps"]) == ("UNKNOWN", None, None, None)
-    assert document(replace(BLIND, record=None))["attempt"] is None
+    assert outcome_document(replace(BLIND, record=None))["attempt"] is None
 
 
 @given(st.text(), st.text(), st.text(), st.floats(), st.integers(-(10**15), 10**15))
@@ -120,7 +121,7 @@ def test_hostile_text_is_one_harmless_line_each_and_valid_json(
     for line in lines(outcome):
         assert "\n" not in line
         assert "\x1b" not in line
-    text = dump(document(outcome))
+    text = dump(outcome_document(outcome))
     assert text.isascii()
     assert "\n" not in text
     json.loads(text, parse_constant=pytest.fail).items()

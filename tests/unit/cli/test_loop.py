@@ -21,6 +21,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 RUNNING = Outcome("run-1", Status.RUNNING, "", NeverSeen(), NOW)
 MESSAGE = Message("run-1", Event.FAILED, Status.FAILED, "boom", NOW)
 FAILED = replace(RUNNING, status=Status.FAILED)
+FLAPPING = replace(RUNNING, status=Status.TIMED_OUT, record=Record("run-1", flapping_since=NOW))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,7 @@ def test_the_next_pass_is_on_the_beat_and_within_one_interval(due: float, late: 
         pytest.param(replace(FAILED, pending=1), False, False, id="alerts that wait are waited for"),
         pytest.param(replace(FAILED, pending=1), True, True, id="but not by a dry run, which sends none"),
         pytest.param(replace(FAILED, status=Status.UNKNOWN), False, False, id="what could not be seen is not over"),
+        pytest.param(FLAPPING, False, False, id="a flapping run may come back, and people are told when it settles"),
     ],
 )
 def test_when_a_watch_is_over(outcome: Outcome, dry_run: bool, over: bool) -> None:

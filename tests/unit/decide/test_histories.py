@@ -258,3 +258,21 @@ def test_a_healthy_run_costs_three_requests_a_pass_and_no_write() -> None:
         if minute:
             assert [operation for operation, _ in scene.store.calls] == ["list", "read", "read"]
         scene.after(60)
+
+
+@pytest.mark.parametrize("names", [("metadata.json",), ("progress.json",), ("metadata.json", "progress.json")])
+def test_tidying_up_after_a_run_that_timed_out_is_no_recovery(names: tuple[str, ...]) -> None:
+    scene = Scene()
+    scene.both(1)
+    scene.look()
+    scene.after(700)
+    assert scene.look().status.value == "TIMED_OUT"
+    for name in names:
+        scene.delete(name)
+    for _ in range(5):
+        scene.after(300)
+        assert scene.look().status.value == "TIMED_OUT"
+    assert scene.channel.events == ["TIMED_OUT"]
+    scene.both(2)
+    assert scene.look().status.value == "RUNNING"
+    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lastbeat.deliver.document import MAX_BYTES, document, encode
 from lastbeat.model.alert import Message
-from support.messages import FAILED, hostile_messages
+from support.messages import FAILED, GROUP, hostile_messages
 
 
 def strict(text: str) -> Any:
@@ -40,7 +40,8 @@ def test_the_largest_message_is_within_the_bound(filling: str) -> None:
     largest = replace(
         FAILED, run_id=text, reason=text, cause=text, action=text, instance_id=text, phase=text, where=text,
         link=text, key=text, notes=(text,) * 100, log_tail=(text,) * 1000, stack=(text,) * 1000,
-        conditions={f"{n}{text}": text for n in range(100)},
+        conditions={f"{n}{text}": text for n in range(100)}, members=(text,) * 1000, member_count=2**62,
+        shared={f"{n}{text}": text for n in range(100)},
     )  # fmt: skip
     assert len(encode(largest).encode()) <= MAX_BYTES
 
@@ -71,4 +72,13 @@ def test_a_document_reads_as_the_message_was() -> None:
     assert written["at"] == "2025-08-04T17:16:21Z"
     assert (written["step"], written["total_steps"], written["loss"]) == (1200, 5000, 2.34567)
     assert written["conditions"] == {"progress_stale": "progress.json is 14m old"}
+    assert (written["member_count"], written["members"], written["shared"]) == (0, [], {})
     assert written["log_tail"][2] == "Traceback (most recent call last):"
+
+
+def test_an_alert_about_many_runs_names_them_whole() -> None:
+    written = strict(encode(replace(GROUP, members=("r" * 200,) * 60)))
+    assert written["run_id"] == "_groups"
+    assert written["member_count"] == 93
+    assert written["members"] == ["r" * 200] * 50
+    assert written["shared"]["Zone"] == "us-east-1a (93 of 97)"

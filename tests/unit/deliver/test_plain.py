@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lastbeat.deliver.plain import render
 from lastbeat.model.alert import Message
-from support.messages import FAILED, STALLED, TIMED_OUT, hostile_messages
+from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
 
 RECORDS = Path(__file__).parents[2] / "records"
 
@@ -18,6 +18,7 @@ RECORDS = Path(__file__).parents[2] / "records"
         pytest.param(FAILED, "plain_failed.txt", id="a run that ran out of memory"),
         pytest.param(TIMED_OUT, "plain_timed_out.txt", id="a run that fell silent"),
         pytest.param(STALLED, "plain_stalled.txt", id="a run that hangs"),
+        pytest.param(GROUP, "plain_group.txt", id="many runs that fell silent together"),
     ],
 )
 def test_alerts_are_laid_out_as_recorded(message: Message, record: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from lastbeat.deliver.slack_blocks import payload
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
-from support.messages import FAILED, STALLED, TIMED_OUT, hostile_messages
+from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
 
 RECORDS = Path(__file__).parents[2] / "records"
 
@@ -24,6 +24,7 @@ RECORDS = Path(__file__).parents[2] / "records"
         pytest.param(FAILED, "slack_failed.json", id="a run that ran out of memory"),
         pytest.param(TIMED_OUT, "slack_timed_out.json", id="a run that fell silent"),
         pytest.param(STALLED, "slack_stalled.json", id="a run that hangs"),
+        pytest.param(GROUP, "slack_group.json", id="many runs that fell silent together"),
     ],
 )
 def test_alerts_are_laid_out_as_recorded(message: Message, record: str) -> None:
@@ -68,7 +69,7 @@ ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
 OUR_LINK = re.compile(r"<https?://[^<>|\s]+\|Open in the browser>")
 OUR_MARKUP = re.compile(
     r"\*(Status|Last known status|Cause|Step|Loss|Phase|Instance|Duration|Attempt|Time"
-    r"|Conditions|Files|Last log lines|Where the main thread hangs)\*"
+    r"|Conditions|What they share|Runs|Files|Last log lines|Where the main thread hangs)\*"
 )
 
 
@@ -125,7 +126,7 @@ def test_hostile_text_in_every_place(text: str) -> None:
             FAILED, run_id=text, reason=text, cause=text, action=text, conditions={text: text}, instance_id=text,
             phase=text, log_tail=(text,) * 50, stack=(text,) * 50,
             notes=(text,) * 50, where=text, link="https://x.example/" + text,
-            key=text,
+            key=text, members=(text,) * 200, member_count=300, shared={text: text},
         )
     )  # fmt: skip
     assert_within_limits(sent)

@@ -141,3 +141,9 @@ def test_no_values_can_break_it(document: dict[str, object]) -> None:
     heartbeat = read(json.dumps(document).encode("utf-8", "surrogatepass"))
     assert heartbeat.step is None or isinstance(heartbeat.step, int)
     assert heartbeat.own_time is None or heartbeat.own_time.tzinfo is not None
+
+
+def test_where_it_runs_is_read_and_bounded() -> None:
+    heartbeat = read(json.dumps({"zone": "us-east-1a", "instance_type": "p5.48xlarge", "host": "h" * 500}).encode())
+    assert (heartbeat.zone, heartbeat.instance_type, heartbeat.host) == ("us-east-1a", "p5.48xlarge", "h" * 200)
+    assert read(b'{"zone": ["x"]}').zone is None

@@ -1,5 +1,6 @@
 """The record survives being written down, whatever is in it, and stays small."""
 
+import json
 import math
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -29,11 +30,12 @@ messages = st.builds(
     cause=maybe_text, action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
     phase=maybe_text, duration_s=st.none() | seconds, step=st.none() | number, total_steps=st.none() | number,
     loss=st.none() | st.floats(allow_nan=False), last_beat_at=maybe_time, log_tail=st.tuples(text),
-    stack=st.tuples(text), notes=st.tuples(text), where=text, link=maybe_text, key=text,
+    stack=st.tuples(text), notes=st.tuples(text), where=text, link=maybe_text, key=text, members=st.tuples(text),
+    member_count=number, shared=st.dictionaries(text, text, max_size=2),
 )  # fmt: skip
 deliveries = st.builds(
     Delivery, tries=number, sent_at=maybe_time, failed=maybe_text, last_error=maybe_text, not_before=maybe_time,
-    claimed_until=maybe_time, claimed_by=maybe_text,
+    claimed_until=maybe_time, claimed_by=maybe_text, told_by=maybe_text,
 )  # fmt: skip
 alerts = st.builds(
     Alert, number=number, event=st.sampled_from(Event), created_at=times, message=messages,
@@ -47,13 +49,14 @@ memories = st.builds(
 records = st.builds(
     Record, run_id=text, seq=number, written_at=maybe_time, writer=text, first_looked_at=maybe_time,
     status=st.none() | statuses, reason=text, cause=maybe_text, action=maybe_text, since=maybe_time,
+    flapping_since=maybe_time,
     attempt=st.builds(Attempt, number=number, start_time=maybe_time,
                       start_skew_s=st.none() | st.tuples(seconds, seconds), declared=st.none() | number,
                       earlier_starts=st.tuples(times), spent=st.tuples(text)),
     conditions=st.dictionaries(text, text, max_size=2), metadata=st.none() | memories, progress=st.none() | memories,
     sentinels=st.tuples(text), continues=maybe_text, transitions=number,
     history=st.tuples(st.builds(Transition, number=number, at=times, before=st.none() | statuses, after=statuses,
-                                reason=text, attempt=number, cause=maybe_text)),
+                                reason=text, attempt=number, cause=maybe_text, silenced=maybe_text)),
     outbox=st.tuples(alerts), alerts=number, delivered=number, dropped=number,
     conditional_writes=st.none() | st.booleans(),
 )  # fmt: skip
@@ -62,6 +65,14 @@ records = st.builds(
 @given(records)
 def test_what_is_written_is_what_is_read(record: Record) -> None:
     assert decode(encode(record)) == record
+
+
+@given(records)
+def test_a_record_from_before_there_were_silences_and_flapping_is_read(record: Record) -> None:
+    document = json.loads(encode(record))
+    del document["flapping_since"], document["history"][0]["silenced"]
+    history = tuple(replace(transition, silenced=None) for transition in record.history)
+    assert decode(json.dumps(document).encode()) == replace(record, flapping_since=None, history=history)
 
 
 @given(st.binary(max_size=200) | records.map(encode).flatmap(lambda b: st.integers(0, len(b) - 1).map(lambda n: b[:n])))

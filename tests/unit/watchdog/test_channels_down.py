@@ -136,11 +136,13 @@ def test_a_channel_added_later_gets_todays_news_and_not_last_weeks() -> None:
 def test_a_full_outbox_gives_up_its_oldest_and_says_so() -> None:
     scene = Scene()
     scene.channel.fault = down
-    for step in range(30):
+    for step in range(28):
         scene.both(step)
         scene.look()
         scene.after(700)
         scene.look()
+        # At most three flips an hour: more of them would be flapping.
+        scene.after(2200)
     scene.channel.fault = lambda _message: None
     scene.after(900)
     outcome = scene.look()
@@ -172,6 +174,8 @@ def test_an_alert_decided_while_a_channel_is_in_back_off_waits_for_it_too() -> N
         scene.look()
         scene.after(700)
         scene.look()
+        # At most three flips an hour: more of them would be flapping.
+        scene.after(2200)
     assert len(scene.other.sent) == 11
     scene.channel.fault = lambda _message: None
     scene.after(30 * 3600)

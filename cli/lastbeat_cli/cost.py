@@ -1,0 +1,146 @@
+"""``cost``: what watching costs, measured, beside what beating and polling cost."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.fleet import cost
+from lastbeat.fleet.cost import Bill, Watching
+from lastbeat.fleet.mark import Marked, read_mark
+from lastbeat.model import runid
+from lastbeat.model.times import format_time
+from lastbeat.settings import Settings
+from lastbeat.settings_table import DirectoryRoot
+from lastbeat.stores.port import StoreError
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+
+FEW_PASSES = 15
+"""Fewer say little: the first pass of a fleet reads all of it, and some things are done once in ten minutes."""
+EPILOG = """\
+\b
+Exit status:
+  0  it is told
+  3  no pass was made yet, or its mark could not be read; also wrong settings or arguments
+"""
+
+
+@click.command("cost", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.place
+@options.form
+def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
+    """Requests and dollars of a month of watching, measured from the last passes (an hour of them, as a rule).
+
+    Beside it what a training's own heartbeats cost, and a script that polls each run once a minute.
+    """
+    logs.verbose(on=verbose)
+    settings = configuration.load(options.arguments(given))
+    logs.hide(wire.redactor(settings))
+    where = wire.root_url(settings)
+    mark = read_mark(wire.store(settings))
+    measured = cost.watching(mark) if mark is not None else None
+    if mark is None or measured is None:
+        raise StoreError(
+            f"{where}: no pass over this fleet was made yet ({runid.SWEEP_MARK} is not there, or tells of none)",
+            "Make one with 'lastbeat sweep --once', better many: what watching costs is measured.",
+        )
+    if as_json:
+        print(logs.redact(dump(_document(settings, mark, measured))))
+        return exits.OK
+    for line in _lines(settings, mark, measured):
+        print(logs.redact(line))
+    return exits.OK
+
+
+def _seconds(settings: Settings, name: str) -> float:
+    return cast("float", settings.values[name])
+
+
+def _lines(settings: Settings, mark: Marked, measured: Watching) -> Iterator[str]:
+    first, last = format_time(mark.recent[0].at), format_time(mark.recent[-1].at)
+    many = f"{measured.passes} passes from {first} to {last}" if measured.passes > 1 else f"one pass, at {last}"
+    yield f"Fleet {wire.root_url(settings)}: {many}; one each {mark.interval_s:g} s"
+    yield f"On average {_average(measured.active)} active of {_average(measured.runs)} runs"
+    yield ""
+    rows = list(_rows(settings, measured))
+    width = max(len(what) for what, _ in rows)
+    yield f"{'a month of':<{width}}  {'requests':>13}  {'dollars':>10}"
+    for what, bill in rows:
+        yield f"{what:<{width}}  {bill.count:>13,.0f}  {_dollars(bill.dollars):>10}"
+    yield ""
+    if measured.run is None:
+        yield "No run was active in these passes, so nothing can be said of one."
+    yield from _notes(settings, measured)
+
+
+def _rows(settings: Settings, measured: Watching) -> Iterator[tuple[str, Bill]]:
+    beat_s = _seconds(settings, "LASTBEAT_BEAT_SECONDS")
+    rank_s = _seconds(settings, "LASTBEAT_RANK_BEAT_SECONDS")
+    if measured.fleet is not None:
+        yield "watching the fleet", measured.fleet
+    if measured.run is not None:
+        yield "watching one active run", measured.run
+    yield f"beating: both heartbeats each {beat_s:g} s", cost.beating(beat_s)
+    yield "  and the log with each beat", cost.writing(beat_s)
+    if rank_s > 0:
+        yield f"  and each rank of many, each {rank_s:g} s", cost.writing(rank_s)
+    yield "polling one run: 2 HEADs, 2 GETs a minute", cost.polling()
+
+
+def _notes(settings: Settings, measured: Watching) -> Iterator[str]:
+    if measured.fleet is None:
+        yield "The fleet is watched in parts, and these passes are over some of them: the averages are a part's."
+    where = _paid(settings)
+    if where == "directory":
+        yield "A directory costs nothing; the dollars are what the same requests would cost in S3."
+    elif where == "endpoint":
+        yield "The dollars are AWS's; whoever runs your endpoint (AWS_ENDPOINT_URL) may charge otherwise."
+    yield "Beating: as lastbeat's SDK does while steps advance between any two beats."
+    yield "Prices: S3 Standard, us-east-1; LIST and PUT $5, GET and HEAD $0.40 a million; a month has 30 days."
+    if measured.passes < FEW_PASSES:
+        yield "Few passes were measured, and the first over a fleet reads all of it: ask again in an hour."
+
+
+def _paid(settings: Settings) -> str:
+    if isinstance(settings.root, DirectoryRoot):
+        return "directory"
+    own = any(settings.environ.get(name, "").strip() for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"))
+    return "endpoint" if own else "s3"
+
+
+def _average(count: float) -> str:
+    return f"{count:,.0f}" if count >= 10 or count == int(count) else f"{count:.1f}"
+
+
+def _dollars(amount: float) -> str:
+    """Two digits that mean something, however small it is."""
+    return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.2g}" if amount >= 0.0001 else "<$0.0001"
+
+
+def _document(settings: Settings, mark: Marked, measured: Watching) -> dict[str, object]:
+    return {
+        "root": wire.root_url(settings),
+        "store": _paid(settings),
+        "passes": measured.passes,
+        "first_pass_at": format_time(mark.recent[0].at),
+        "last_pass_at": format_time(mark.recent[-1].at),
+        "interval_s": mark.interval_s,
+        "active": round(measured.active, 3),
+        "runs": round(measured.runs, 3),
+        "month": {
+            "watching_fleet": _bill(measured.fleet),
+            "watching_run": _bill(measured.run),
+            "beating_run": _bill(cost.beating(_seconds(settings, "LASTBEAT_BEAT_SECONDS"))),
+            "polling_run": _bill(cost.polling()),
+        },
+    }
+
+
+def _bill(bill: Bill | None) -> dict[str, object] | None:
+    if bill is None:
+        return None
+    requests = {kind: round(count, 1) for kind, count in bill.requests.items()}
+    return {"requests": requests, "dollars": round(bill.dollars, 6)}

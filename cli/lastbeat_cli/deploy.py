@@ -1,0 +1,169 @@
+"""``deploy``: the watchdog as a Lambda function, through AWS SAM."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.model.version import __version__
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings_table import DirectoryRoot
+from lastbeat_cli import exits, logs, options
+
+WHAT = "What is deployed"
+EPILOG = """\
+\b
+Exit status:
+  0  it was deployed
+  2  building or deploying did not work; what was printed before says why
+  3  something is missing here, or wrong settings or arguments
+
+\b
+Example:
+  lastbeat deploy --guided --bucket my-bucket
+"""
+MADE = """\
+This makes, in a CloudFormation stack called {stack}:
+  - a Lambda function ({architecture}, {runtime}) that watches s3://{bucket}/{prefix}, and its schedule
+  - a rule that calls it when a run's _error or _complete appears
+  - an SNS topic for the alerts, a key that encrypts it, and queues for what is split and what gets lost
+  - alarms (no pass could see, errors, throttles, lost messages, failed alerts), a log and a dashboard
+It changes no setting of the bucket. docs/deploy.md explains each parameter, what it costs and how to remove it.
+"""
+NOTIFY = """\
+The rule needs the bucket's notifications to EventBridge, which a stack cannot turn on for a bucket that is there
+already. If the bucket has no other notifications (the command replaces them all):
+  {command}
+"""
+UNHEARD = """\
+The alarms of the watchdog itself go to the topic, and Slack does not get them: give --set AlertEmail=… or
+--set PingUrl=…, or subscribe to the topic, so that somebody hears of a watchdog that has stopped.
+"""
+_SECRET = re.compile(r"^(SlackWebhookUrl|PingUrl)=.*", re.DOTALL)
+"""Parameters that the template does not echo either."""
+_STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
+_PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
+
+
+@click.command("deploy", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.option("--guided", is_flag=True, group=WHAT, help="Let SAM ask for each parameter, and remember the answers.")
+@options.option("--stack", metavar="NAME", default="lastbeat", group=WHAT, help="Name of the stack [lastbeat].")
+@options.option("--architecture", metavar="A", default="arm64", group=WHAT, help="arm64 or x86_64 [arm64].")
+@options.option("--runtime", metavar="R", default="python3.13", group=WHAT, help="Lambda's Python [python3.13].")
+@options.option(
+    "--set", "parameters", metavar="NAME=VALUE", multiple=True, group=WHAT, help="A parameter; may be given often."
+)
+@options.option("--dry-run", is_flag=True, help="Run nothing; print the commands.")
+@options.place
+@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    guided: bool,
+    stack: str,
+    architecture: str,
+    runtime: str,
+    parameters: Sequence[str],
+    dry_run: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Build the Lambda function's zip and deploy it with its schedule, topic, queues and alarms.
+
+    Says first what will be made. Needs the AWS SAM command line and credentials that may make these things.
+    """
+    logs.verbose(on=verbose)
+    settings = _read(stack, parameters, given)
+    logs.hide(wire.redactor(settings))
+    root, infra = settings.root, _infra()
+    if isinstance(root, DirectoryRoot):
+        raise SettingsError(["a Lambda function watches a bucket; name it with --bucket, or set MONITORING_BUCKET"])
+    if not root.prefix:
+        raise SettingsError(["the template wants a folder in the bucket; name it in MONITORING_PREFIX"])
+    prefix = root.prefix
+    print(MADE.format(stack=stack, architecture=architecture, runtime=runtime, bucket=root.bucket, prefix=prefix))
+    notify = ["aws", "s3api", "put-bucket-notification-configuration", "--bucket", root.bucket]
+    notify += ["--notification-configuration", '{"EventBridgeConfiguration": {}}']
+    print(NOTIFY.format(command=shlex.join(notify)))
+    if not guided and not any(each.startswith(("AlertEmail=", "PingUrl=")) for each in parameters):
+        print(UNHEARD)
+    overrides = [f"Bucket={root.bucket}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
+    package = [str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
+    sam = ["sam", "deploy", "--template-file", str(infra / "template.yaml"), "--stack-name", stack]
+    sam += ["--region", settings.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"]
+    # Nothing to change is nothing that went wrong.
+    sam += ["--no-fail-on-empty-changeset"]
+    sam += [*(["--guided"] if guided else []), "--parameter-overrides", *overrides, *parameters]
+    if dry_run:
+        print("Without --dry-run these are run:")
+        for each in (package, sam):
+            print(f"  {_shown(each)}")
+        return exits.OK
+    _check_tools(settings)
+    return _run(package) or _run(sam)
+
+
+def _read(stack: str, parameters: Sequence[str], given: dict[str, str | None]) -> Settings:
+    faults = []
+    if not _STACK.fullmatch(stack):
+        faults.append(f"--stack={stack[:80]!r} is no name of a stack; use letters, digits and hyphens")
+    faults += [
+        f"--set {each[:80]!r} is no parameter; use for example --set StaleMinutes=15"
+        for each in parameters
+        if not _PARAMETER.fullmatch(each)
+    ]
+    try:
+        settings = configuration.load(options.arguments(given))
+    except SettingsError as wrong:
+        raise SettingsError([*faults, *wrong.faults]) from None
+    if faults:
+        raise SettingsError(faults)
+    return settings
+
+
+def _infra() -> Path:
+    folder = Path(__file__).resolve().parents[2] / "infra"
+    if (folder / "template.yaml").is_file():
+        return folder
+    fault = (
+        "lastbeat was installed without infra/, which deploying needs; check out its repository at version "
+        f"{__version__} and run there: make demo && .venv/bin/lastbeat deploy --guided"
+    )
+    raise SettingsError([fault])
+
+
+def _check_tools(settings: Settings) -> None:
+    """Everything that deploying lacks here, at once."""
+    missing = []
+    if shutil.which("sam") is None:
+        missing.append("there is no command sam; pipx install aws-sam-cli, or brew install aws-sam-cli")
+    if not _credentials(settings):
+        missing.append("there are no AWS credentials; run aws sso login, or set AWS_PROFILE")
+    if missing:
+        raise SettingsError(missing)
+
+
+def _credentials(settings: Settings) -> bool:
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - only here
+
+    from lastbeat.stores.s3_credentials import keys_in, session  # noqa: PLC0415 - only here
+
+    try:
+        return keys_in(settings.environ) is not None or session(settings.environ).get_credentials() is not None
+    except BotoCoreError:
+        return False
+
+
+def _shown(words: Sequence[str]) -> str:
+    """A command as it may stand in a terminal or in a log."""
+    return shlex.join(_SECRET.sub(r"\1=***", word) for word in words)
+
+
+def _run(words: Sequence[str]) -> int:
+    print(f"+ {_shown(words)}", flush=True)
+    return exits.OK if subprocess.run(list(words), check=False).returncode == 0 else exits.CRITICAL  # noqa: S603 - our own words

@@ -1,0 +1,105 @@
+"""A pass over a fleet as lines of text for people."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lastbeat.model.fleet import PassReport, RunLine
+from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
+from lastbeat.model.times import format_duration, format_time
+
+MOST_ROWS = 40
+"""More runs than a screen has lines help nobody; the head counts all of them."""
+WARNING = "RUNNING (WARNING)"
+_URGENT = (Status.FAILED.value, Status.TIMED_OUT.value, Status.UNKNOWN.value, WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run: its status in a column of its own."""
+
+    status: str
+    run_id: str
+    text: str
+
+
+def head(report: PassReport, where: str) -> str:
+    """The first line; of a pass that could not see, that it could not."""
+    if report.blind is not None:
+        return f"Fleet {where}: UNKNOWN"
+    return f"Fleet {where}: {', '.join(_counts(report)) or 'no runs'}"
+
+
+def _counts(report: PassReport) -> Iterator[str]:
+    counts = report.statuses
+    warned = counts.get(WARNING, 0)
+    running = counts.get(Status.RUNNING.value, 0) + warned
+    ended = {
+        "timed out": counts.get(Status.TIMED_OUT.value, 0),
+        "failed": counts.get(Status.FAILED.value, 0),
+        "succeeded": counts.get(Status.SUCCEEDED.value, 0),
+    }
+    told = {"running": running, "of them with warnings": warned, **ended}
+    if any(told.values()):
+        # Zeros are left out, but that nothing runs is news.
+        last = [f"{count} {what}" for what, count in told.items() if count or what == "running"]
+        yield from last[:-1]
+        yield last[-1] + (" (last 24 h)" if any(ended.values()) else "")
+    if report.unreadable_count:
+        yield f"{report.unreadable_count} unreadable"
+    if report.finished:
+        yield f"{report.finished} older"
+
+
+def rows(report: PassReport, *, everything: bool) -> list[Row]:
+    """What this pass decided; with ``everything`` also what needed people before it. The most urgent first."""
+    found: dict[str, Row] = {}
+    for run_id, transition in report.transitions:
+        if everything and transition.before is None and transition.after is Status.RUNNING:
+            continue  # To the first pass every run is new; that one begins is news to a later one.
+        silenced = f" (silenced: {transition.silenced})" if transition.silenced else ""
+        found[run_id] = Row(str(transition.after), run_id, transition.reason + silenced)
+    for line in report.lines if everything else ():
+        if line.run_id not in found and _word(line) in _URGENT:
+            found[line.run_id] = Row(_word(line), line.run_id, _text(line, report))
+    for run_id, why in report.unreadable.items():
+        found[run_id] = Row(Status.UNKNOWN.value, run_id, why)
+    return sorted(found.values(), key=lambda row: _URGENT.index(row.status) if row.status in _URGENT else len(_URGENT))
+
+
+def _word(line: RunLine) -> str:
+    return WARNING if line.status is Status.RUNNING and line.conditions else str(line.status)
+
+
+def _text(line: RunLine, report: PassReport) -> str:
+    text = ", ".join(line.conditions) if _word(line) == WARNING else line.reason
+    return f"{text} ({format_duration(report.at - line.since)} ago)" if line.since is not None else text
+
+
+def notes(report: PassReport) -> Iterator[str]:
+    """What must be known of the watching itself."""
+    if report.blind is not None:
+        yield f"Detail: {report.blind}"
+        if report.advice:
+            yield f"Action: {report.advice}"
+    if not report.complete:
+        yield "Note: the time ran out; the next pass goes on where this one was"
+    if report.ignored:
+        names = ", ".join(one_line(name)[:60] for name in report.ignored)
+        yield f"Ignored: no run may be called {names}"
+    if report.unrecorded:
+        yield f"Undecided: {report.unrecorded} could not be recorded; the next pass decides again"
+    if report.failed:
+        yield f"Undelivered: {report.failed} of this pass's alerts; they are tried again"
+    for note in report.notes:
+        yield f"Note: {note}"
+
+
+def foot(report: PassReport) -> str:
+    """When it was, and what it took."""
+    asked = sum(report.requests.values())
+    parts = [f"Checked: {format_time(report.at.replace(microsecond=0))}", f"in {report.seconds:.1f} s"]
+    if asked:
+        parts.append(f"with {asked} request{'' if asked == 1 else 's'}")
+    alerts = f", {report.sent} sent, {report.pending} pending" if report.sent or report.pending else ""
+    return " ".join(parts) + alerts

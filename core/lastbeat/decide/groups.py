@@ -1,0 +1,285 @@
+"""Which runs timed out together, and what people are told of them. Pure.
+
+As with Alertmanager: the first notice of a group goes out at once, later ones no sooner than ``group_s`` after the
+last, and a group whose members still are out is told again only if ``repeat_s`` says so.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from lastbeat.decide.in_common import counted, shared
+from lastbeat.model.fleet import FleetPolicy
+from lastbeat.model.group import Alone, Group, Held, Ledger, Member, Notice, State
+from lastbeat.model.status import Event, Status
+
+OPEN_LIMIT = 20
+MEMBER_LIMIT = 20_000
+_QUIET_S = 24 * 3600.0
+_KEPT_S = 3600.0
+"""How long a closed group is remembered: a pass may have died before it could write down who was told by it."""
+_ALONE_LIMIT = 1000
+_TOLD_LIMIT = 10
+
+Numbers = Mapping[str, tuple[int, ...]]
+"""Run id → numbers of alerts in its record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What follows for each held alert: it is sent by itself, told by a notice, or waits for the next notice."""
+
+    ledger: Ledger
+    changed: bool
+    """Whether ``ledger`` has to be written; its notices still have to be put into its outbox, in their order."""
+    notices: tuple[Notice, ...]
+    release: Numbers
+    told: Mapping[str, Mapping[int, tuple[int, ...]]]
+    """Run id → number of the notice → alerts that it tells."""
+    wait: Mapping[str, tuple[tuple[int, ...], datetime]]
+    """Run id → alerts that the next notice tells, and until when they have to be held for it."""
+
+
+def idle(ledger: Ledger) -> bool:
+    """Whether there is nothing to decide unless something new is held."""
+    return all(group.closed_at is not None for group in ledger.groups)
+
+
+def plan(
+    ledger: Ledger,
+    held: Sequence[Held],
+    status_of: Callable[[str], Status | None],
+    now: datetime,
+    policy: FleetPolicy,
+) -> Plan:
+    """Give away every alert of ``held`` and say what is to be told now.
+
+    ``status_of`` gives the status that a run is known to have; None where that is not known.
+    """
+    before = _pruned(ledger, now, policy)
+    draft = _Draft(before, status_of, now, policy)
+    # A look that outlasted its pass and the next one may have found the same.
+    once = {(each.run_id, each.number): each for each in held}
+    draft.take([once[key] for key in sorted(once)])
+    draft.see_who_left()
+    draft.forget_what_went_out_alone({(each.run_id, each.number) for each in held})
+    draft.tell()
+    draft.close()
+    after = replace(before, groups=tuple(draft.groups.values()), alone=tuple(draft.alone), opened=draft.opened)
+    return Plan(
+        after,
+        after != before,
+        tuple(draft.notices),
+        {run_id: tuple(sorted(numbers)) for run_id, numbers in draft.release.items()},
+        {run_id: {by: tuple(sorted(set(them))) for by, them in told.items()} for run_id, told in draft.told.items()},
+        draft.wait,
+    )
+
+
+def _pruned(ledger: Ledger, now: datetime, policy: FleetPolicy) -> Ledger:
+    # A time to come was written by a clock that was wrong, and must not hold anything until then.
+    groups = [
+        replace(g, grew_at=min(g.grew_at, now), told_at=min(g.told_at, now) if g.told_at is not None else None)
+        for g in ledger.groups
+    ]
+    groups = [g for g in groups if g.closed_at is None or (now - g.closed_at).total_seconds() <= _KEPT_S]
+    closed = [g.number for g in groups if g.closed_at is not None]
+    groups = [g for g in groups if g.number not in closed[:-OPEN_LIMIT]]
+    alone = [each for each in ledger.alone if (now - each.at).total_seconds() <= policy.group_s]
+    return replace(ledger, groups=tuple(groups), alone=tuple(alone[-_ALONE_LIMIT:]))
+
+
+class _Draft:
+    """The ledger while it is being changed."""
+
+    def __init__(
+        self, ledger: Ledger, status_of: Callable[[str], Status | None], now: datetime, policy: FleetPolicy
+    ) -> None:
+        self.groups = {group.number: group for group in ledger.groups}
+        self.alone = list(ledger.alone)
+        self.opened = ledger.opened
+        self.notices: list[Notice] = []
+        self.release: dict[str, list[int]] = {}
+        self.told: dict[str, dict[int, list[int]]] = {}
+        self.wait: dict[str, tuple[tuple[int, ...], datetime]] = {}
+        self._members = {group.number: dict(group.members) for group in ledger.groups}
+        self._alerts = ledger.alerts
+        self._status_of = status_of
+        self._now = now
+        self._policy = policy
+
+    def take(self, held: Sequence[Held]) -> None:
+        fresh = [each for each in held if not self._is_given_away(each)]
+        lost = [each for each in fresh if each.event is Event.TIMED_OUT]
+        strangers = {each.run_id: each for each in lost if self._home(each.run_id) is None}
+        target = self._group_for(strangers.keys())
+        if target is not None:
+            self._join(target, strangers)
+        for each in fresh:
+            home = self._home(each.run_id)
+            member = self._members[home].get(each.run_id) if home is not None else None
+            if home is None or member is None or (each.event is Event.RECOVERED and member.state is not State.OUT):
+                self._let_go(each)
+            elif each.event is Event.RECOVERED:
+                changed = replace(member, state=State.BACK, back=(*member.back, each.number))
+                self._members[home][each.run_id] = changed
+            else:
+                changed = replace(member, state=State.OUT, waiting=(*member.waiting, each.number))
+                self._members[home][each.run_id] = changed
+                self.groups[home] = replace(self.groups[home], grew_at=self._now)
+
+    def see_who_left(self) -> None:
+        """Members that ended are told of by themselves, and those that came back unasked by nobody."""
+        for number in self._open():
+            members = self._members[number]
+            for run_id, member in members.items():
+                if member.state is State.OUT and self._is_elsewhere(run_id):
+                    members[run_id] = replace(member, state=State.LEFT)
+
+    def forget_what_went_out_alone(self, held: set[tuple[str, int]]) -> None:
+        """No pass came in time for a notice: then the alerts that waited for it were due, and went out as any other."""
+        for number in self._open():
+            group, members = self.groups[number], self._members[number]
+            if group.told_at is None or self._now < self._held_until(group):
+                continue
+            for run_id, member in members.items():
+                if member.waiting or member.back:
+                    waiting = tuple(each for each in member.waiting if (run_id, each) in held)
+                    back = tuple(each for each in member.back if (run_id, each) in held)
+                    members[run_id] = replace(member, waiting=waiting, back=back)
+
+    def tell(self) -> None:
+        for number in self._open():
+            group = replace(self.groups[number], members=self._members[number])
+            lost = tuple(run_id for run_id, member in group.members.items() if member.waiting)
+            back = tuple(run_id for run_id, member in group.members.items() if member.back)
+            since_s = None if group.told_at is None else (self._now - group.told_at).total_seconds()
+            if since_s is not None and since_s < self._policy.group_s:
+                self._keep_waiting(group, {*lost, *back})
+                continue
+            repeat_s = self._policy.repeat_s
+            again = repeat_s is not None and since_s is not None and since_s >= repeat_s and bool(group.out)
+            if lost or again:
+                self._notice(group, Event.TIMED_OUT, lost or group.out, repeated=not lost)
+            if back:
+                self._notice(group, Event.RECOVERED, back)
+            if lost or back or again:
+                group = replace(group, told_at=self._now)
+            self.groups[number] = group
+
+    def close(self) -> None:
+        for number in self._open():
+            members = self._members[number]
+            group = replace(self.groups[number], members=members)
+            untold = any(member.waiting or member.back for member in members.values())
+            quiet_s = (self._now - group.grew_at).total_seconds()
+            if not untold and (not group.out or quiet_s > _QUIET_S):
+                group = replace(group, closed_at=self._now)
+            self.groups[number] = group
+
+    def _is_given_away(self, each: Held) -> bool:
+        """By an earlier pass that could not finish, or by another sweep just now: then that stands."""
+        if any((row.run_id, row.number) == (each.run_id, each.number) for row in self.alone):
+            self.release.setdefault(each.run_id, []).append(each.number)
+            return True
+        for number, members in self._members.items():
+            member = members.get(each.run_id)
+            if member is None:
+                continue
+            told_at = self.groups[number].told_at
+            # A run that was deleted and begun again counts its alerts from 1 again: this one nobody was told of.
+            if each.number in member.told and told_at is not None and each.message.at <= told_at:
+                self._tell_of(each.run_id, member.told[each.number], (each.number,))
+                return True
+            if each.number in member.waiting or each.number in member.back:
+                return True
+        return False
+
+    def _open(self) -> list[int]:
+        return [number for number, group in self.groups.items() if group.closed_at is None]
+
+    def _home(self, run_id: str) -> int | None:
+        return next((number for number in reversed(self._open()) if run_id in self._members[number]), None)
+
+    def _group_for(self, strangers: Iterable[str]) -> int | None:
+        """Where those belong that time out now: a group that still grows, a new one, or none."""
+        runs = set(strangers)
+        if not runs:
+            return None
+        newest = max(self._open(), key=lambda number: self.groups[number].grew_at, default=None)
+        if newest is not None:
+            grows = (self._now - self.groups[newest].grew_at).total_seconds() <= self._policy.group_s
+            if grows or len(self._open()) >= OPEN_LIMIT:
+                return newest
+        earlier = {each.run_id: each for each in self.alone if self._home(each.run_id) is None}
+        if len(runs | earlier.keys()) < self._policy.group_runs:
+            return None
+        self.opened += 1
+        self.groups[self.opened] = Group(self.opened, self._now, self._now)
+        # Their return is told together with that of the others.
+        self._members[self.opened] = {
+            each.run_id: Member(State.BACK if each.back else State.OUT)
+            for each in earlier.values()
+            if each.run_id not in runs
+        }
+        return self.opened
+
+    def _join(self, number: int, strangers: Mapping[str, Held]) -> None:
+        group, members = self.groups[number], self._members[number]
+        room = max(0, MEMBER_LIMIT - len(members))
+        joining = list(strangers.values())[:room]
+        members.update({each.run_id: Member() for each in joining})
+        self.groups[number] = counted(group, [each.facts for each in joining])
+
+    def _let_go(self, each: Held) -> None:
+        self.release.setdefault(each.run_id, []).append(each.number)
+        if each.event is Event.TIMED_OUT:
+            self.alone.append(Alone(each.run_id, each.number, self._now))
+        else:
+            self.alone = [replace(row, back=True) if row.run_id == each.run_id else row for row in self.alone]
+
+    def _is_elsewhere(self, run_id: str) -> bool:
+        status = self._status_of(run_id)
+        return status is not None and status not in {Status.TIMED_OUT, Status.UNKNOWN}
+
+    def _keep_waiting(self, group: Group, runs: Iterable[str]) -> None:
+        until = self._held_until(group)
+        for run_id in runs:
+            member = group.members[run_id]
+            self.wait[run_id] = ((*member.waiting, *member.back), until)
+
+    def _held_until(self, group: Group) -> datetime:
+        """Three passes after the next notice is due: one of them has written it, or there is nobody left to do so."""
+        seconds = self._policy.group_s + 3 * self._policy.interval_s
+        return (group.told_at or self._now) + timedelta(seconds=seconds)
+
+    def _notice(self, group: Group, event: Event, runs: tuple[str, ...], *, repeated: bool = False) -> None:
+        self._alerts += 1
+        lost = event is Event.TIMED_OUT
+        known = set(runs) | set(group.out)
+        self.notices.append(
+            Notice(
+                number=self._alerts,
+                event=event,
+                runs=runs,
+                out=group.out,
+                size=len(group.members),
+                opened_at=group.opened_at,
+                first=group.told_at is None,
+                repeated=repeated,
+                earlier=len(known) - len(runs) if lost and group.told_at is None else 0,
+                shared=shared(group) if lost else {},
+            )
+        )
+        members = self._members[group.number]
+        for run_id in () if repeated else runs:
+            member = members[run_id]
+            numbers = member.waiting if lost else member.back
+            self._tell_of(run_id, self._alerts, numbers)
+            latest = {**member.told, **dict.fromkeys(numbers, self._alerts)}
+            kept = dict(sorted(latest.items())[-_TOLD_LIMIT:])
+            told = replace(member, told=kept)
+            members[run_id] = replace(told, waiting=()) if lost else replace(told, back=())
+
+    def _tell_of(self, run_id: str, notice: int, numbers: Iterable[int]) -> None:
+        self.told.setdefault(run_id, {}).setdefault(notice, []).extend(numbers)

@@ -1,0 +1,69 @@
+"""From a group's notice to a channel-neutral message."""
+
+from datetime import datetime
+
+from lastbeat.model.alert import NAMES_LIMIT, Message
+from lastbeat.model.group import LEDGER_ID, Notice
+from lastbeat.model.status import Event, Status
+from lastbeat.model.times import format_duration
+
+_STILL_OUT_LIMIT = 10
+_NEARLY_ALL = 0.8
+_FEWEST = 5
+
+_SYSTEMIC = (
+    "Nearly everything that is watched fell silent at once, so look first at what all runs depend on: the store that "
+    "they write to, the clocks, and the credentials that they write with."
+)
+_SHARED = "Look first at what they share, listed below; then, on one of the instances, at the training log and disk."
+_UNLIKE = (
+    "They have nothing in common that is known. Look at what was changed lately, and on one of the instances at the "
+    "training log, nvidia-smi and disk space."
+)
+
+
+def compose_notice(notice: Notice, watched: int, where: str, now: datetime) -> Message:
+    """What people are told of a group. ``watched`` counts the runs being watched, those that timed out included."""
+    lost = notice.event is Event.TIMED_OUT
+    watched = max(watched, len(notice.out))
+    return Message(
+        run_id=LEDGER_ID,
+        event=notice.event,
+        status=Status.TIMED_OUT if lost else Status.RUNNING,
+        reason=_lost(notice, watched, now) if lost else _back(notice),
+        at=now,
+        action=_action(notice, watched) if lost else None,
+        where=where,
+        members=notice.runs[:NAMES_LIMIT],
+        member_count=len(notice.runs),
+        shared=notice.shared,
+    )
+
+
+def _lost(notice: Notice, watched: int, now: datetime) -> str:
+    out = len(notice.out)
+    if notice.repeated:
+        lasted = format_duration(now - notice.opened_at)
+        return f"{out} of the {notice.size} runs that timed out together still are, after {lasted}"
+    if not notice.first:
+        more = len(notice.runs)
+        return f"{more} more run{'s' * (more > 1)} timed out; with them {out} of the {watched} runs being watched"
+    earlier = f", {notice.earlier} of them told of one by one before" if notice.earlier else ""
+    return f"{out} of the {watched} runs being watched timed out together{earlier}"
+
+
+def _back(notice: Notice) -> str:
+    out = len(notice.out)
+    if not out:
+        return f"No run of the {notice.size} that timed out together is timed out any more"
+    names = ", ".join(notice.out[:_STILL_OUT_LIMIT])
+    rest = f" and {out - _STILL_OUT_LIMIT} more" if out > _STILL_OUT_LIMIT else ""
+    back = len(notice.runs)
+    are = "is" if back == 1 else "are"
+    return f"{back} of the {notice.size} runs that timed out together {are} back; still out: {names}{rest}"
+
+
+def _action(notice: Notice, watched: int) -> str:
+    if len(notice.out) >= max(_FEWEST, _NEARLY_ALL * watched):
+        return _SYSTEMIC
+    return _SHARED if notice.shared else _UNLIKE

@@ -1,0 +1,166 @@
+"""The mark that each pass leaves beside the runs: that somebody watches, and what it costs.
+
+Whoever trains reads it to warn of a watchdog that has stopped, and ``lastbeat cost`` to tell what watching costs.
+Nothing rests on it: a mark that is lost, damaged or overwritten by another watcher's costs a few figures.
+"""
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from lastbeat.fleet.prices import dollars
+from lastbeat.model import runid
+from lastbeat.model.fleet import FleetPolicy, PassReport, Shard
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_time, parse_time
+from lastbeat.model.version import __version__
+from lastbeat.stores.port import Store, StoreError
+
+LIMIT_BYTES: Final = 16 * 1024
+"""The most that anybody reads of a mark; what is written stays at about half of it."""
+RECENT: Final = 60
+"""Passes that a mark remembers in short: at one a minute, an hour, in which all that is done now and then was done."""
+_KINDS: Final = ("LIST", "GET", "PUT", "DELETE")
+_MOST = 10**9
+"""No count of one pass is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortPass:
+    """What is remembered of one pass."""
+
+    at: datetime
+    requests: Mapping[str, int]
+    active: int
+    """Runs that were running: those that watching is for."""
+    runs: int
+    """With those that have ended."""
+    part: bool = False
+    """Whether it was over a shard of the fleet: then so are its figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A mark that was read."""
+
+    at: datetime
+    interval_s: float
+    recent: tuple[ShortPass, ...]
+    """Oldest first."""
+
+
+class Mark:
+    """Writes the mark of each pass of one process, which remembers the last passes and so reads them only once."""
+
+    def __init__(self, store: Store, fleet: FleetPolicy, shard: Shard | None = None) -> None:
+        self._store = store
+        self._interval_s = fleet.interval_s
+        self._shard = shard or Shard()
+        self._recent: deque[ShortPass] | None = None
+
+    def write(self, report: PassReport) -> PassReport:
+        """Write the mark of a pass that could see. Its report, with what the mark cost, and why there is none."""
+        own = {"PUT": 1}
+        if self._recent is None:
+            own["GET"] = 1
+            self._recent = deque(self._remembered(), maxlen=RECENT)
+        report = replace(report, requests=_sum(report.requests, own))
+        whole = self._shard == Shard()
+        self._recent.append(ShortPass(report.at, report.requests, _active(report), _runs(report), part=not whole))
+        try:
+            self._store.write(runid.SWEEP_MARK, json.dumps(self._document(report, self._recent)).encode())
+        except StoreError as error:
+            note = f"The mark of this pass could not be written, so that trainings may think nobody watches: {error}"
+            return replace(report, notes=(*report.notes, note))
+        return report
+
+    def _remembered(self) -> tuple[ShortPass, ...]:
+        """What an earlier process left; nothing where passes were made at another pace."""
+        try:
+            found = read_mark(self._store)
+        except StoreError:
+            return ()  # A few figures; whether the store answers is found out, and told, by everything else.
+        return found.recent if found is not None and found.interval_s == self._interval_s else ()
+
+    def _document(self, report: PassReport, recent: "deque[ShortPass]") -> dict[str, object]:
+        return {
+            "at": format_time(report.at),
+            "interval_s": self._interval_s,
+            "seconds": round(report.seconds, 3),
+            "runs": _runs(report),
+            "statuses": dict(report.statuses),
+            "requests": dict(report.requests),
+            "dollars": round(dollars(report.requests), 9),
+            "plan": report.plan,
+            "complete": report.complete,
+            "oldest_observation_s": round(report.oldest_observation_s, 1),
+            "unreadable": report.unreadable_count,
+            "alerts": {"sent": report.sent, "failed": report.failed, "pending": report.pending},
+            "version": __version__,
+            "shard": {"after": self._shard.after, "until": self._shard.until},
+            "recent": [
+                {
+                    "at": format_time(each.at.replace(microsecond=0)),
+                    "requests": [min(each.requests.get(kind, 0), _MOST) for kind in _KINDS],
+                    "active": each.active,
+                    "runs": each.runs,
+                    "part": each.part,
+                }
+                for each in recent
+            ],
+        }
+
+
+def read_mark(store: Store) -> Marked | None:
+    """The mark of the last pass; None where there is none that can be read. Raises :class:`StoreError`."""
+    blob = store.read(runid.SWEEP_MARK, LIMIT_BYTES)
+    return parse_mark(blob.body) if blob is not None else None
+
+
+def parse_mark(body: bytes) -> Marked | None:
+    """Read a mark, which anybody may have written; None where it is none."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    at, interval_s, listed = parse_time(document.get("at")), document.get("interval_s"), document.get("recent")
+    if isinstance(interval_s, bool) or not isinstance(interval_s, (int, float)):
+        return None
+    if at is None or not 0 < interval_s < 1e7:
+        return None
+    recent = map(_short, listed[-RECENT:]) if isinstance(listed, list) else ()
+    return Marked(at, float(interval_s), tuple(each for each in recent if each is not None))
+
+
+def _short(value: object) -> ShortPass | None:
+    if not isinstance(value, dict):
+        return None
+    at, counts = parse_time(value.get("at")), value.get("requests")
+    if at is None or not isinstance(counts, list) or len(counts) != len(_KINDS):
+        return None
+    active, runs = value.get("active"), value.get("runs")
+    requests = {kind: _count(count) for kind, count in zip(_KINDS, counts, strict=True)}
+    return ShortPass(at, requests, _count(active), _count(runs), part=value.get("part") is True)
+
+
+def _count(value: object) -> int:
+    """What cannot be a count is none."""
+    return min(max(value, 0), _MOST) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _active(report: PassReport) -> int:
+    return report.statuses.get(Status.RUNNING.value, 0) + report.statuses.get("RUNNING (WARNING)", 0)
+
+
+def _runs(report: PassReport) -> int:
+    return sum(report.statuses.values()) + report.finished
+
+
+def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    kinds = dict.fromkeys((*_KINDS, *first, *second))
+    return {kind: first.get(kind, 0) + second.get(kind, 0) for kind in kinds}

@@ -1,0 +1,78 @@
+"""A channel as many looks share it: one sending at a time, and a channel that is down is left alone by all of them."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.model.alert import Message
+
+log = logging.getLogger(__name__)
+
+_MOST_FAILURES = 2
+_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 900.0
+
+
+class PacedChannel:
+    """``channel``, for one sweep. Counts what was sent and what was tried in vain. Each alert waits for its turn, for
+    ``wait_s`` at most.
+
+    After two failures in a row, or when the channel asks for a pause, what comes next fails at once and says when to
+    come again: the outbox of each run keeps it.
+    """
+
+    def __init__(self, channel: Channel, wait_s: float, steady: Callable[[], float] = time.monotonic) -> None:
+        self._channel = channel
+        self._wait_s = wait_s
+        self._steady = steady
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._until = 0.0
+        self.sent = 0
+        self.failed = 0
+
+    @property
+    def identity(self) -> str:
+        return self._channel.identity
+
+    @property
+    def describe(self) -> str:
+        return self._channel.describe
+
+    def preview(self, message: Message) -> str:
+        return self._channel.preview(message)
+
+    def check(self) -> str:
+        return self._channel.check()
+
+    def send(self, message: Message) -> None:
+        # Whoever gave up waiting for this thread counts its alert as not sent: it must not send it after that.
+        if not self._lock.acquire(timeout=self._wait_s):
+            raise DeliveryError("other alerts are being sent", retryable=True, retry_after_s=1.0)
+        try:
+            rest_s = self._until - self._steady()
+            if rest_s > 0:
+                self.failed += 1
+                raise DeliveryError("it is left alone for a while after failures", retryable=True, retry_after_s=rest_s)
+            try:
+                self._channel.send(message)
+            except DeliveryError as error:
+                self._failed(error)
+                raise
+            self._failures = 0
+            self.sent += 1
+        finally:
+            self._lock.release()
+
+    def _failed(self, error: DeliveryError) -> None:
+        self.failed += 1
+        if not error.retryable:
+            return  # this alert's fault, not the channel's
+        self._failures += 1
+        if error.retry_after_s is not None:
+            self._until = self._steady() + min(error.retry_after_s, _LONGEST_PAUSE_S)
+        elif self._failures >= _MOST_FAILURES:
+            self._until = self._steady() + _PAUSE_S
+            self._failures = 0

@@ -1,0 +1,115 @@
+"""Somebody outside is told that passes are made, so that he can tell when none are: healthchecks.io and its like.
+
+    {url}/start   a pass has begun, and could see
+    {url}         it went well
+    {url}/fail    it could see, and could not record or deliver; the body says what
+
+A pass that could not see says nothing at all: silence is what such a service raises the alarm on.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.weburl import Limits, host
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.redact import Redactor
+from lastbeat.model.text import fit, one_line
+
+log = logging.getLogger(__name__)
+
+LIMITS = Limits(connect_s=3.0, read_s=4.0, total_s=5.0)
+_BODY_CHARS = 1000
+UNSEEN_MOST = 10
+"""Up to so many runs that cannot be observed are those runs' trouble; with more the fleet is lost from sight."""
+
+
+class Ping:
+    """One address, which is a secret: who has it can say that all is well.
+
+    Never raises, and holds a pass up for at most ``limits.total_s``: the beginning is told from the side, and the
+    end is waited for so long, whatever hangs.
+    """
+
+    def __init__(self, url: str, *, limits: Limits = LIMITS) -> None:
+        self._url = url
+        self._to = f"ping ({host(url)})"
+        self._mask = Redactor([url])
+        self._limits = limits
+        self._begun: threading.Thread | None = None
+        self._failing = False
+
+    def start(self) -> None:
+        """A pass has begun and can see. Does not wait."""
+        self._begun = self._aside(lambda: self._post("/start", ""))
+
+    def success(self, *, within_s: float = float("inf")) -> None:
+        """It went well. Waits no longer than ``within_s`` for it to be told."""
+        self._end("", "", within_s)
+
+    def fail(self, text: str, *, within_s: float = float("inf")) -> None:
+        """It did not; ``text`` says why, without secrets."""
+        self._end("/fail", text, within_s)
+
+    def _end(self, path: str, text: str, within_s: float) -> None:
+        begun, self._begun = self._begun, None
+
+        def tell() -> None:
+            if begun is not None:
+                begun.join(self._limits.total_s)  # The end must not overtake the beginning.
+            self._post(path, text)
+
+        self._aside(tell).join(max(0.0, min(self._limits.total_s, within_s)))
+
+    def _aside(self, tell: Callable[[], None]) -> threading.Thread:
+        # A thread, because nothing bounds how long a name is resolved.
+        thread = threading.Thread(target=tell, name="lastbeat-ping", daemon=True)
+        thread.start()
+        return thread
+
+    def _post(self, path: str, text: str) -> None:
+        from lastbeat.deliver.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
+
+        body = fit(one_line(self._mask(text)), _BODY_CHARS).encode("utf-8", errors="replace")
+        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        try:
+            deliver(self._url + path, body, headers, to=self._to, limits=self._limits)
+        except DeliveryError as error:
+            self._tell_once(self._mask(str(error)))
+        except Exception as error:  # noqa: BLE001 - its text may hold the address, and the thread's end would print it
+            self._tell_once(f"{self._to} failed: {type(error).__name__}")
+        else:
+            self._failing = False
+
+    def _tell_once(self, what: str) -> None:
+        """Until it works again: a pass is made each minute."""
+        log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", what)
+        self._failing = True
+
+
+def ping_pass(ping: Ping, report: PassReport, *, within_s: float = float("inf")) -> None:
+    """Tell how the pass ended; of one that could not see, nothing."""
+    if report.blind is not None:
+        return
+    wrong = trouble(report)
+    if wrong is None:
+        ping.success(within_s=within_s)
+    else:
+        ping.fail(wrong, within_s=within_s)
+
+
+def trouble(report: PassReport) -> str | None:
+    """What a pass that could see could not do, in figures: no run's name and no error's text leaves with it."""
+    told = []
+    if report.unrecorded:
+        told.append(f"{_many(report.unrecorded, 'decision')} could not be recorded")
+    if report.failed:
+        told.append(f"{_many(report.failed, 'alert')} could not be delivered")
+    if report.unreadable_count > UNSEEN_MOST:
+        told.append(f"{report.unreadable_count} runs could not be observed")
+    return "; ".join(told) or None
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

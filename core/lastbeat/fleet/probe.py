@@ -1,0 +1,71 @@
+"""Asking one run how it is, with as few requests as will do, where listing everything would cost more."""
+
+import json
+from dataclasses import dataclass
+
+from lastbeat.fleet.memory import Glimpse, RunMemory
+from lastbeat.fleet.plans import OVER_EVERY, SENTINELS_EVERY
+from lastbeat.model import runid
+from lastbeat.model.policy import Policy
+from lastbeat.model.status import Status
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.stores.port import Blob, Store
+
+_ENDED = {"completed", "cancelled", "failed"}
+"""What the SDK writes into the last metadata.json, beside the sentinel."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One run in the ``nth`` pass."""
+
+    store: Store
+    run: RunMemory
+    nth: int
+    policy: Policy
+
+    def due(self, now: float) -> bool:
+        """Whether it is to be asked in this pass."""
+        run = self.run
+        if run.line.status not in {Status.SUCCEEDED, Status.FAILED} or (run.wake is not None and now >= run.wake):
+            return True
+        return (self.nth + sum(run.line.run_id.encode())) % OVER_EVERY == 0
+
+    def ask(self) -> Glimpse:
+        """Raises :class:`StoreError` when anything that it asked for could not be had."""
+        run, at = self.run, self.store.clock().timestamp()
+        beat = self.store.read(self._key(runid.METADATA), DOCUMENT_LIMIT_BYTES)
+        files = {runid.METADATA: _file(beat)}
+        if self._sentinels_due(beat):
+            for name in (runid.ERROR, runid.COMPLETE):
+                files[name] = _file(self.store.read(self._key(name), 1))
+        # While it cannot matter whether progress.json is fresh or there at all, nobody need know.
+        progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
+        if progress is None or at - progress[0] > self.policy.stale_s:
+            files[runid.PROGRESS] = _file(self.store.read(self._key(runid.PROGRESS), 1))
+        return Glimpse(at, files)
+
+    def _sentinels_due(self, beat: Blob | None) -> bool:
+        """A run whose heartbeat moves lives, so its sentinels can wait a little; one that stopped may have ended."""
+        if self.run.line.status in {Status.SUCCEEDED, Status.FAILED}:
+            # An error outranks a success, also one that was written later.
+            return self.run.line.status is Status.SUCCEEDED
+        moved = beat is not None and beat.modified.timestamp() != self.run.moved
+        return not moved or _ended(beat) or (self.nth + sum(self.run.line.run_id.encode())) % SENTINELS_EVERY == 0
+
+    def _key(self, name: str) -> str:
+        return f"{self.run.line.run_id}/{name}"
+
+
+def _file(blob: Blob | None) -> tuple[float, str] | None:
+    return None if blob is None else (blob.modified.timestamp(), blob.version)
+
+
+def _ended(beat: Blob | None) -> bool:
+    if beat is None:
+        return False
+    try:
+        document = json.loads(beat.body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.get("status") in _ENDED

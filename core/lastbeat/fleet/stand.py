@@ -1,0 +1,31 @@
+"""What passes stand on, from one to the next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lastbeat.fleet.archive import Archive
+from lastbeat.fleet.findings import Findings
+from lastbeat.fleet.groups import Groups
+from lastbeat.fleet.looks import Looks
+from lastbeat.fleet.pacing import PacedChannel
+from lastbeat.fleet.watches import Watches
+from lastbeat.model.fleet import FleetPolicy, Shard
+from lastbeat.model.policy import Policy
+from lastbeat.stores.port import Store
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What passes stand on, from one to the next."""
+
+    store: Store
+    channels: Sequence[PacedChannel]
+    policy: Policy
+    fleet: FleetPolicy
+    shard: Shard
+    watches: Watches
+    looks: Looks
+    groups: Groups
+    archive: Archive
+    late: Findings
+    """What looks found that outlasted their pass."""

@@ -1,0 +1,49 @@
+"""Outcomes as JSON can hold them: what ``--json`` prints and the Lambda answers."""
+
+from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_time
+
+
+def outcome_document(outcome: Outcome) -> dict[str, object]:
+    """The promised keys, all of them always there; what is not known is null."""
+    beat, record = heartbeat(outcome), outcome.record
+    seen = outcome.status is not Status.UNKNOWN
+    return {
+        "run_id": outcome.run_id,
+        "status": str(outcome.status),
+        "reason": outcome.reason,
+        "cause": outcome.cause,
+        "action": outcome.action,
+        "conditions": list(outcome.conditions),
+        "attempt": record.attempt.number if record is not None else None,
+        "step": beat.step if beat is not None else None,
+        "total_steps": beat.total_steps if beat is not None else None,
+        "last_metadata_at": format_time(outcome.last_metadata_at),
+        "last_progress_at": format_time(outcome.last_progress_at),
+        "since": format_time(record.since) if record is not None and seen else None,
+        "alerts": {"pending": outcome.pending, "delivered": outcome.delivered, "failed": failed(outcome)},
+    }
+
+
+def heartbeat(outcome: Outcome) -> Heartbeat | None:
+    """The document that knows the step: progress.json, else a metadata.json that has one."""
+    return outcome.observation.knows_step if isinstance(outcome.observation, Seen) else None
+
+
+def failed(outcome: Outcome) -> int:
+    """Deliveries that will never go out, of those that the record still knows."""
+    alerts = outcome.record.outbox if outcome.record is not None else ()
+    return sum(delivery.failed is not None for alert in alerts for delivery in alert.deliveries.values())
+
+
+def clean(value: object) -> object:
+    """``value`` without lone surrogates, which strict parsers refuse and UTF-8 cannot hold."""
+    if isinstance(value, str):
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
+    if isinstance(value, dict):
+        return {clean(key): clean(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [clean(part) for part in value]
+    return value

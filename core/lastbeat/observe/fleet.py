@@ -1,0 +1,121 @@
+"""Finding every run of a fleet, and its own files, in one listing."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lastbeat.model import runid
+from lastbeat.model.fleet import WHOLE, Shard
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.observe.listing import WANTED
+from lastbeat.stores.port import Entry, Page, Store, StoreError
+
+IGNORED_LIMIT = 10
+_OWN = runid.SWEEP_MARK.split("/", maxsplit=1)[0]
+_BEHIND = "\U0010ffff"
+"""Sorts after whatever lies in a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """A run's own files by their name below its folder, as they were at ``at`` or later, by the store's clock."""
+
+    run_id: str
+    files: dict[str, Entry]
+    at: datetime
+
+
+@dataclass
+class FleetListing:
+    """Lists a shard once, from the folder behind ``after`` on; iterate over it.
+
+    What training keeps beside a run's own files costs as little as in :func:`lastbeat.observe.listing.run_files`:
+    where a page ends inside of it, the listing goes on right before the next wanted name, or behind the folder.
+    Raises :class:`StoreError` in the middle when a page cannot be had.
+    """
+
+    store: Store
+    shard: Shard = WHOLE
+    after: str = ""
+    clock: Callable[[], datetime] | None = None
+    pages: int = 0
+    own: dict[str, Entry] = field(default_factory=dict)
+    """The fleet's own files, by their name below ``_watchdog/``."""
+    ignored: list[str] = field(default_factory=list)
+    """The first folders whose names no run may have."""
+    done: bool = False
+    until: float = float("inf")
+    """A time of ``time.monotonic()`` after which no page is asked for any more."""
+
+    def __iter__(self) -> Iterator[RunFiles]:
+        now = self.clock or self.store.clock
+        begin = max(self.after, self.shard.after, key=_order)
+        start_after = f"{begin}/{_BEHIND}" if begin else ""
+        folder, files, at = "", dict[str, Entry](), now()
+        begun = {start_after}
+        while True:
+            asked_at = now()
+            if self.pages and time.monotonic() >= self.until:
+                return
+            page = self.store.list("", start_after)
+            self.pages += 1
+            for entry in page.entries:
+                name, slash, rest = entry.key.partition("/")
+                if not slash:
+                    continue
+                if name != folder:
+                    if self._is_run(folder, files):
+                        yield RunFiles(folder, files, at)
+                    # Where a store lists folder by folder, ``a`` comes before ``a-1``: behind both orders is behind.
+                    end = self.shard.until
+                    if end and name > end and _order(name) > _order(end):
+                        self.done = True
+                        return
+                    folder, files, at = name, {}, asked_at
+                if name == _OWN or rest in WANTED:
+                    (self.own if name == _OWN else files)[rest] = entry
+            if not page.more or not page.entries:
+                if self._is_run(folder, files):
+                    yield RunFiles(folder, files, at)
+                self.done = not page.more
+                return
+            onward, last = _go_on(page), page.entries[-1].key
+            if onward in begun:
+                onward = last
+            if onward in begun:
+                raise StoreError(f"{self.store.url}: its listing goes round in circles at {last[:200]!r}")
+            begun.add(onward)
+            start_after = onward
+
+    def _is_run(self, folder: str, files: dict[str, Entry]) -> bool:
+        if not folder or folder == _OWN:
+            return False
+        try:
+            check_run_id(folder)
+        except InvalidRunIdError:
+            if len(self.ignored) < IGNORED_LIMIT and folder not in self.ignored:
+                self.ignored.append(folder)
+            return False
+        return bool(files)
+
+
+def _order(run_id: str) -> bytes:
+    """Runs lie in the order of their folders: ``a-b/`` before ``a/``."""
+    return f"{run_id}/".encode() if run_id else b""
+
+
+def _go_on(page: Page) -> str:
+    """Where the listing goes on so that the fewest pages carry nothing wanted."""
+    last = page.entries[-1].key
+    folder, slash, rest = last.partition("/")
+    if not slash:
+        return last
+    ahead = next((name for name in WANTED if name.encode() > rest.encode()), None)
+    if folder.startswith("_") and folder != _OWN:
+        ahead = None
+    elif folder == _OWN:
+        return last
+    # The longest proper prefix of a name sorts before it, with next to nothing in between.
+    onward = f"{folder}/{ahead[:-1] if ahead else _BEHIND}"
+    return max(onward, last, key=str.encode)

@@ -1,0 +1,212 @@
+"""The silences of a fleet: one small document beside the runs, changed by compare-and-set."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from lastbeat.model.silence import SILENCES, WHY_LIMIT, Silence, check_glob
+from lastbeat.model.text import fit, one_line
+from lastbeat.model.times import format_time
+from lastbeat.record.fields import must, text
+from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+SCHEMA = 1
+LIMIT_BYTES = 64 * 1024
+MOST = 200
+GOOD_FOR_S = 60.0
+"""How long a watcher relies on what it has read: so long a new silence may go unnoticed."""
+_ASK_AGAIN_S = 10.0
+"""The same after it could not be read: a pass with a thousand alerts does not ask a thousand times."""
+_RACES = 20
+_NEW = "lastbeat silence RUN-GLOB --for 2h --why …"
+
+Silenced = tuple[Silence, ...]
+Json = dict[str, Any]
+
+
+class _DamagedError(ValueError):
+    """The document says nothing that can be relied on."""
+
+
+class Silences:
+    """Reads when it is first asked, and remembers; may be asked from many threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._held: Silenced = ()
+        self._read_at: datetime | None = None
+        self._good_for_s = 0.0
+
+    def why(self, run_id: str, now: datetime) -> str | None:
+        """Who silenced the run and why, in one line; None: people want to be told.
+
+        Never raises: where the silences cannot be read people are told, and the log has the reason.
+        """
+        for silence in self._known(now):
+            if silence.covers(run_id, now):
+                log.info("what happens to %s is not told: %s", run_id, silence.told)
+                return silence.told
+        return None
+
+    def _known(self, now: datetime) -> Silenced:
+        # Whoever comes while another thread asks waits for its answer instead of asking too.
+        with self._lock:
+            if self._read_at is None or abs((now - self._read_at).total_seconds()) >= self._good_for_s:
+                self._held, self._good_for_s, self._read_at = *self._asked(), now
+            return self._held
+
+    def _asked(self) -> tuple[Silenced, float]:
+        try:
+            return _silences(self._store.read(SILENCES, LIMIT_BYTES)), GOOD_FOR_S
+        except _DamagedError as fault:
+            log.warning("no silence counts: %s is damaged (%s); a new one replaces it: %s", SILENCES, fault, _NEW)
+        except StoreError as error:
+            log.warning("no silence counts, since they cannot be read: %s", error)
+        return (), _ASK_AGAIN_S
+
+    def all(self, now: datetime) -> Silenced:
+        """Those that are not over, as they are in the store now. Raises :class:`StoreError`."""
+        try:
+            held = _silences(self._store.read(SILENCES, LIMIT_BYTES))
+        except _DamagedError as fault:
+            raise self._damaged(fault) from fault
+        return tuple(silence for silence in held if not silence.is_over(now))
+
+    def add(self, silence: Silence, now: datetime) -> str | None:
+        """Put ``silence`` beside the others. A note says so if what was there was damaged and had to be replaced.
+
+        Raises :class:`StoreError`.
+        """
+        notes: list[str] = []
+
+        def change(blob: Blob | None) -> Silenced | None:
+            notes.clear()
+            try:
+                held = _silences(blob)
+            except _DamagedError as fault:
+                held = ()
+                notes.append(f"{SILENCES} was damaged ({fault}); the new silence replaces whatever it held.")
+            if any(each.id == silence.id for each in held):
+                return None
+            lasting = [each for each in held if not each.is_over(now)]
+            if len(lasting) >= MOST:
+                raise StoreError(f"there are {len(lasting)} silences already", "lift some: lastbeat silence --list")
+            return (*lasting, silence)
+
+        self._change(change)
+        return notes[0] if notes else None
+
+    def lift(self, which: str, now: datetime) -> Silenced:
+        """Remove the silence with the id ``which``, or else those of that very glob; returns them, perhaps none.
+
+        Raises :class:`StoreError`.
+        """
+        lifted: dict[str, Silence] = {}
+
+        def change(blob: Blob | None) -> Silenced | None:
+            try:
+                held = _silences(blob)
+            except _DamagedError as fault:
+                raise self._damaged(fault) from fault
+            lasting = [each for each in held if not each.is_over(now)]
+            chosen = [each for each in lasting if each.id == which] or [each for each in lasting if each.runs == which]
+            lifted.update({each.id: each for each in chosen})
+            return tuple(each for each in lasting if each not in chosen) if chosen else None
+
+        self._change(change)
+        return tuple(lifted.values())
+
+    def _change(self, change: Callable[[Blob | None], Silenced | None]) -> None:
+        """Write what ``change`` makes of the document; None: it already is as it should be.
+
+        After a lost race, or an answer that got lost, it is read anew: if the write happened, there is nothing left
+        to change.
+        """
+        unsure = False
+        for _ in range(_RACES):
+            blob = self._store.read(SILENCES, LIMIT_BYTES)
+            wanted = change(blob)
+            if wanted is None:
+                break
+            body = _document(wanted)
+            if len(body) > LIMIT_BYTES:
+                raise StoreError(
+                    f"{SILENCES} would become larger than {LIMIT_BYTES // 1024} KB",
+                    "lift some: lastbeat silence --list",
+                )
+            try:
+                self._store.write(SILENCES, body, blob.version if blob is not None else Expect.NOTHING)
+            except ConflictError:
+                continue
+            except UnreachableError:
+                if unsure:
+                    raise
+                unsure = True
+                continue
+            break
+        else:
+            raise ConflictError(f"{SILENCES} was changed by others every time", "try again in a moment")
+        with self._lock:
+            self._read_at = None
+
+    def _damaged(self, fault: _DamagedError) -> StoreError:
+        return StoreError(f"{self._store.url}/{SILENCES} is damaged: {fault}", f"a new silence replaces it: {_NEW}")
+
+
+def silence_document(silence: Silence) -> Json:
+    """As JSON has it."""
+    return {
+        "id": silence.id,
+        "runs": silence.runs,
+        "starts_at": format_time(silence.starts_at),
+        "until": format_time(silence.until),
+        "why": silence.why,
+        "by": silence.by,
+    }
+
+
+def _document(silences: Silenced) -> bytes:
+    document = {"schema": SCHEMA, "silences": [silence_document(silence) for silence in silences]}
+    return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+
+def _silences(blob: Blob | None) -> Silenced:
+    if blob is None:
+        return ()
+    if blob.size_bytes > LIMIT_BYTES:
+        raise _DamagedError(f"it has {blob.size_bytes} bytes")
+    try:
+        document = json.loads(blob.body)
+    except (ValueError, RecursionError) as error:
+        raise _DamagedError(f"it is not JSON ({type(error).__name__})") from error
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if not isinstance(schema, int) or isinstance(schema, bool):
+        raise _DamagedError("it is not a JSON object with a schema number")
+    if schema > SCHEMA:
+        raise StoreError(
+            f"{SILENCES} has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}",
+            "upgrade lastbeat on this machine",
+        )
+    try:
+        return tuple(_silence(entry) for entry in document["silences"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        what = one_line(fit(str(error), 100))
+        raise _DamagedError(f"a field is missing or of the wrong type ({type(error).__name__}: {what})") from error
+
+
+def _silence(entry: Json) -> Silence:
+    # Anybody who can write beside the runs may have written this, and terminals show it.
+    return Silence(
+        id=fit(one_line(text(entry["id"])), 40),
+        runs=check_glob(text(entry["runs"])),
+        starts_at=must(entry["starts_at"]),
+        until=must(entry["until"]),
+        why=fit(one_line(text(entry["why"])), WHY_LIMIT),
+        by=fit(one_line(text(entry["by"])), 100),
+    )

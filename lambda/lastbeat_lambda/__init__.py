@@ -1,0 +1,1 @@
+"""What the Lambda function adds to lastbeat: events, what stays warm, logs and metrics."""

@@ -1,0 +1,150 @@
+"""Logs as JSON and metrics in CloudWatch's embedded format, with every secret masked before anything is written."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+from aws_lambda_powertools.metrics import Metrics, MetricUnit, single_metric
+
+from lastbeat.model.document import clean
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.redact import Redactor
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.status import Status
+from lastbeat.settings import SettingsError
+from lastbeat_lambda.secret_error import SecretError
+
+NAMESPACE = "lastbeat"
+SERVICE = os.environ.get("POWERTOOLS_SERVICE_NAME") or "lastbeat"
+"""The one dimension of every metric: the template gives the stack's name, so that two stacks do not mix."""
+_NAMES = frozenset(
+    {"run_id", "status", "before", "after", "level", "timestamp", "location", "service", "itemIdentifier"}
+)
+"""What is ours, or a name: a secret's fragment that happens to stand in it is not masked."""
+
+_redact: Callable[[str], str] = Redactor(
+    text for name, text in os.environ.items() if name.endswith(("_TOKEN", "_SECRET_ACCESS_KEY", "WEBHOOK_URL"))
+)
+
+
+class _Masked(LambdaPowertoolsFormatter):
+    """Masks each text before it is escaped, so that arguments and tracebacks are covered and the line stays JSON."""
+
+    def serialize(self, log: Any) -> str:
+        return super().serialize(masked(clean(log)))
+
+
+logger = Logger(service=SERVICE, logger_formatter=_Masked(utc=True, use_rfc3339=True, serialize_stacktrace=False))
+metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
+
+# What lastbeat itself logs goes the same way. Lambda's own handler at the root would write it once more, unmasked.
+for _name in ("lastbeat", "lastbeat_lambda"):
+    _library = logging.getLogger(_name)
+    _library.addHandler(logger.registered_handler)
+    _library.propagate = False
+
+
+def hide(secrets: Redactor) -> None:
+    """From now on mask ``secrets``."""
+    global _redact  # noqa: PLW0603 - what Lambda keeps between two events is the module
+    _redact = secrets
+
+
+def masked(value: Any) -> Any:
+    """``value`` with every secret in its texts masked; names stay."""
+    if isinstance(value, str):
+        return mask_tokens(_redact(value))
+    if isinstance(value, dict):
+        return {key: part if key in _NAMES and isinstance(part, str) else masked(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [masked(part) for part in value]
+    return value
+
+
+class DefectError(Exception):
+    """Something went wrong that nobody foresaw; the text is masked."""
+
+
+@contextmanager
+def invocation(context: Any) -> Iterator[None]:
+    """One event: its id stands in every line, and its metrics are written however it ends."""
+    logger.append_keys(function_request_id=getattr(context, "aws_request_id", None))
+    try:
+        yield
+    except (SettingsError, SecretError) as fault:
+        logger.error("nothing was watched: %s", fault)  # noqa: TRY400 - it says it all, and a traceback says nothing more
+        raise
+    except Exception as fault:
+        logger.exception("nothing more came of this event")
+        # Lambda's own client writes what gets out to the log as it is.
+        raise DefectError(masked(f"{type(fault).__name__}: {fault}")) from None
+    finally:
+        if metrics.metric_set:
+            metrics.flush_metrics()
+        logger.remove_keys(["function_request_id"])
+
+
+@contextmanager
+def about(run_id: str) -> Iterator[None]:
+    """Every line within, of whichever module, says which run it is about."""
+    with logger.append_context_keys(run_id=run_id):
+        yield
+
+
+def told_pass(report: PassReport) -> None:
+    """The metrics and lines of one pass."""
+    metrics.add_metric("PassesThatCouldSee", MetricUnit.Count, 0 if report.blind is not None else 1)
+    metrics.add_metric("SweepSeconds", MetricUnit.Seconds, report.seconds)
+    metrics.add_metric("StoreRequests", MetricUnit.Count, sum(report.requests.values()))
+    if report.blind is not None:
+        logger.error("the fleet could not be seen", extra={"blind": report.blind, "advice": report.advice})
+        return
+    active = (Status.RUNNING.value, "RUNNING (WARNING)")
+    metrics.add_metric("RunsActive", MetricUnit.Count, sum(report.statuses.get(status, 0) for status in active))
+    metrics.add_metric("RunsUnreadable", MetricUnit.Count, report.unreadable_count)
+    for name, count in (
+        ("AlertsSent", report.sent),
+        ("AlertsFailed", report.failed),
+        ("AlertsPending", report.pending),
+    ):
+        metrics.add_metric(name, MetricUnit.Count, count)
+    _transitions(Counter(str(transition.after) for _, transition in report.transitions))
+    for run_id, transition in report.transitions:
+        with about(run_id):
+            logger.info("%s: %s", transition.after, transition.reason, extra={"cause": transition.cause})
+    for run_id, why in report.unreadable.items():
+        with about(run_id):
+            logger.warning("this run could not be observed: %s", why)
+    for note in report.notes:
+        logger.warning("%s", note)
+
+
+def told_check(outcome: Outcome, channels: int) -> None:
+    """The metrics and lines of one run's check, whose alerts go to so many channels."""
+    sent = len(outcome.alerts) * channels - outcome.pending
+    for name, count in (("AlertsSent", sent), ("AlertsFailed", len(outcome.failures))):
+        if count > 0:
+            metrics.add_metric(name, MetricUnit.Count, count)
+    if outcome.transition is not None:
+        _transitions({str(outcome.transition.after): 1})
+    if outcome.status is Status.UNKNOWN:
+        metrics.add_metric("RunsUnreadable", MetricUnit.Count, 1)
+    with about(outcome.run_id):
+        fine = outcome.status is not Status.UNKNOWN and outcome.recorded
+        say = logger.info if fine else logger.warning
+        say("%s: %s", outcome.status, outcome.reason, extra={"cause": outcome.cause})
+        for note in (*outcome.notes, *outcome.failures):
+            logger.warning("%s", note)
+
+
+def _transitions(counts: Mapping[str, int]) -> None:
+    for status, count in counts.items():
+        with single_metric("Transitions", MetricUnit.Count, count, namespace=NAMESPACE) as metric:
+            metric.add_dimension("service", SERVICE)
+            metric.add_dimension("status", status)

@@ -1,0 +1,81 @@
+"""``lastbeat deploy`` as a process: what it says, what it calls, and what it says where something is missing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT
+from support.cli import LASTBEAT, call
+
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "testtest"}
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def test_a_dry_run_says_what_is_made_and_how_and_does_nothing(tmp_path: Path) -> None:
+    arguments = ("deploy", "--guided", "--dry-run", "--bucket", "my-bucket", "--set", "StaleMinutes=15")
+    done = call(LASTBEAT, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in (
+        "s3://my-bucket/training-runs",
+        "an SNS topic",
+        "put-bucket-notification-configuration --bucket my-bucket",
+        f"{ROOT / 'infra' / 'package.sh'} --architecture arm64 --runtime python3.13",
+        "sam deploy --template-file",
+        "--guided --parameter-overrides Bucket=my-bucket Prefix=training-runs Architecture=arm64",
+        "Runtime=python3.13 StaleMinutes=15\n",
+    ):
+        assert text in done.stdout
+
+
+WRONG = [
+    pytest.param(("--root", "runs"), "a Lambda function watches a bucket", id="a fleet in a directory"),
+    pytest.param(("--root", "s3://my-bucket/", "--stack", "a b"), "no name of a stack", id="a stack without a name"),
+    pytest.param(("--bucket", "my-bucket", "--set", "Stale"), "is no parameter", id="half a parameter"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_what_cannot_be_deployed_is_refused(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = call(LASTBEAT, "deploy", *arguments, cwd=tmp_path)
+    assert done.returncode == 3
+    assert message in done.stderr
+
+
+def test_without_sam_and_credentials_it_says_how_to_come_by_both(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "deploy", "--bucket", "my-bucket", cwd=tmp_path, PATH=str(tmp_path))
+    assert done.returncode == 3
+    assert "pipx install aws-sam-cli" in done.stderr
+    assert "aws sso login" in done.stderr
+
+
+def test_a_checkout_packages_and_then_calls_sam(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    for folder in ("core", "cli"):
+        shutil.copytree(ROOT / folder, checkout / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (checkout / "infra").mkdir()
+    shutil.copy(ROOT / "infra" / "template.yaml", checkout / "infra")
+    program(checkout / "infra", "package.sh", 'echo "packaged $*"')
+    program(tmp_path / "bin", "sam", 'echo "sam $*"; exit "$SAM_EXIT"')
+    paths = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": f"{checkout / 'core'}:{checkout / 'cli'}"}
+    for exit_status, status in (("0", 0), ("1", 2)):
+        arguments = ("deploy", "--bucket", "my-bucket", "--region", "eu-west-1", "--architecture", "x86_64")
+        done = call(LASTBEAT, *arguments, cwd=tmp_path, SAM_EXIT=exit_status, **paths, **KEYS)
+        assert done.returncode == status, done.stderr
+        assert "packaged --architecture x86_64 --runtime python3.13\n" in done.stdout
+        assert "--region eu-west-1 --capabilities CAPABILITY_IAM" in done.stdout.rpartition("sam deploy")[2]
+
+
+def test_an_installed_wheel_says_where_infra_is(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages"
+    shutil.copytree(ROOT / "core" / "lastbeat", installed / "lastbeat", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "cli" / "lastbeat_cli", installed / "lastbeat_cli")
+    done = call(LASTBEAT, "deploy", "--bucket", "my-bucket", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert done.returncode == 3
+    assert "check out its repository" in done.stderr

@@ -1,0 +1,139 @@
+"""``silence`` as users run it, and what watchers make of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, RunFolder, call
+from support.http_sink import http_sink
+
+AB = ("silence", "run-*", "--for", "1h30m", "--why", "moving to the new cluster")
+
+
+def test_a_silenced_run_is_recorded_and_nobody_is_told_until_it_is_lifted(tmp_path: Path) -> None:
+    runs = [RunFolder(tmp_path / "runs", name) for name in ("run-1", "run-2")]
+    root = ("--root", "runs")
+    made = call(LASTBEAT, *AB, *root, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith("Silenced: run-* until ")
+    assert "moving to the new cluster" in made.stdout
+    with http_sink() as sink:
+        for run in runs:
+            run.put("_error", "boom")
+        watched = call(
+            LASTBEAT,
+            "watch",
+            "--run-id",
+            "run-1",
+            "--once",
+            "--json",
+            *root,
+            cwd=tmp_path,
+            LASTBEAT_WEBHOOK_URL=sink.url,
+        )
+        assert watched.returncode == 2, watched.stderr
+        assert json.loads(watched.stdout)["alerts"]["pending"] == 0
+        assert sink.requests == []
+        lifted = call(LASTBEAT, "silence", "--lift", "run-*", *root, cwd=tmp_path)
+        assert lifted.returncode == 0
+        assert lifted.stdout.startswith("Lifted: run-* ")
+        call(LASTBEAT, "watch", "--run-id", "run-1", "--once", *root, cwd=tmp_path, LASTBEAT_WEBHOOK_URL=sink.url)
+        assert sink.requests == [], "what was silenced stays unsaid"
+        call(LASTBEAT, "watch", "--run-id", "run-2", "--once", *root, cwd=tmp_path, LASTBEAT_WEBHOOK_URL=sink.url)
+        assert [json.loads(request.body)["run_id"] for request in sink.requests] == ["run-2"]
+    record = json.loads((runs[0].path / "_watchdog.json").read_text())
+    assert "moving to the new cluster" in record["history"][-1]["silenced"]
+
+
+def test_silences_are_listed_for_people_and_for_programs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    root = ("--root", "runs")
+    assert "no run in " in call(LASTBEAT, "silence", "--list", *root, cwd=tmp_path).stdout
+    assert json.loads(call(LASTBEAT, "silence", "--list", "--json", *root, cwd=tmp_path).stdout)["silences"] == []
+    made = json.loads(call(LASTBEAT, *AB, "--json", *root, cwd=tmp_path).stdout)
+    (silence,) = made["silences"]
+    assert set(silence) == {"id", "runs", "starts_at", "until", "why", "by"}
+    assert json.loads(call(LASTBEAT, "silence", "--list", "--json", *root, cwd=tmp_path).stdout)["silences"] == [
+        silence
+    ]
+    listed = call(LASTBEAT, "silence", "--list", *root, cwd=tmp_path).stdout
+    assert silence["id"] in listed
+    assert "(1h 29m left)" in listed or "(1h 30m left)" in listed
+    lifted = call(LASTBEAT, "silence", "--lift", silence["id"], "--json", *root, cwd=tmp_path)
+    assert json.loads(lifted.stdout)["silences"] == [silence]
+    again = call(LASTBEAT, "silence", "--lift", silence["id"], *root, cwd=tmp_path)
+    assert again.returncode == 3
+    assert "there is no silence" in again.stderr
+
+
+def test_a_name_that_no_run_has_yet_is_pointed_out(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "runs", "run-1").put("metadata.json", "{}")
+    for name, notes in (("run-1", 0), ("rnu-1", 1)):
+        done = call(LASTBEAT, "silence", name, "--for", "1h", "--why", "x", "--root", "runs", "--json", cwd=tmp_path)
+        assert done.returncode == 0
+        assert len(json.loads(done.stdout)["notes"]) == notes
+
+
+def test_a_damaged_document_is_told_and_replaced_by_a_new_silence_alone(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "_watchdog" / "silences.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    listed = call(LASTBEAT, "silence", "--list", "--root", "runs", cwd=tmp_path)
+    assert listed.returncode == 3
+    assert "silences.json is damaged" in listed.stderr
+    assert path.read_text() == "{"
+    made = call(LASTBEAT, *AB, "--root", "runs", cwd=tmp_path)
+    assert made.returncode == 0
+    assert "Note: _watchdog/silences.json was damaged" in made.stdout
+    assert call(LASTBEAT, "silence", "--list", "--root", "runs", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param((), "ask for one thing", id="nothing"),
+        pytest.param(("run-*", "--list"), "ask for one thing", id="two things at once"),
+        pytest.param(("--list", "--for", "2h"), "belong to a RUN-GLOB", id="a time for a list"),
+        pytest.param(("run-*", "--why", "x"), "--for is missing", id="no time"),
+        pytest.param(("run-*", "--for", "2h"), "the reason is missing", id="no reason"),
+        pytest.param(("run-*", "--for", "soon", "--why", "x"), "--for='soon'", id="a time that is none"),
+        pytest.param(("run-*", "--for", "30s", "--why", "x"), "from 1m to 30d", id="a time that is too short"),
+        pytest.param(("run-*", "--for", "31d", "--why", "x"), "from 1m to 30d", id="or too long"),
+        pytest.param(("a/b", "--for", "2h", "--why", "x"), "can match no run", id="a glob that matches nothing"),
+        pytest.param(
+            ("run-*", "--for", "2h", "--why", "x", "--root", "nowhere"), "nowhere", id="a root that is not there"
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_is_silenced(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    (tmp_path / "runs").mkdir()
+    root = () if "--root" in arguments else ("--root", "runs")
+    done = call(LASTBEAT, "silence", *arguments, *root, cwd=tmp_path)
+    assert done.returncode == 3
+    assert told in done.stderr
+    assert done.stdout == ""
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_secret_in_a_reason_is_masked(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    hook = "https://hooks.example.com/T0123456789/hush-hush-hush-hush"
+    arguments = ("silence", "run-*", "--for", "2h", "--why", f"until {hook} works", "--root", "runs")
+    for more in ((), ("--json",)):
+        done = call(LASTBEAT, *arguments, *more, cwd=tmp_path, LASTBEAT_WEBHOOK_URL=hook)
+        assert done.returncode == 0
+        assert "hush" not in done.stdout + done.stderr
+    assert "hush" not in (tmp_path / "runs" / "_watchdog" / "silences.json").read_text()
+
+
+def test_the_help_says_what_a_silence_does_and_does_not(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "silence", "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    words = " ".join(done.stdout.split())
+    for text in (
+        "--for TIME", "--why TEXT", "--list", "--lift ID", "30m, 2h, 1d, 1h30m", "Exit status:", "Examples:",
+        "When the silence ends nothing is sent for what happened during it", "recorded all the same",
+    ):  # fmt: skip
+        assert text in words
+    assert max(map(len, done.stdout.splitlines())) <= 80

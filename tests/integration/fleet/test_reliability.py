@@ -1,0 +1,62 @@
+"""Two hundred scripted lives, a store that refuses, channels that are down, passes that are killed: everything that
+happened is told, nothing else is, and nothing twice but where a process died between sending and writing it down."""
+
+import logging
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from support.lives import Life, Told, faults, lives
+from support.watched_world import Plan, World
+
+log = logging.getLogger(__name__)
+
+PLANS = {
+    "one process goes on until it is killed": Plan(seed=20260104),
+    "each pass is a process of its own": Plan(seed=20260105, restarted=True),
+}
+HUNTED = 10
+"""As many stories of each kind a hunt plays, with seeds that nobody has seen."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "plan" in metafunc.fixturenames:
+        hunt = metafunc.config.getoption("hypothesis_profile", None) == "hunt"
+        rows = [(name, plan, n) for name, plan in PLANS.items() for n in range(HUNTED if hunt else 1)]
+        ids = [f"{name}, {n}" if hunt else name for name, _, n in rows]
+        metafunc.parametrize(("plan", "anew"), [(plan, hunt) for _, plan, _ in rows], ids=ids)
+
+
+def test_every_transition_is_told_and_nothing_else(plan: Plan, anew: bool) -> None:
+    if anew:
+        plan = replace(plan, seed=random.SystemRandom().randrange(2**32))
+    world = World(lives(plan.seed), plan)
+    report = world.run()
+    log.info("%s", world.figures())
+    assert world.faults() == [], f"play it again with {plan}"
+    assert world.kills == plan.kills
+    assert report.blind is None
+
+
+def _failed_life() -> Life:
+    life = Life("run-7", random.Random(1))
+    life.tell("FAILED")
+    life.tell("RESTARTED", attempt=2)
+    return life
+
+
+TELLINGS: dict[str, tuple[Told, int]] = {
+    "all was told": (Counter({("FAILED", 1): 1, ("RESTARTED", 2): 1}), 0),
+    "a group's alert names no attempt": (Counter({("FAILED", 0): 1, ("RESTARTED", 0): 1}), 0),
+    "nothing was told": (Counter(), 2),
+    "a false alarm": (Counter({("FAILED", 1): 1, ("RESTARTED", 2): 1, ("TIMED_OUT", 1): 1}), 1),
+    "twice": (Counter({("FAILED", 1): 2, ("RESTARTED", 2): 1}), 1),
+    "of the wrong attempt": (Counter({("FAILED", 2): 1, ("RESTARTED", 2): 1}), 2),
+}
+
+
+@pytest.mark.parametrize("told", [pytest.param(row, id=name) for name, row in TELLINGS.items()])
+def test_the_judge_of_these_stories_notices(told: tuple[Told, int]) -> None:
+    assert len(list(faults(_failed_life(), told[0], Counter()))) == told[1]

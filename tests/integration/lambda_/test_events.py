@@ -1,0 +1,202 @@
+"""Every kind of event, to the zip that is deployed, in an execution environment that was cold and then is warm."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from integration.lambda_.conftest import PREFIX, SCHEDULE, Deployed, message, object_created
+from support.proxy import FaultProxy, s3_error
+
+
+def fleet(deployed: Deployed) -> None:
+    """One run that lives, one that failed, one that is through."""
+    deployed.beat("lives")
+    deployed.beat("failed")
+    deployed.put("failed", "_error", "RuntimeError: CUDA out of memory\nTraceback …")
+    deployed.beat("through")
+    deployed.put("through", "_complete")
+
+
+SCHEDULES: list[tuple[str, dict[str, Any]]] = [
+    ("an empty object, as people send it by hand", {}),
+    ("the schedule's", SCHEDULE),
+    ("the schedule of an older kind", {"source": "aws.events", "detail-type": "Scheduled Event"}),
+    ("whatever means nothing else", {"anything": "else"}),
+]
+
+
+def test_a_schedule_sweeps_the_fleet(deployed: Deployed) -> None:
+    fleet(deployed)
+    running = deployed.start()
+    answers = {name: running.invoke(event) for name, event in SCHEDULES}
+    for name, answer in answers.items():
+        assert answer["statuses"] == {"RUNNING": 1, "FAILED": 1, "SUCCEEDED": 1}, name
+        assert (answer["complete"], answer["blind"]) == (True, None), name
+    assert [answer["transitions_count"] for answer in answers.values()] == [3, 0, 0, 0]
+    assert deployed.alerts() == [("failed", "FAILED"), ("through", "SUCCEEDED")]
+
+
+def test_a_warm_environment_goes_on_and_says_nothing_twice(deployed: Deployed) -> None:
+    fleet(deployed)
+    running = deployed.start()
+    running.invoke(SCHEDULE)
+    deployed.put("lives", "_error", "ValueError: boom")
+    answer = running.invoke(SCHEDULE)
+    assert [each["run_id"] for each in answer["transitions"]] == ["lives"]
+    assert deployed.alerts() == [("failed", "FAILED"), ("lives", "FAILED"), ("through", "SUCCEEDED")]
+
+
+def test_a_named_run_is_checked(deployed: Deployed) -> None:
+    fleet(deployed)
+    answer = deployed.start().invoke({"run_id": "failed"})
+    assert (answer["run_id"], answer["status"], answer["cause"]) == ("failed", "FAILED", "oom")
+    assert answer["alerts"] == {"pending": 0, "delivered": 1, "failed": 0}
+    assert deployed.alerts() == [("failed", "FAILED")]
+
+
+def test_a_sentinel_is_looked_at_at_once(deployed: Deployed) -> None:
+    running = deployed.start()
+    for run_id, name, status in (("run+1", "_error", "FAILED"), ("run+2", "_complete", "SUCCEEDED")):
+        deployed.put(run_id, name)
+        answer = running.invoke(object_created(deployed.bucket, f"{PREFIX}/{run_id}/{name}"))
+        assert (answer["run_id"], answer["status"]) == (run_id, status)
+    assert deployed.alerts() == [("run+1", "FAILED"), ("run+2", "SUCCEEDED")]
+
+
+def test_a_notification_of_the_classic_kind_is_understood_with_its_encoded_key(deployed: Deployed) -> None:
+    deployed.put("run+1", "_error", "boom")
+    thing = {"bucket": {"name": deployed.bucket}, "object": {"key": f"{PREFIX}/run%2B1/_error"}}
+    record = {"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": thing}
+    answer = deployed.start().invoke({"Records": [record]})
+    assert [each["status"] for each in answer["checked"]] == ["FAILED"]
+
+
+BAD: list[tuple[str, object, str]] = [
+    ("a run id that leads out of its folder", {"run_id": "../secrets"}, "contains '/'"),
+    ("the watchdog's own folder", {"run_id": "_watchdog"}, "starts with '_'"),
+    ("nothing", {"run_id": ""}, "empty"),
+    ("no text", {"run_id": 7}, "run_id is a number"),
+    ("no object", [1, 2], "send a JSON object"),
+    ("records of another service", {"Records": [{"eventSource": "aws:kinesis"}]}, "Records holds something other"),
+]
+
+
+def test_what_cannot_be_followed_is_refused_before_anything_is_asked(
+    deployed: Deployed, fault_proxy: FaultProxy
+) -> None:
+    deployed.through(fault_proxy)
+    running = deployed.start()
+    for name, event, error in BAD:
+        assert error in running.invoke(event)["error"], name
+    assert fault_proxy.passed == []
+
+
+IGNORED: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
+    ("a heartbeat", lambda bucket: object_created(bucket, f"{PREFIX}/run-1/metadata.json")),
+    ("a file in a folder of the run", lambda bucket: object_created(bucket, f"{PREFIX}/run-1/old/_error")),
+    ("a folder beside the fleet", lambda bucket: object_created(bucket, "other/run-1/_error")),
+    ("another bucket", lambda bucket: object_created(f"{bucket}x", f"{PREFIX}/run-1/_error")),
+    ("a name that no run may have", lambda bucket: object_created(bucket, f"{PREFIX}/_watchdog/_error")),
+    (
+        "a file that was deleted",
+        lambda bucket: object_created(bucket, f"{PREFIX}/run-1/_error") | {"detail-type": "Object Deleted"},
+    ),
+    ("the message that S3 sends once", lambda bucket: {"Service": "Amazon S3", "Event": "s3:TestEvent"}),
+]
+
+
+def test_objects_that_are_no_sentinels_are_ignored_and_nothing_is_asked(
+    deployed: Deployed, fault_proxy: FaultProxy
+) -> None:
+    deployed.through(fault_proxy)
+    running = deployed.start()
+    for name, event in IGNORED:
+        assert list(running.invoke(event(deployed.bucket))) == ["ignored"], name
+    assert fault_proxy.passed == []
+
+
+def test_of_a_batch_only_what_failed_comes_back(deployed: Deployed, fault_proxy: FaultProxy) -> None:
+    fleet(deployed)
+    deployed.beat("denied")
+    deployed.through(fault_proxy)
+    fault_proxy.inject(s3_error(403, "AccessDenied"), contains="denied")
+    event = object_created(deployed.bucket, f"{PREFIX}/through/_complete")
+    bodies: list[object] = [
+        {"run_id": "failed"},
+        {"run_id": "denied"},
+        event,
+        {},
+        "not JSON",
+        "[" * 100_000,
+        {"run_id": "/"},
+    ]
+    answer = deployed.start().invoke({"Records": [message(str(n), body) for n, body in enumerate(bodies)]})
+    assert answer["batchItemFailures"] == [{"itemIdentifier": str(n)} for n in (1, 3, 4, 5, 6)]
+    assert [(each["run_id"], each["status"]) for each in answer["checked"]] == [
+        ("failed", "FAILED"),
+        ("through", "SUCCEEDED"),
+    ]
+    assert deployed.alerts() == [("failed", "FAILED"), ("through", "SUCCEEDED")]
+
+
+def test_a_batch_of_which_nothing_could_be_done_comes_back_whole(deployed: Deployed) -> None:
+    answer = deployed.start().invoke({"Records": [message("a", "x"), message("b", "y")]})
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "b"}], "checked": []}
+
+
+def test_a_large_fleet_is_split_over_the_queue_and_every_part_is_swept(deployed: Deployed) -> None:
+    names = [f"run-{number}" for number in range(7)]
+    for name in names:
+        deployed.beat(name)
+    running = deployed.start(LASTBEAT_FANOUT="2")
+    assert running.invoke(SCHEDULE)["statuses"] == {"RUNNING": 7}
+    for name in names:
+        deployed.put(name, "_complete")
+    split = running.invoke(SCHEDULE)
+    assert split["shards"] == split["queued"] >= 3
+    worker = deployed.start(LASTBEAT_FANOUT="2")
+    for each in deployed.messages():
+        assert worker.invoke({"Records": [each]})["batchItemFailures"] == []
+    assert deployed.alerts() == [(name, "SUCCEEDED") for name in names]
+
+
+def test_what_the_queue_does_not_take_is_swept_by_the_splitter_itself(deployed: Deployed) -> None:
+    names = [f"run-{number}" for number in range(4)]
+    for name in names:
+        deployed.beat(name)
+    running = deployed.start(LASTBEAT_FANOUT="2", LASTBEAT_QUEUE_URL=f"{deployed.queue_url}-gone")
+    running.invoke(SCHEDULE)
+    for name in names:
+        deployed.put(name, "_complete")
+    answer = running.invoke(SCHEDULE)
+    assert (answer["queued"], len(answer["swept"])) == (0, answer["shards"])
+    assert deployed.alerts() == [(name, "SUCCEEDED") for name in names]
+
+
+def test_a_part_that_waited_too_long_is_left_to_newer_ones(deployed: Deployed, fault_proxy: FaultProxy) -> None:
+    deployed.through(fault_proxy)
+    old = message("1", {"sweep": {"after": "", "until": "m"}}, SentTimestamp="1000000000000")
+    answer = deployed.start().invoke({"Records": [old]})
+    assert answer["batchItemFailures"] == []
+    assert "waited too long" in answer["checked"][0]["ignored"]
+    assert fault_proxy.passed == []
+
+
+def test_a_pass_over_a_fleet_with_a_run_that_cannot_be_read_handles_all_others(
+    deployed: Deployed, fault_proxy: FaultProxy
+) -> None:
+    fleet(deployed)
+    deployed.beat("poison")
+    deployed.put("poison", "_error", "boom")
+    deployed.through(fault_proxy)
+    fault_proxy.inject(s3_error(403, "AccessDenied"), contains="/poison/")
+    answer = deployed.start().invoke(SCHEDULE)
+    assert (list(answer["unreadable"]), answer["unreadable_count"]) == (["poison"], 1)
+    assert deployed.alerts() == [("failed", "FAILED"), ("through", "SUCCEEDED")]
+
+
+def test_the_answer_and_the_log_are_json_whatever_a_run_wrote(deployed: Deployed) -> None:
+    deployed.put("odd", "_error", 'RuntimeError: "quoted" \\ \x00 \x1b[31m \u2028 end')
+    running = deployed.start()
+    assert running.invoke({"run_id": "odd"})["status"] == "FAILED"
+    assert all(json.dumps(each) for each in running.documents())

@@ -1,0 +1,99 @@
+"""What happens to the function when its host dies, when it runs twice, when its time is short, when it cannot see."""
+
+import time
+from collections.abc import Callable
+
+from integration.lambda_.conftest import SCHEDULE, Deployed, message
+from support.lambda_runtime import LIMIT_S
+from support.proxy import FaultProxy, Stall, s3_error
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + LIMIT_S
+    while not what():
+        assert time.monotonic() < until, "it did not come to that"
+        time.sleep(0.01)
+
+
+def test_an_invocation_that_is_killed_in_the_middle_loses_nothing_and_says_nothing_twice(
+    deployed: Deployed, fault_proxy: FaultProxy
+) -> None:
+    names = [f"run-{number}" for number in range(5)]
+    for name in names:
+        deployed.beat(name)
+        deployed.put(name, "_complete")
+    deployed.through(fault_proxy)
+    # The third run's record never gets its answer: some runs are decided and told, others not, when the host dies.
+    fault_proxy.inject(Stall(), method="PUT", contains="/run-2/_watchdog.json", times=1)
+    dying = deployed.start()
+    dying.begin(SCHEDULE)
+    wait_for(lambda: any(p.status == 0 and "/run-2/_watchdog.json" in p.target for p in fault_proxy.passed))
+    dying.kill()
+    answer = deployed.start(LASTBEAT_LEASE_SECONDS="20").invoke(SCHEDULE)
+    assert answer["complete"]
+    assert answer["statuses"] == {"SUCCEEDED": 5}
+    assert [deployed.record(name)["status"] for name in names] == ["SUCCEEDED"] * 5
+    told = deployed.alerts()
+    # What the dead one had claimed and perhaps sent waits for the end of its lease in the record: late, and not lost.
+    waiting = {name for name in names if deployed.record(name)["outbox"]}
+    assert {run_id for run_id, _ in told} | waiting == set(names)
+    assert "run-2" in {run_id for run_id, _ in told}
+    assert len(told) == len(set(told))
+
+
+def test_two_at_once_tell_everything_once(deployed: Deployed) -> None:
+    names = [f"run-{number}" for number in range(4)]
+    for name in names:
+        deployed.beat(name)
+        deployed.put(name, "_error", "ValueError: boom")
+    two = [deployed.start(), deployed.start()]
+    answers = [each.answer(asked) for each, asked in [(each, each.begin(SCHEDULE)) for each in two]]
+    assert [answer["statuses"] for answer in answers] == [{"FAILED": 4}] * 2
+    assert sum(answer["transitions_count"] for answer in answers) == 4
+    assert deployed.alerts() == [(name, "FAILED") for name in names]
+
+
+def test_a_deadline_that_comes_too_early_ends_the_pass_and_the_next_goes_on(deployed: Deployed) -> None:
+    names = [f"run-{number:02}" for number in range(12)]
+    for name in names:
+        deployed.beat(name)
+        deployed.put(name, "_complete")
+    running = deployed.start()
+    # Nothing can be done in this time, and that is what it says.
+    assert running.invoke(SCHEDULE, left_s=0.001)["complete"] is False
+    for _ in range(3):
+        running.invoke(SCHEDULE, left_s=0.3)
+    wait_for(lambda: running.invoke(SCHEDULE)["statuses"] == {"SUCCEEDED": 12})
+    # What a pass had claimed when its time ran out waits in the record for the end of its lease: late, and not lost.
+    waiting = {name for name in names if deployed.record(name)["outbox"]}
+    assert {run_id for run_id, _ in deployed.alerts()} | waiting == set(names)
+
+
+def test_a_message_that_there_is_no_time_for_comes_back(deployed: Deployed) -> None:
+    deployed.beat("run-1")
+    answer = deployed.start().invoke({"Records": [message("1", {"run_id": "run-1"})]}, left_s=1.0)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}], "checked": []}
+
+
+def test_a_store_that_cannot_be_reached_is_a_blind_pass_and_no_run_is_said_to_have_failed(
+    deployed: Deployed, fault_proxy: FaultProxy
+) -> None:
+    deployed.beat("run-1")
+    running = deployed.start(AWS_ENDPOINT_URL=fault_proxy.url)
+    running.invoke(SCHEDULE)
+    fault_proxy.inject(s3_error(403, "AccessDenied"))
+    answer = running.invoke(SCHEDULE)
+    assert "denied" in answer["blind"].lower()
+    assert (answer["transitions"], answer["complete"]) == ([], False)
+    seen = [each["PassesThatCouldSee"] for each in running.documents() if "PassesThatCouldSee" in each]
+    assert seen == [[1.0], [0.0]]
+
+
+def test_wrong_settings_are_an_error_of_the_function_and_named(deployed: Deployed) -> None:
+    running = deployed.start(STALE_MINUTES="ten", ALERT_ON="everything")
+    asked = running.begin(SCHEDULE)
+    answer = running.answer(asked)
+    assert asked.failed
+    assert answer["errorType"] == "SettingsError"
+    assert "STALE_MINUTES" in answer["errorMessage"]
+    assert "ALERT_ON" in answer["errorMessage"]

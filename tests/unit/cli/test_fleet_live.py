@@ -1,0 +1,65 @@
+"""What a terminal shows between two things to print."""
+
+import io
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rich.console import Console
+
+from lastbeat_cli.fleet_live import Bar, Pause
+from support.cli import LIMIT_S, without_ansi
+
+
+@pytest.fixture
+def screen() -> io.StringIO:
+    return io.StringIO()
+
+
+def console(screen: io.StringIO) -> Console:
+    return Console(file=screen, force_terminal=True, width=100, _environ={"TERM": "xterm"})
+
+
+def test_a_short_pass_shows_no_bar(screen: io.StringIO) -> None:
+    with Bar(console(screen), patience_s=3600.0) as bar:
+        bar(1, 10)
+    assert screen.getvalue() == ""
+
+
+def test_a_long_one_shows_how_far_it_is_and_leaves_nothing(screen: io.StringIO) -> None:
+    with Bar(console(screen), patience_s=0.0) as bar:
+        assert settled(lambda: "looking for runs" in without_ansi(screen.getvalue()))
+        bar(0, 0)
+        bar(3, 4)
+        bar(6, 12)
+        bar._progress.refresh()
+    shown = without_ansi(screen.getvalue())
+    assert "looking at runs" in shown
+    assert "6/12" in shown
+    assert screen.getvalue().rfind("\x1b[?25h") > screen.getvalue().rfind("\x1b[?25l"), "the cursor is back"
+
+
+def test_it_is_told_from_any_thread_and_after_the_end(screen: io.StringIO) -> None:
+    with Bar(console(screen), patience_s=0.0) as bar, ThreadPoolExecutor(8) as pool:
+        assert settled(lambda: "looking for runs" in without_ansi(screen.getvalue()))
+        list(pool.map(lambda done: bar(done, 200), range(200)))
+    before = screen.getvalue()
+    bar(200, 200)
+    assert screen.getvalue() == before
+
+
+def test_a_pause_counts_down(screen: io.StringIO) -> None:
+    with Pause(time.monotonic() + 3599.0, console(screen)):
+        pass
+    assert "next pass in 59m 5" in without_ansi(screen.getvalue())
+    with Pause(time.monotonic() - 5.0, console(screen)) as late:
+        assert late is not None
+    assert "next pass in 0s" in without_ansi(screen.getvalue())
+
+
+def settled(is_so: Callable[[], bool]) -> bool:
+    until = time.monotonic() + LIMIT_S
+    while not is_so() and time.monotonic() < until:
+        time.sleep(0.01)
+    return is_so()

@@ -1,0 +1,173 @@
+"""Runs that time out together are told of together, as people know it from Alertmanager."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lastbeat.model.fleet import FleetPolicy
+from support.groups import GroupScene, Sweeper
+
+MINUTE = 60.0
+Act = Callable[[GroupScene], object]
+Step = tuple[float, Act]
+
+
+def nothing(_scene: GroupScene) -> None:
+    pass
+
+
+def silence(*numbers: int) -> Act:
+    return lambda s: s.silence([s.run_ids[number] for number in numbers])
+
+
+def wake(*numbers: int) -> Act:
+    return lambda s: s.wake([s.run_ids[number] for number in numbers])
+
+
+def put(number: int, name: str) -> Act:
+    return lambda s: s.store.put_text(f"{s.run_ids[number]}/{name}", "boom")
+
+
+HISTORIES: list[tuple[str, list[Step], list[str]]] = [
+    (
+        "fewer than the threshold are told of one by one, at once",
+        [(60, silence(0, 1))],
+        ["TIMED_OUT run-00", "TIMED_OUT run-01"],
+    ),
+    (
+        "from the threshold on one alert tells of all of them, at once",
+        [(60, silence(0, 1, 2, 3)), (60, nothing)],
+        ["TIMED_OUT 4: run-00 run-01 run-02 run-03"],
+    ),
+    (
+        "those that were told of one by one count, and are not told of again",
+        [(60, silence(0, 1)), (60, silence(2, 3))],
+        ["TIMED_OUT run-00", "TIMED_OUT run-01", "TIMED_OUT 2: run-02 run-03"],
+    ),
+    (
+        "those that timed out longer ago than the window do not count",
+        [(60, silence(0, 1)), (6 * MINUTE, silence(2))],
+        ["TIMED_OUT run-00", "TIMED_OUT run-01", "TIMED_OUT run-02"],
+    ),
+    (
+        "one that times out soon after joins, and is told of with the next notice",
+        [(60, silence(0, 1, 2)), (60, silence(3)), (60, silence(4)), (60, nothing), (60, nothing), (60, nothing)],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "TIMED_OUT 2: run-03 run-04"],
+    ),
+    (
+        "one that times out long after is told of by itself",
+        [(60, silence(0, 1, 2)), (6 * MINUTE, silence(3))],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "TIMED_OUT run-03"],
+    ),
+    (
+        "those that come back are told of together",
+        [(60, silence(0, 1, 2)), (6 * MINUTE, wake(0, 1)), (60, wake(2)), (6 * MINUTE, nothing)],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "RECOVERED 2: run-00 run-01", "RECOVERED 1: run-02"],
+    ),
+    (
+        "those that come back soon after are told of no sooner than after the interval",
+        [(60, silence(0, 1, 2)), (60, wake(0)), (60, wake(1, 2)), (60, nothing), (60, nothing), (60, nothing)],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "RECOVERED 3: run-00 run-01 run-02"],
+    ),
+    (
+        "the return of those that were told of one by one is told with the others'",
+        [(60, silence(0, 1)), (60, silence(2, 3)), (6 * MINUTE, wake(0, 1, 2, 3))],
+        ["TIMED_OUT run-00", "TIMED_OUT run-01", "TIMED_OUT 2: run-02 run-03",
+         "RECOVERED 4: run-00 run-01 run-02 run-03"],
+    ),
+    (
+        "a member that fails is told of by itself and leaves",
+        [(60, silence(0, 1, 2)), (60, put(0, "_error")), (6 * MINUTE, wake(1, 2))],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "FAILED run-00", "RECOVERED 2: run-01 run-02"],
+    ),
+    (
+        "a group that is over is over: who times out then is counted anew",
+        [(60, silence(0, 1, 2)), (6 * MINUTE, wake(0, 1, 2)), (60, silence(0))],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "RECOVERED 3: run-00 run-01 run-02", "TIMED_OUT run-00"],
+    ),
+    (
+        "a member that times out again is told of with the next notice",
+        [(60, silence(0, 1, 2)), (6 * MINUTE, wake(0)), (60, silence(0)), (6 * MINUTE, nothing)],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "RECOVERED 1: run-00", "TIMED_OUT 1: run-00"],
+    ),
+    (
+        "one for whose notice no pass came in time went out alone, and the notice does not tell of it again",
+        [(60, silence(0, 1, 2)), (60, silence(3)), (60 * MINUTE, nothing), (60, nothing)],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "TIMED_OUT run-03"],
+    ),
+    (
+        "a group that lasts is told of once",
+        [(60, silence(0, 1, 2)), *[(3600, nothing)] * 12],
+        ["TIMED_OUT 3: run-00 run-01 run-02"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("restarted", [pytest.param(True, id="--once"), pytest.param(False, id="loop")])
+@pytest.mark.parametrize(("steps", "told"), [pytest.param(s, t, id=name) for name, s, t in HISTORIES])
+def test_history(steps: list[Step], told: list[str], restarted: bool) -> None:
+    scene = GroupScene(6)
+    scene.sweeper.sweep()
+    for seconds, act in steps:
+        scene.after(seconds)
+        act(scene)
+        (Sweeper(scene) if restarted else scene.sweeper).sweep()
+    assert scene.told() == told
+    assert scene.unsettled() == set()
+
+
+def test_each_runs_own_transition_is_recorded_and_says_by_which_alert_it_was_told() -> None:
+    scene = GroupScene(4)
+    scene.silence(scene.run_ids)
+    scene.sweeper.sweep()
+    (notice,) = scene.channel.sent
+    for run_id in scene.run_ids:
+        record = scene.record(run_id)
+        assert record is not None
+        assert [transition.after.value for transition in record.history] == ["TIMED_OUT"]
+        assert [d.told_by for d in record.outbox[0].deliveries.values()] == [notice.key]
+
+
+def test_a_notice_says_what_they_share_and_how_many_are_watched() -> None:
+    scene = GroupScene(10, FleetPolicy(group_runs=5))
+    for run_id in scene.run_ids[:6]:
+        scene.facts[run_id] = {"zone": "us-east-1a", "instance_type": "p5.48xlarge", "host": f"ip-{run_id}"}
+    scene.facts["run-00"]["zone"] = "us-east-1b"
+    scene.sweeper.sweep()
+    scene.after(60)
+    scene.silence(scene.run_ids[:6])
+    scene.sweeper.sweep()
+    (notice,) = scene.channel.sent
+    assert notice.shared == {
+        "Instance type": "p5.48xlarge (all 6)",
+        "Zone": "us-east-1a (5 of 6)",
+        "Reason": "Both heartbeats stale (>10m); no progress.json was ever written (all 6)",
+    }
+    assert notice.reason == "6 of the 10 runs being watched timed out together"
+
+
+def test_nearly_everything_at_once_is_perhaps_the_store_itself() -> None:
+    scene = GroupScene(10)
+    scene.silence(scene.run_ids[:9])
+    scene.sweeper.sweep()
+    assert "credentials" in (scene.channel.sent[0].action or "")
+
+
+def test_a_group_that_lasts_is_told_again_only_where_asked_for() -> None:
+    scene = GroupScene(3, FleetPolicy(group_runs=3, repeat_s=3600.0))
+    scene.silence(scene.run_ids)
+    for _ in range(125):
+        scene.sweeper.sweep()
+        scene.after(60)
+    assert scene.told() == ["TIMED_OUT 3: run-00 run-01 run-02"] * 3
+    assert "still are, after 1h" in scene.channel.sent[1].reason
+    assert len({message.key for message in scene.channel.sent}) == 3
+
+
+def test_a_large_group_names_fifty_and_counts_the_rest() -> None:
+    scene = GroupScene(60)
+    scene.silence(scene.run_ids)
+    scene.sweeper.sweep()
+    (notice,) = scene.channel.sent
+    assert (len(notice.members), notice.member_count) == (50, 60)
+    assert scene.unsettled() == set()

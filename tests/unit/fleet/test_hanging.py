@@ -1,0 +1,85 @@
+"""A store that hangs, wholly or for one run: what is known is told in time, and nobody takes silence for sight."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from support.fleet import FleetScene
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    """Set at the end of the test, for those that hang until then."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.mark.parametrize(("silent", "told"), [(1, ["TIMED_OUT"]), (6, ["TIMED_OUT"])], ids=["alone", "in a group"])
+def test_a_look_that_never_ends_delays_no_other_run_s_alert(
+    silent: int, told: list[str], released: threading.Event
+) -> None:
+    scene = FleetScene()
+    names = [f"r{number}" for number in range(silent)]
+    for name in (*names, "hangs"):
+        scene.run(name).both(1)
+    scene.sweep()
+
+    def hang(operation: str, key: str) -> None:
+        if operation == "read" and key.startswith("hangs/"):
+            released.wait(60)
+
+    scene.store.before = hang
+    for _ in range(14):
+        scene.after(60)
+        scene.run("hangs").both(2)
+        scene.sweep(deadline=1.0)
+    assert [scene.told(name) for name in names] == [told] * silent
+    assert len(scene.channel.sent) == 1
+    assert all(record is not None and not _held(record) for record in (scene.run(name).record for name in names))
+
+
+def _held(record: object) -> bool:
+    outbox = getattr(record, "outbox", ())
+    return any(not delivery.settled for alert in outbox for delivery in alert.deliveries.values())
+
+
+def test_a_store_that_answers_no_read_is_not_seen(released: threading.Event) -> None:
+    scene = FleetScene()
+    scene.store.url = "s3://bucket/training-runs"
+    for number in range(6000):
+        scene.run(f"old-{number:06}").both(1, age_s=200_000)
+    for number in range(30):
+        scene.run(f"r{number:02}").both(1)
+    scene.sweep()
+    scene.after(60)
+    assert scene.sweep().plan == "probe"
+
+    def hang(operation: str, _key: str) -> None:
+        if operation == "read":
+            released.wait(60)
+
+    scene.store.before = hang
+    scene.after(60)
+    report = scene.sweep(deadline=0.5)
+    assert report.blind is not None
+    assert report.exit_status == 3
+
+
+def test_a_run_that_is_begun_again_under_its_name_is_told_of_again() -> None:
+    scene = FleetScene()
+    names = [f"r{number}" for number in range(6)]
+    for name in names:
+        scene.run(name).both(1)
+    scene.sweep()
+    for minute in range(40):
+        scene.after(60)
+        scene.run("r5").both(2)
+        if minute == 12:
+            scene.run("r0").delete()
+        if 14 <= minute < 18:
+            scene.run("r0").beat(attempt=1, start_time=scene.now.isoformat())
+        scene.sweep(restarted=True)
+    told = scene.told("r0")
+    assert told.count("TIMED_OUT") == 2

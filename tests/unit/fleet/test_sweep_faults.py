@@ -1,0 +1,156 @@
+"""A sweep over a store, channels and a clock that do what they do in real life."""
+
+import threading
+
+import pytest
+
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.model.status import Event
+from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError
+from support.fleet import FleetScene
+
+
+def _running(count: int, **policies: object) -> FleetScene:
+    scene = FleetScene(**policies)  # type: ignore[arg-type]
+    for number in range(count):
+        scene.run(f"run-{number:04}").both(1)
+    return scene
+
+
+def _beat(scene: FleetScene, *, but: tuple[str, ...] = ()) -> None:
+    names = {key.split("/")[0] for key in scene.store.held} - {"_watchdog"}
+    for name in names.difference(but):
+        scene.run(name).both(2)
+
+
+def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
+    scene = _running(20)
+    scene.sweep()
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and key.startswith("run-0013/"):
+            raise DeniedError("403 for run-0013")
+
+    scene.store.before = refuse
+    for minute in range(30):
+        scene.after(60)
+        _beat(scene)
+        if minute == 5:
+            scene.run("run-0013").error()
+            scene.run("run-0014").error()
+        report = scene.sweep()
+    assert report.unreadable == {"run-0013": "403 for run-0013"}
+    assert {line.run_id: line.status.value for line in report.lines}["run-0013"] == "UNKNOWN"
+    assert scene.told("run-0014") == ["FAILED"]
+    assert scene.told("run-0013") == ["BLIND"]
+    scene.store.before = lambda _operation, _key: None
+    scene.after(60)
+    scene.sweep()
+    assert scene.told("run-0013") == ["BLIND", "FAILED", "SIGHTED"]
+
+
+@pytest.mark.parametrize("error", [UnreachableError("503"), DeniedError("403"), MissingStoreError("no such bucket")])
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
+    error: Exception, restarted: bool
+) -> None:
+    scene = _running(50)
+    scene.sweep()
+
+    def away(_operation: str, _key: str) -> None:
+        raise error
+
+    scene.store.before = away
+    for _ in range(30):
+        scene.after(60)
+        report = scene.sweep(restarted=restarted)
+        assert report.blind
+        assert report.exit_status == 3
+    assert [(m.event, m.run_id) for m in scene.channel.sent] == [(Event.BLIND, scene.store.url)]
+    scene.store.before = lambda _operation, _key: None
+    _beat(scene)
+    assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 50}
+    assert scene.channel.events == ["BLIND", "SIGHTED"]
+
+
+def test_a_listing_that_breaks_off_in_the_middle_goes_on_there() -> None:
+    scene = _running(600)
+    pages = 0
+
+    def second_page_fails(operation: str, _key: str) -> None:
+        nonlocal pages
+        pages += operation == "list"
+        if operation == "list" and pages == 2:
+            raise UnreachableError("503")
+
+    scene.store.before = second_page_fails
+    report = scene.sweep()
+    assert not report.complete
+    assert report.blind is None
+    assert 0 < report.statuses["RUNNING"] < 600
+    assert scene.sweep().statuses == {"RUNNING": 600}
+
+
+def test_passes_that_have_too_little_time_still_come_round() -> None:
+    scene = _running(120)
+
+    def slow(operation: str, _key: str) -> None:
+        if operation == "read":
+            threading.Event().wait(0.004)
+
+    scene.store.before = slow
+    for number in range(120):
+        scene.run(f"run-{number:04}").error()
+    for _ in range(400):
+        report = scene.sweep(deadline=0.08)
+        scene.after(61)
+        if report.statuses.get("FAILED") == 120 and report.complete:
+            break
+    assert sorted(m.run_id for m in scene.channel.sent) == [f"run-{number:04}" for number in range(120)]
+
+
+def test_two_sweeps_at_once_tell_everything_once() -> None:
+    scene = _running(40)
+    for number in range(0, 40, 2):
+        scene.run(f"run-{number:04}").error()
+    sweeps = [scene.fresh_sweep() for _ in range(3)]
+    threads = [threading.Thread(target=sweep.run) for sweep in sweeps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for sweep in sweeps:
+        scene.after(61)
+        sweep.run()
+    assert sorted(m.run_id for m in scene.channel.sent) == [f"run-{number:04}" for number in range(0, 40, 2)]
+
+
+def test_a_channel_that_is_down_loses_nothing() -> None:
+    scene = _running(10)
+    scene.channel.fault = lambda _message: DeliveryError("503", retryable=True)
+    scene.run("run-0001").error()
+    assert scene.sweep().pending == 1
+    scene.channel.fault = lambda _message: None
+    for _ in range(20):
+        scene.after(60)
+        _beat(scene, but=("run-0001",))
+        report = scene.sweep(restarted=True)
+    assert scene.told("run-0001") == ["FAILED"]
+    assert report.pending == 0
+
+
+def test_a_first_look_that_could_not_be_written_down_is_told_by_the_next() -> None:
+    scene = FleetScene()
+    scene.run("x").both(1)
+    scene.run("x").complete()
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "write" and key.startswith("x/"):
+            raise UnreachableError("503")
+
+    scene.store.before = refuse
+    assert scene.sweep().unrecorded == 1
+    scene.store.heal()
+    scene.after(60)
+    scene.sweep()
+    assert scene.told("x") == ["SUCCEEDED"]

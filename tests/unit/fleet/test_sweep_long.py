@@ -1,0 +1,297 @@
+"""What shows only over many passes: nobody starves, nothing is looked at for ever, nothing is told too late."""
+
+import time
+import zlib
+from threading import Thread
+
+import pytest
+
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.fleet.pacing import PacedChannel
+from lastbeat.stores.port import DeniedError, UnreachableError
+from support.channel import ListChannel
+from support.fleet import FleetScene
+from support.messages import FAILED
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize("end", ["complete", "error", "silence"])
+def test_tidying_up_that_takes_a_while_is_no_news_either(end: str, restarted: bool) -> None:
+    scene = FleetScene()
+    run = scene.run("x")
+    run.both(1)
+    scene.sweep()
+    if end != "silence":
+        getattr(run, end)()
+    for _ in range(15):
+        scene.after(60)
+        scene.sweep(restarted=restarted)
+    told = scene.told("x")
+    assert len(told) == 1
+    # In the order of their keys, with many checkpoints in between.
+    run.delete("_complete", "_error", "_watchdog.json")
+    for _ in range(3):
+        scene.after(60)
+        scene.sweep(restarted=restarted)
+    run.delete()
+    for _ in range(3):
+        scene.after(60)
+        scene.sweep(restarted=restarted)
+    assert scene.told("x") == told
+
+
+def test_a_sweep_that_was_away_learns_from_the_other_what_became_of_a_deleted_run() -> None:
+    scene = FleetScene()
+    run, other = scene.run("x"), scene.run("other")
+    run.both(1)
+    other.both(1)
+    one, two = scene.fresh_sweep(), scene.fresh_sweep()
+    one.run()
+    two.run()
+    run.complete()
+    scene.after(60)
+    one.run()
+    scene.after(3600)
+    other.both(2)
+    run.delete()
+    one.run()
+    for _ in range(15):
+        scene.after(60)
+        other.both(2)
+        two.run()
+    assert scene.told("x") == ["SUCCEEDED"]
+    assert not [key for key in scene.store.held if key.startswith("x/")]
+
+
+def _starved(scene: FleetScene, run_id: str, passes: int, deadline: float, *beating: str) -> bool:
+    for _ in range(passes):
+        scene.after(60)
+        for name in beating:
+            scene.run(name).both(2)
+        scene.sweep(deadline=deadline)
+        if scene.told(run_id):
+            return False
+    return True
+
+
+def test_many_poisonous_runs_in_front_keep_nobody_from_being_looked_at() -> None:
+    scene = FleetScene()
+    names = [f"a{number:03}" for number in range(200)]
+    for name in (*names, "z"):
+        scene.run(name).both(1)
+    scene.sweep()
+
+    def slow(operation: str, key: str) -> None:
+        if operation == "read" and key.startswith("a"):
+            time.sleep(0.05)
+            raise UnreachableError("503")
+
+    scene.store.before = slow
+    scene.after(1300)
+    scene.run("z").error()
+    assert not _starved(scene, "z", 100, 0.4, *names)
+
+
+def test_new_runs_are_looked_at_although_no_pass_can_list_everything() -> None:
+    scene = FleetScene()
+    for number in range(2000):
+        scene.run(f"k{number:05}").both(1)
+    scene.sweep()
+    for number in range(0, 2000, 400):
+        scene.run(f"k{number:05}-new").error()
+
+    def slow(operation: str, _key: str) -> None:
+        if operation == "list":
+            time.sleep(0.1)
+
+    scene.store.before = slow
+    for number in range(0, 2000, 400):
+        assert not _starved(scene, f"k{number:05}-new", 100, 0.4)
+
+
+def test_asking_one_by_one_comes_round_although_no_pass_can_ask_all() -> None:
+    scene = _probing()
+    names = [f"live{number:03}" for number in range(100)]
+    for name in names:
+        scene.run(name).both(1)
+    scene.sweep()
+
+    def slow(operation: str, _key: str) -> None:
+        if operation == "read":
+            time.sleep(0.01)
+
+    scene.store.before = slow
+    scene.run("live099").error()
+    assert not _starved(scene, "live099", 100, 0.1, *names)
+
+
+def _probing(finished: int = 6000) -> FleetScene:
+    scene = FleetScene()
+    scene.store.url = "s3://bucket/training-runs"
+    for number in range(finished):
+        run = scene.run(f"run-{number:06}")
+        run.beat(age_s=200_000)
+        run.complete(age_s=200_000)
+    return scene
+
+
+def test_one_run_that_cannot_be_asked_does_not_blind_the_fleet() -> None:
+    scene = _probing()
+    scene.run("live").both(1)
+    scene.sweep()
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and key.startswith("live/"):
+            raise DeniedError("403 for live")
+
+    scene.store.before = refuse
+    for _ in range(14):
+        scene.after(60)
+        scene.run("live").both(1)
+        report = scene.sweep()
+        assert report.blind is None
+        assert set(report.unreadable) == {"live"}
+    assert [(m.event.value, m.run_id) for m in scene.channel.sent] == [("BLIND", "live")]
+
+
+def test_a_search_that_fails_hides_nothing_that_is_known() -> None:
+    scene = _probing()
+    for number in range(5):
+        scene.run(f"live{number}").both(1)
+    scene.sweep()
+
+    def refuse(operation: str, _key: str) -> None:
+        if operation == "folders":
+            raise UnreachableError("503 for the folders")
+
+    scene.store.before = refuse
+    for minute in range(24):
+        scene.after(60)
+        for number in range(5):
+            scene.run(f"live{number}").both(1)
+        if minute == 20:
+            scene.run("live3").error()
+        report = scene.sweep()
+        assert report.blind is None
+    assert any("503 for the folders" in note for note in report.notes)
+    assert scene.told("live3") == ["FAILED"]
+
+
+def test_a_folder_with_a_configuration_alone_is_asked_again_by_each_search() -> None:
+    scene = _probing()
+    scene.run("live").both(1)
+    scene.sweep()
+    scene.run("new").put("config.yaml", "x")
+    for minute in range(90):
+        scene.after(60)
+        scene.run("live").both(1)
+        if minute >= 30:
+            scene.run("new").both(minute)
+        if minute == 80:
+            scene.run("new").error()
+        report = scene.sweep()
+    assert report.plan == "probe"
+    assert scene.told("new") == ["FAILED"]
+
+
+def test_a_run_that_could_not_be_seen_from_the_start_is_told_of_each_time() -> None:
+    scene = FleetScene()
+    for name in ("ok", "bad"):
+        scene.run(name).both(1)
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and key.startswith("bad/"):
+            raise DeniedError("403")
+
+    for refused, told in ((True, ["BLIND"]), (False, ["BLIND", "SIGHTED"]), (True, ["BLIND", "SIGHTED", "BLIND"])):
+        scene.store.heal()
+        if refused:
+            scene.store.before = refuse
+        for minute in range(40):
+            scene.after(60)
+            scene.run("ok").both(minute)
+            scene.run("bad").both(minute)
+            scene.sweep(restarted=True)
+        assert scene.told("bad") == told
+
+
+def test_what_a_look_found_after_its_pass_is_told_by_the_next() -> None:
+    scene = FleetScene()
+    for number in range(40):
+        scene.run(f"r{number:02}").both(1)
+    scene.sweep()
+    for number in range(40):
+        scene.run(f"r{number:02}").complete()
+
+    def slow(operation: str, _key: str) -> None:
+        if operation == "write":
+            time.sleep(0.03)
+
+    scene.store.before = slow
+    found: set[str] = set()
+    for _ in range(100):
+        report = scene.sweep(deadline=0.1)
+        found |= {run_id for run_id, transition in report.transitions if transition.after.value == "SUCCEEDED"}
+        scene.after(61)
+        if len(found) == 40:
+            break
+    assert len(found) == 40
+    assert sorted(m.run_id for m in scene.channel.sent) == sorted(found)
+
+
+def test_without_channels_a_decision_that_could_not_be_written_is_made_again() -> None:
+    scene = FleetScene()
+    scene.channels = []
+    scene.run("x").both(1)
+    scene.sweep()
+    scene.after(700)
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "write" and key.startswith("x/"):
+            raise UnreachableError("503")
+
+    scene.store.before = refuse
+    assert scene.sweep().unrecorded == 1
+    scene.store.heal()
+    scene.after(60)
+    report = scene.sweep()
+    record = scene.run("x").record
+    assert record is not None
+    assert record.status is not None
+    assert (record.status.value, len(report.transitions)) == ("TIMED_OUT", 1)
+
+
+@pytest.mark.parametrize(
+    "body", ['{"schema":1,"finished":[]}', "[]", "null", '{"schema":2}', "1e400", '{"schema":1,"runs":[[1]]}']
+)
+def test_a_memory_of_any_other_form_is_begun_anew(body: str) -> None:
+    scene = FleetScene()
+    scene.run("x").both(1)
+    scene.store.write("_watchdog/fleet.json.z", zlib.compress(body.encode()))
+    assert scene.sweep().statuses == {"RUNNING": 1}
+
+
+def test_an_alert_that_had_to_wait_too_long_for_its_turn_is_not_sent_behind_the_back_of_who_gave_up() -> None:
+    slow = ListChannel()
+
+    def takes_long(_message: object) -> None:
+        time.sleep(0.3)
+
+    slow.fault = takes_long
+    paced = PacedChannel(slow, wait_s=0.05)
+    failures = 0
+
+    def send() -> None:
+        nonlocal failures
+        try:
+            paced.send(FAILED)
+        except DeliveryError as error:
+            failures += error.retryable
+
+    threads = [Thread(target=send) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(slow.sent) + failures == 5
+    assert paced.sent == len(slow.sent)

@@ -1,0 +1,242 @@
+"""The silences of a fleet: kept, honoured, ended, whoever writes at the same time and whatever lies there."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lastbeat.model.silence import SILENCES, Silence
+from lastbeat.record.silences import LIMIT_BYTES, MOST, Silences
+from lastbeat.stores.directory import DirectoryStore
+from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError, UnreachableError
+from support.memory import START, MemoryStore
+
+Open = Callable[[], Store]
+
+
+@pytest.fixture(params=["memory", "directory"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Each call gives another client of the same root, as another process would have one."""
+    memory = MemoryStore()
+    return (lambda: memory) if request.param == "memory" else (lambda: DirectoryStore(tmp_path))
+
+
+def silence(number: int = 1, runs: str = "mistral-*", *, hours: float = 2.0, now: datetime = START) -> Silence:
+    return Silence(f"{number:08x}", runs, now, now + timedelta(hours=hours), "moving", "ana@desk")
+
+
+def after(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def test_a_silence_is_honoured_listed_and_lifted(root: Open) -> None:
+    assert Silences(root()).all(START) == ()
+    assert Silences(root()).why("mistral-7b", START) is None
+    assert Silences(root()).add(silence(), START) is None
+    assert Silences(root()).all(START) == (silence(),)
+    why = Silences(root()).why("mistral-7b", START)
+    assert why == "moving (silence 00000001 of mistral-* until 2026-01-01T14:00:00Z, by ana@desk)"
+    assert Silences(root()).why("llama-7b", START) is None
+    assert Silences(root()).lift("00000001", START) == (silence(),)
+    assert Silences(root()).why("mistral-7b", START) is None
+    assert Silences(root()).lift("00000001", START) == (), "there is nothing left to lift"
+
+
+def test_a_silence_ends_by_itself_and_goes_with_the_next_write(root: Open) -> None:
+    silences = Silences(root())
+    silences.add(silence(1), START)
+    silences.add(silence(2, hours=4), START)
+    assert silences.why("mistral-7b", after(2 * 3600)) == silence(2).told.replace("T14:", "T16:")
+    assert silences.all(after(2 * 3600)) == (silence(2, hours=4),)
+    silences.add(silence(3, hours=9), after(3 * 3600))
+    blob = root().read(SILENCES, LIMIT_BYTES)
+    assert blob is not None
+    assert [each["id"] for each in json.loads(blob.body)["silences"]] == ["00000002", "00000003"]
+    assert silences.lift("00000002", after(5 * 3600)) == (), "what is over cannot be lifted"
+
+
+def test_lifting_by_glob_lifts_all_of_that_glob_and_no_other(root: Open) -> None:
+    silences = Silences(root())
+    made = [silence(1), silence(2, "mistral-7b"), silence(3)]
+    for each in made:
+        silences.add(each, START)
+    assert silences.lift("mistral-*", START) == (made[0], made[2])
+    assert silences.all(START) == (made[1],)
+
+
+def test_many_writers_at_once_lose_nothing(root: Open) -> None:
+    def add(number: int) -> None:
+        try:
+            Silences(root()).add(silence(number), START)
+        except StoreError as error:
+            faults.append(error)
+
+    faults: list[StoreError] = []
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert {each.id for each in Silences(root()).all(START)} == {f"{number:08x}" for number in range(8)}
+
+
+def test_a_writer_who_is_overtaken_reads_again_and_keeps_what_the_other_wrote() -> None:
+    store = MemoryStore()
+    Silences(store).add(silence(1), START)
+
+    def overtake(operation: str, _key: str) -> None:
+        if operation == "write":
+            store.heal()
+            Silences(store).add(silence(2), START)
+
+    store.before = overtake
+    Silences(store).add(silence(3), START)
+    store.before = overtake
+    store.held.pop(SILENCES)
+    Silences(store).add(silence(1), START)
+    assert {each.id for each in Silences(store).all(START)} == {"00000001", "00000002"}, "also where both create it"
+    store.before = overtake
+    assert Silences(store).lift("00000001", START) == (silence(1),)
+    assert [each.id for each in Silences(store).all(START)] == ["00000002"]
+
+
+def test_a_writer_who_is_overtaken_every_time_says_so() -> None:
+    store = MemoryStore()
+
+    def overtake(operation: str, _key: str) -> None:
+        if operation == "write":
+            raise ConflictError("changed")
+
+    store.before = overtake
+    with pytest.raises(ConflictError, match="changed by others every time"):
+        Silences(store).add(silence(), START)
+
+
+@pytest.mark.parametrize("happened", [True, False], ids=["and it had happened", "and it had not"])
+def test_a_write_whose_answer_got_lost_is_done_once(happened: bool) -> None:
+    store = MemoryStore()
+    Silences(store).add(silence(1), START)
+
+    def lose(operation: str, _key: str) -> None:
+        if operation == "write":
+            store.heal()
+            raise UnreachableError("no answer")
+
+    def break_it() -> None:
+        store.before, store.after = (store.before, lose) if happened else (lose, store.after)
+
+    break_it()
+    Silences(store).add(silence(2), START)
+    assert [each.id for each in Silences(store).all(START)] == ["00000001", "00000002"]
+    break_it()
+    assert Silences(store).lift("00000001", START) == (silence(1),)
+    assert [each.id for each in Silences(store).all(START)] == ["00000002"]
+
+
+def test_a_store_that_refuses_is_told() -> None:
+    store = MemoryStore()
+
+    def refuse(_operation: str, _key: str) -> None:
+        raise DeniedError("403 for silences.json")
+
+    store.before = refuse
+    with pytest.raises(DeniedError):
+        Silences(store).add(silence(), START)
+    with pytest.raises(DeniedError):
+        Silences(store).all(START)
+
+
+def test_there_is_an_end_to_silences() -> None:
+    store = MemoryStore()
+    document = {"schema": 1, "silences": [_entry(n) for n in range(MOST)]}
+    store.put_text(SILENCES, json.dumps(document))
+    with pytest.raises(StoreError, match="200 silences already"):
+        Silences(store).add(silence(MOST + 1), START)
+    wide = "\N{PILE OF POO}" * 200
+    store.put_text(
+        SILENCES, json.dumps({"schema": 1, "silences": [_entry(n, why=wide) for n in range(40)]}, ensure_ascii=False)
+    )
+
+    def fill() -> None:
+        for number in range(100, 200):
+            Silences(store).add(Silence(f"{number}", "*", START, after(3600), wide, "ana@desk"), START)
+
+    with pytest.raises(StoreError, match="larger than 64 KB"):
+        fill()
+    assert len(store.held[SILENCES].body) <= LIMIT_BYTES
+    assert Silences(store).why("run", START), "what is there still counts"
+
+
+def _entry(number: int = 1, **fields: object) -> dict[str, object]:
+    return {
+        "id": f"{number:08x}", "runs": "*", "starts_at": "2026-01-01T12:00:00Z", "until": "2026-01-01T14:00:00Z",
+        "why": "moving", "by": "ana@desk", **fields,
+    }  # fmt: skip
+
+
+def test_one_that_cannot_be_read_silences_nobody_and_is_not_asked_for_every_alert(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    Silences(store).add(silence(), START)
+    silences = Silences(store)
+
+    def unreachable(_operation: str, _key: str) -> None:
+        raise UnreachableError("503 for silences.json")
+
+    store.before = unreachable
+    store.calls.clear()
+    assert [silences.why("mistral-7b", after(n)) for n in range(10)] == [None] * 10
+    assert store.calls == [("read", SILENCES)]
+    assert [r.levelno for r in caplog.records if "503 for silences.json" in r.getMessage()] == [logging.WARNING]
+    store.heal()
+    assert silences.why("mistral-7b", after(10)) is not None
+
+
+def test_what_was_read_is_relied_on_for_a_minute() -> None:
+    store = MemoryStore()
+    silences = Silences(store)
+    assert silences.why("mistral-7b", START) is None
+    Silences(store).add(silence(), START)
+    store.calls.clear()
+    assert silences.why("mistral-7b", after(59)) is None
+    assert silences.why("mistral-7b", after(-3)) is None, "looks of one pass do not all have the same time"
+    assert store.calls == []
+    assert silences.why("mistral-7b", after(60)) is not None
+    assert silences.why("mistral-7b", after(-3600)) is None, "a clock that went back does not keep it for ever"
+    assert store.calls == [("read", SILENCES)] * 2
+
+
+def test_whoever_makes_a_silence_knows_of_it_at_once() -> None:
+    silences = Silences(MemoryStore())
+    assert silences.why("mistral-7b", START) is None
+    silences.add(silence(), START)
+    assert silences.why("mistral-7b", START) is not None
+    silences.lift("mistral-*", START)
+    assert silences.why("mistral-7b", START) is None
+
+
+def test_many_threads_that_ask_at_once_cost_one_request() -> None:
+    store = MemoryStore()
+    Silences(store).add(silence(), START)
+    store.calls.clear()
+    silences = Silences(store)
+    together = threading.Barrier(12)
+    answers: list[str | None] = []
+
+    def ask() -> None:
+        together.wait(30)
+        answers.append(silences.why("mistral-7b", START))
+
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [silence().told] * 12
+    assert store.calls == [("read", SILENCES)]
