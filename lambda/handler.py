@@ -1,10 +1,16 @@
 """``handler(event, context)``: the watchdog as an AWS Lambda function. What stays warm between two events is here."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
-from lastbeat.model.document import clean
-from lastbeat_lambda import events, telling, work
-from lastbeat_lambda.warm import Warm
+_HERE = Path(__file__).resolve().parent
+# In the zip everything lies beside this file, where the runtime looks; in a checkout lastbeat lies in core/.
+sys.path[:0] = [str(each) for each in (_HERE.parent / "core", _HERE) if each.is_dir() and str(each) not in sys.path]
+
+from lastbeat.model.document import clean  # noqa: E402 - only now it can be found
+from lastbeat_lambda import events, telling, work  # noqa: E402
+from lastbeat_lambda.warm import Warm  # noqa: E402
 
 _warm: Warm | None = None
 

@@ -29,6 +29,12 @@ SHARDS_KEPT = 4
 _log = logging.getLogger(__name__)
 
 
+def _environment() -> dict[str, str]:
+    """What settings, credentials and endpoints come from."""
+    names = {setting.name for setting in configuration.table()}
+    return {name: text for name, text in os.environ.items() if name in names or name.startswith("AWS_")}
+
+
 @dataclass
 class Warm:
     """Settings, channels and the store, and the passes made so far."""
@@ -40,6 +46,8 @@ class Warm:
     """The webhook's address as it was read at :attr:`read_at`; None where no setting says where it lies."""
     read_at: float = field(default_factory=time.time)
     began: tuple[float, float] = field(default_factory=lambda: (time.time(), steady()))
+    environment: dict[str, str] = field(default_factory=_environment)
+    """What the settings were read from."""
     passes: OrderedDict[Shard | None, Passes] = field(default_factory=OrderedDict)
 
     @classmethod
@@ -51,7 +59,7 @@ class Warm:
         place = settings.values["LASTBEAT_SLACK_WEBHOOK_FROM"]
         if isinstance(place, str):
             secret = _secret(place, settings, earlier)
-            if earlier is not None and earlier.secret == secret and not earlier.was_frozen():
+            if earlier is not None and earlier.secret == secret and earlier.lasts():
                 # What it has sent and could not write down yet, and whom it leaves alone for a while, is kept with it.
                 earlier.read_at = time.time()
                 return earlier
@@ -63,7 +71,11 @@ class Warm:
 
     def outdated(self) -> bool:
         """Whether it has to be made anew before the next event."""
-        return self.was_frozen() or (self.secret is not None and time.time() - self.read_at > SECRET_S)
+        return not self.lasts() or (self.secret is not None and time.time() - self.read_at > SECRET_S)
+
+    def lasts(self) -> bool:
+        """Whether all but the secret is as it was."""
+        return not self.was_frozen() and self.environment == _environment()
 
     def was_frozen(self) -> bool:
         """Whether this machine stood still in between."""
