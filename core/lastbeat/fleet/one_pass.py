@@ -97,6 +97,11 @@ class Pass:
         self._finish()
         self.found.complete = done and not self._left
         memory.cursor = self._cursor(begin, done=done)
+        with memory.lock:
+            unknown = {*self._left, *self._busy, *memory.unseen}.difference(memory.runs, memory.finished)
+        if unknown:
+            # Whom nobody has looked at yet only a listing shows, so the next pass must be one.
+            memory.listed_at = 0.0
 
     def by_probing(self, *, discover: bool) -> None:
         """Ask the runs that are known to live, and now and then which runs there are.

@@ -1,10 +1,12 @@
 """A store that hangs, wholly or for one run: what is known is told in time, and nobody takes silence for sight."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from lastbeat.stores.port import UnreachableError
 from support.fleet import FleetScene
 
 
@@ -83,3 +85,27 @@ def test_a_run_that_is_begun_again_under_its_name_is_told_of_again() -> None:
         scene.sweep(restarted=True)
     told = scene.told("r0")
     assert told.count("TIMED_OUT") == 2
+
+
+def test_a_first_look_that_there_was_no_time_for_is_taken_by_the_next_pass() -> None:
+    scene = FleetScene()
+    # Here asking costs less than listing, once everything that is known is over.
+    scene.store.url = "s3://bucket/training-runs"
+    names = [f"r{number:02}" for number in range(12)]
+    for name in names:
+        scene.run(name).both(1)
+        scene.run(name).complete()
+    slow = True
+
+    def first_is_slow(operation: str, key: str) -> None:
+        if slow and operation == "read" and key.startswith("r00/"):
+            threading.Event().wait(0.5)
+            raise UnreachableError("503")
+
+    scene.store.before = first_is_slow
+    scene.sweep(deadline=0.3)
+    slow = False
+    until = time.monotonic() + 60
+    while scene.sweep().statuses != {"SUCCEEDED": 12} and time.monotonic() < until:
+        time.sleep(0.05)
+    assert sorted(message.run_id for message in scene.channel.sent) == names
