@@ -82,7 +82,7 @@ def notes(report: PassReport) -> Iterator[str]:
         yield f"Detail: {report.blind}"
         if report.advice:
             yield f"Action: {report.advice}"
-    if not report.complete:
+    elif not report.complete:
         yield "Note: the time ran out; the next pass goes on where this one was"
     if report.ignored:
         names = ", ".join(one_line(name)[:60] for name in report.ignored)

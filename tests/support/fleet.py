@@ -128,3 +128,18 @@ class FleetScene:
 def told_of(message: Message) -> tuple[str, ...]:
     """The runs that an alert tells of: those of a group, or its own."""
     return message.members or (message.run_id,)
+
+
+def running(count: int, **policies: Any) -> FleetScene:
+    """So many runs, ``run-0000`` and on, that have just begun."""
+    scene = FleetScene(**policies)
+    for number in range(count):
+        scene.run(f"run-{number:04}").both(1)
+    return scene
+
+
+def beat(scene: FleetScene, *, but: tuple[str, ...] = ()) -> None:
+    """Both heartbeats of every run that there is."""
+    names = {key.split("/")[0] for key in scene.store.held} - {"_watchdog"}
+    for name in names.difference(but):
+        scene.run(name).both(2)

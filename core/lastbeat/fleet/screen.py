@@ -18,7 +18,7 @@ _BEATS = (runid.METADATA, runid.PROGRESS)
 
 
 class Why(Enum):
-    """What makes a run worth a look; the first ones first, when there is not time for all."""
+    """What makes a run worth a look."""
 
     SENTINEL = "its sentinels are not those of the last look"
     STALE = "a heartbeat got too old, or came back"

@@ -2,28 +2,14 @@
 
 import pytest
 
-from lastbeat.model.fleet import FleetPolicy, PassReport
+from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.policy import Policy
-from support.fleet import FleetScene
+from support.fleet import FleetScene, beat, running
 
 MEMORY = "_watchdog/fleet.json.z"
-MINUTE = 60.0
 
 
-def _running(count: int, **policies: object) -> FleetScene:
-    scene = FleetScene(**policies)  # type: ignore[arg-type]
-    for number in range(count):
-        scene.run(f"run-{number:04}").both(1)
-    return scene
-
-
-def _beat(scene: FleetScene, *, but: tuple[str, ...] = ()) -> None:
-    names = {key.split("/")[0] for key in scene.store.held} - {"_watchdog"}
-    for name in names.difference(but):
-        scene.run(name).both(2)
-
-
-def _requests(scene: FleetScene, report: PassReport | None = None) -> dict[str, int]:
+def _requests(scene: FleetScene) -> dict[str, int]:
     counts: dict[str, int] = {}
     for operation, _ in scene.store.calls:
         counts[operation] = counts.get(operation, 0) + 1
@@ -32,7 +18,7 @@ def _requests(scene: FleetScene, report: PassReport | None = None) -> dict[str, 
 
 
 def test_every_run_is_looked_at_once_and_its_end_is_told() -> None:
-    scene = _running(30)
+    scene = running(30)
     scene.run("run-0003").error("RuntimeError: CUDA out of memory")
     scene.run("run-0004").complete()
     report = scene.sweep()
@@ -50,10 +36,10 @@ def test_every_run_is_looked_at_once_and_its_end_is_told() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_healthy_fleet_costs_its_listing_and_a_few_reads(restarted: bool) -> None:
-    scene = _running(1000)
+    scene = running(1000)
     scene.sweep()
     scene.after(60)
-    _beat(scene)
+    beat(scene)
     scene.store.calls.clear()
     report = scene.sweep(restarted=restarted)
     counts = _requests(scene)
@@ -64,21 +50,21 @@ def test_a_healthy_fleet_costs_its_listing_and_a_few_reads(restarted: bool) -> N
 
 
 def test_a_small_fleet_is_read_in_each_pass() -> None:
-    scene = _running(3)
+    scene = running(3)
     scene.sweep()
     scene.after(60)
-    _beat(scene)
+    beat(scene)
     scene.run("run-0001").progress(3, loss="NaN")
     assert scene.sweep().statuses == {"RUNNING": 2, "RUNNING (WARNING)": 1}
     assert scene.told("run-0001") == ["WARNING"]
 
 
 def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_time() -> None:
-    scene = _running(200)
+    scene = running(200)
     scene.sweep()
     for _ in range(21):
         scene.after(60)
-        _beat(scene, but=("run-0150",))
+        beat(scene, but=("run-0150",))
         scene.run("run-0150").both(3)
         scene.run("run-0150").progress(3, loss="NaN")
         scene.sweep()
@@ -87,11 +73,11 @@ def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_t
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_silence_is_told_when_the_limit_is_over_and_so_is_the_return(restarted: bool) -> None:
-    scene = _running(20)
+    scene = running(20)
     scene.sweep()
     for _ in range(12):
         scene.after(60)
-        _beat(scene, but=("run-0007",))
+        beat(scene, but=("run-0007",))
         scene.sweep(restarted=restarted)
     assert scene.told("run-0007") == ["TIMED_OUT"]
     scene.run("run-0007").both(9)
@@ -101,11 +87,11 @@ def test_silence_is_told_when_the_limit_is_over_and_so_is_the_return(restarted: 
 
 
 def test_one_stale_heartbeat_is_a_warning_and_its_return_the_end_of_it() -> None:
-    scene = _running(20)
+    scene = running(20)
     scene.sweep()
     for _ in range(12):
         scene.after(60)
-        _beat(scene, but=("run-0005",))
+        beat(scene, but=("run-0005",))
         scene.run("run-0005").beat()
         report = scene.sweep()
     assert report.statuses == {"RUNNING": 19, "RUNNING (WARNING)": 1}
@@ -115,11 +101,11 @@ def test_one_stale_heartbeat_is_a_warning_and_its_return_the_end_of_it() -> None
 
 
 def test_a_document_that_is_written_again_and_again_is_found_out() -> None:
-    scene = _running(60)
+    scene = running(60)
     frozen = scene.now.isoformat()
     for _ in range(60):
         scene.after(60)
-        _beat(scene, but=("run-0009",))
+        beat(scene, but=("run-0009",))
         scene.run("run-0009").put("metadata.json", f'{{"last_update": "{frozen}"}}')
         scene.run("run-0009").put("progress.json", f'{{"step": 1, "last_updated": "{frozen}"}}')
         scene.sweep()
@@ -128,7 +114,7 @@ def test_a_document_that_is_written_again_and_again_is_found_out() -> None:
 
 @pytest.mark.parametrize("lost", [MEMORY, None], ids=["memory lost", "memory damaged"])
 def test_a_lost_memory_is_found_again_by_listing_and_nothing_is_told_twice(lost: str | None) -> None:
-    scene = _running(30)
+    scene = running(30)
     scene.run("run-0003").error()
     scene.sweep()
     told = list(scene.channel.events)
@@ -137,7 +123,7 @@ def test_a_lost_memory_is_found_again_by_listing_and_nothing_is_told_twice(lost:
     else:
         scene.store.put_text(MEMORY, "\x00 no memory")
     scene.after(60)
-    _beat(scene, but=("run-0003",))
+    beat(scene, but=("run-0003",))
     report = scene.sweep(restarted=True)
     assert report.statuses == {"RUNNING": 29, "FAILED": 1}
     assert scene.channel.events == told
@@ -179,12 +165,12 @@ def test_a_run_that_was_over_and_begins_again_is_watched_again() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 def test_a_living_run_whose_files_are_all_deleted_is_not_forgotten(restarted: bool) -> None:
-    scene = _running(10)
+    scene = running(10)
     scene.sweep()
     scene.run("run-0005").delete()
     for _ in range(12):
         scene.after(60)
-        _beat(scene, but=("run-0005",))
+        beat(scene, but=("run-0005",))
         report = scene.sweep(restarted=restarted)
     assert scene.told("run-0005") == ["TIMED_OUT"]
     assert report.statuses == {"RUNNING": 9, "TIMED_OUT": 1}
@@ -193,7 +179,7 @@ def test_a_living_run_whose_files_are_all_deleted_is_not_forgotten(restarted: bo
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("end", ["complete", "error", "silence"])
 def test_tidying_up_after_a_run_that_is_over_is_no_news(end: str, restarted: bool) -> None:
-    scene = _running(10)
+    scene = running(10)
     scene.sweep()
     if end == "complete":
         scene.run("run-0005").complete()
@@ -201,14 +187,14 @@ def test_tidying_up_after_a_run_that_is_over_is_no_news(end: str, restarted: boo
         scene.run("run-0005").error()
     for _ in range(12):
         scene.after(60)
-        _beat(scene, but=("run-0005",))
+        beat(scene, but=("run-0005",))
         scene.sweep(restarted=restarted)
     told = scene.told("run-0005")
     assert len(told) == 1
     scene.run("run-0005").delete()
     for _ in range(15):
         scene.after(60)
-        _beat(scene)
+        beat(scene)
         report = scene.sweep(restarted=restarted)
     assert scene.told("run-0005") == told
     assert report.statuses == {"RUNNING": 9}
@@ -226,7 +212,7 @@ def test_a_folder_that_holds_a_log_alone_gets_the_time_that_a_heartbeat_may_take
 
 
 def test_folders_without_a_run_s_files_are_no_runs() -> None:
-    scene = _running(1)
+    scene = running(1)
     scene.store.put_text("datasets/train.bin", "x")
     scene.store.put_text("my run/metadata.json", "{}")
     report = scene.sweep()
@@ -235,7 +221,7 @@ def test_folders_without_a_run_s_files_are_no_runs() -> None:
 
 
 def test_stalls_are_found_in_a_fleet() -> None:
-    scene = _running(100, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
+    scene = running(100, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(50):
         scene.after(60)
         for number in range(100):

@@ -7,24 +7,11 @@ import pytest
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError
-from support.fleet import FleetScene
-
-
-def _running(count: int, **policies: object) -> FleetScene:
-    scene = FleetScene(**policies)  # type: ignore[arg-type]
-    for number in range(count):
-        scene.run(f"run-{number:04}").both(1)
-    return scene
-
-
-def _beat(scene: FleetScene, *, but: tuple[str, ...] = ()) -> None:
-    names = {key.split("/")[0] for key in scene.store.held} - {"_watchdog"}
-    for name in names.difference(but):
-        scene.run(name).both(2)
+from support.fleet import FleetScene, beat, running
 
 
 def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
-    scene = _running(20)
+    scene = running(20)
     scene.sweep()
 
     def refuse(operation: str, key: str) -> None:
@@ -34,7 +21,7 @@ def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
     scene.store.before = refuse
     for minute in range(30):
         scene.after(60)
-        _beat(scene)
+        beat(scene)
         if minute == 5:
             scene.run("run-0013").error()
             scene.run("run-0014").error()
@@ -54,7 +41,7 @@ def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
 def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
     error: Exception, restarted: bool
 ) -> None:
-    scene = _running(50)
+    scene = running(50)
     scene.sweep()
 
     def away(_operation: str, _key: str) -> None:
@@ -68,13 +55,13 @@ def test_a_fleet_that_cannot_be_seen_is_told_once_and_nothing_follows_from_it(
         assert report.exit_status == 3
     assert [(m.event, m.run_id) for m in scene.channel.sent] == [(Event.BLIND, scene.store.url)]
     scene.store.before = lambda _operation, _key: None
-    _beat(scene)
+    beat(scene)
     assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 50}
     assert scene.channel.events == ["BLIND", "SIGHTED"]
 
 
 def test_a_listing_that_breaks_off_in_the_middle_goes_on_there() -> None:
-    scene = _running(600)
+    scene = running(600)
     pages = 0
 
     def second_page_fails(operation: str, _key: str) -> None:
@@ -92,7 +79,7 @@ def test_a_listing_that_breaks_off_in_the_middle_goes_on_there() -> None:
 
 
 def test_passes_that_have_too_little_time_still_come_round() -> None:
-    scene = _running(120)
+    scene = running(120)
 
     def slow(operation: str, _key: str) -> None:
         if operation == "read":
@@ -110,7 +97,7 @@ def test_passes_that_have_too_little_time_still_come_round() -> None:
 
 
 def test_two_sweeps_at_once_tell_everything_once() -> None:
-    scene = _running(40)
+    scene = running(40)
     for number in range(0, 40, 2):
         scene.run(f"run-{number:04}").error()
     sweeps = [scene.fresh_sweep() for _ in range(3)]
@@ -126,14 +113,14 @@ def test_two_sweeps_at_once_tell_everything_once() -> None:
 
 
 def test_a_channel_that_is_down_loses_nothing() -> None:
-    scene = _running(10)
+    scene = running(10)
     scene.channel.fault = lambda _message: DeliveryError("503", retryable=True)
     scene.run("run-0001").error()
     assert scene.sweep().pending == 1
     scene.channel.fault = lambda _message: None
     for _ in range(20):
         scene.after(60)
-        _beat(scene, but=("run-0001",))
+        beat(scene, but=("run-0001",))
         report = scene.sweep(restarted=True)
     assert scene.told("run-0001") == ["FAILED"]
     assert report.pending == 0
