@@ -32,7 +32,7 @@ test:
 
 hunt:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
+	.venv/bin/python -m pytest -n auto --timeout=3600 --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
 
 check:
 	@.ci/venv dev

@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, fleet, loop, measure, sdk
+from bench import detection, fleet, loop, measure, sdk, signals
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "fleet")
+PARTS = ("run", "fleet", "signals")
 PACKAGES = ("obstore", "boto3", "moto")
 
 
@@ -24,18 +24,26 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
     parser.add_argument("--rounds", type=int, default=5, help="loops of each logger (5)")
     parser.add_argument("--peers", action="store_true", help="install the peers into build/bench-peers first")
-    parser.add_argument("--only", choices=PARTS, help="what one run costs, or what a fleet costs")
+    parser.add_argument("--only", choices=PARTS, help="what one run, a fleet, or reading logs costs")
+    parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args(argv)
     if args.peers:
         sdk.install_peers()
+        signals.install_peers()
     for part in (args.only,) if args.only else PARTS:
-        lines = [line.rstrip() for line in (fleet_tables() if part == "fleet" else run_tables(args))]
+        lines = [line.rstrip() for line in tables_of(part, args)]
         text = "\n".join(lines) + "\n"
         print(text, end="")
         if args.write:
             write(part, text)
     return 0
+
+
+def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
+    if part == "fleet":
+        return fleet_tables()
+    return signal_tables(args) if part == "signals" else run_tables(args)
 
 
 def run_tables(args: argparse.Namespace) -> Iterator[str]:
@@ -62,6 +70,12 @@ def fleet_tables() -> Iterator[str]:
     progress("passes over fleets")
     yield ""
     yield from fleet.measured(progress)
+
+
+def signal_tables(args: argparse.Namespace) -> Iterator[str]:
+    yield from machine("Each way to read a log in a process of its own;")
+    yield ""
+    yield from signals.tables(progress, args.megabytes * 1_000_000)
 
 
 def write(part: str, text: str) -> None:

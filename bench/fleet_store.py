@@ -61,14 +61,14 @@ class CountedStore:
             self.requests["LIST"] += max(1, -(-len(names) // _NAMES_A_REQUEST))
             return names
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
         with self._lock:
             self.requests["GET"] += 1
             held = self._held.get(key)
         if held is None:
             return None
         entry, body = held
-        part = body[-limit_bytes:] if from_end else body[:limit_bytes]
+        part = body[-limit_bytes:] if from_end else body[start : start + limit_bytes]
         return Blob(part, entry.size_bytes, entry.modified, entry.version)
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:

@@ -33,7 +33,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     """
     logs.verbose(on=verbose)
     try:
-        settings = configuration.load(options.arguments(given))
+        settings = configuration.load(options.arguments(given), watching=True)
     except SettingsError as wrong:
         faults = [Check("settings", "fail", fault) for fault in wrong.faults]
         _tell(faults, as_json=as_json)

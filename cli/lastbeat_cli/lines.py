@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from lastbeat.deliver.facts import number
+from lastbeat.deliver import facts
 from lastbeat.model.document import heartbeat
 from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
@@ -31,8 +31,9 @@ def lines(outcome: Outcome) -> list[str]:
 def _more(outcome: Outcome) -> Iterator[str]:
     for name, seen in outcome.conditions.items():
         yield f"Warning: {name}: {seen}"
-    if outcome.cause:
-        yield f"Cause: {outcome.cause}"
+    if text := cause(outcome):
+        yield f"Cause: {text}"
+    yield from (f"{label}: {text}" for label, text in why(outcome))
     if outcome.action:
         yield f"Action: {outcome.action}"
     if progress := ", ".join(progress_parts(outcome)):
@@ -54,6 +55,21 @@ def _more(outcome: Outcome) -> Iterator[str]:
     yield f"Checked: {format_time(outcome.at.replace(microsecond=0))}"
 
 
+def cause(outcome: Outcome) -> str | None:
+    """The cause, and in a word how sure it is."""
+    return facts.cause(outcome.cause, outcome.explained.cause.confidence if outcome.explained else None)
+
+
+def why(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """What shows the cause, and what else there was."""
+    if outcome.explained is None:
+        return
+    evidence = outcome.explained.cause.evidence
+    yield "Evidence", f"{facts.place(evidence)}: {one_line(evidence.text)}"
+    for also in outcome.explained.also_seen[: facts.ALSO_SEEN_LIMIT]:
+        yield "Also seen", also
+
+
 def phase(outcome: Outcome) -> str | None:
     """The run's phase in its own words."""
     metadata = outcome.observation.metadata if isinstance(outcome.observation, Seen) else None
@@ -72,7 +88,10 @@ def progress_parts(outcome: Outcome) -> Iterator[str]:
     else:
         yield f"step {beat.step}"
     if beat.loss is not None:
-        yield f"loss {number(beat.loss)}"
+        yield f"loss {facts.number(beat.loss)}"
+    logs = outcome.observation.logs if isinstance(outcome.observation, Seen) else None
+    if logs is not None and logs.throughput is not None and logs.step == beat.step:
+        yield f"{facts.number(logs.throughput)} {one_line(logs.throughput_unit)[:40]}".rstrip()
 
 
 def percent(step: int, total: int) -> str:

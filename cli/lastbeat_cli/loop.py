@@ -9,7 +9,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
 
+from lastbeat.decide.logs import DOUBT_S
 from lastbeat.model.outcome import Outcome
+from lastbeat.model.status import Status
 from lastbeat.stores.clock import steady
 
 
@@ -90,7 +92,18 @@ def is_over(outcome: Outcome, *, dry_run: bool) -> bool:
     """Whether a watch has nothing left to wait for: the run is finished and everybody was told."""
     # That a flapping run is TIMED_OUT is told only when it has been for an hour.
     told = outcome.recorded and outcome.pending == 0 and (outcome.record is None or not outcome.record.flapping_since)
-    return outcome.status.finished and (dry_run or told)
+    return outcome.status.finished and (dry_run or told) and not _may_be_taken_back(outcome)
+
+
+def _may_be_taken_back(outcome: Outcome) -> bool:
+    """Whether a log alone says that the run failed, which has beaten since: an error that it got over, perhaps."""
+    record = outcome.record
+    if outcome.status is not Status.FAILED or record is None or record.finding is None or not record.finding.alone:
+        return False
+    seen_at = record.finding.seen_at
+    beats = [memory.alive_at for memory in (record.metadata, record.progress) if memory is not None]
+    lives = any(at is not None and at > seen_at for at in beats)
+    return lives and (outcome.at - seen_at).total_seconds() < DOUBT_S
 
 
 def follow(

@@ -14,6 +14,8 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "sweep": ("lastbeat_cli.sweep", "Look at every run, once or again and again.", "Watch a fleet"),
     "silence": ("lastbeat_cli.silence", "Do not tell people of some runs for a while.", "Watch a fleet"),
     "cost": ("lastbeat_cli.cost", "What the watching costs, measured.", "Watch a fleet"),
+    "explain": ("lastbeat_cli.explain", "Say why a run failed, from its logs, and what to do.", "Understand a failure"),
+    "signals": ("lastbeat_cli.signals", "What is looked for in logs; try signals of your own.", "Understand a failure"),
     "exec": ("lastbeat_cli.exec_", "Run a command, report it, and tell how it died.", "Report a run"),
     "beat": ("lastbeat_cli.beat", "Say that a run lives, and how far it is.", "Report a run"),
     "fail": ("lastbeat_cli.fail", "Say that a run failed, and why.", "Report a run"),

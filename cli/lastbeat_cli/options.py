@@ -11,6 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WHERE = "Where the runs are"
 WHO = "Who is told"
+LOGS = "Logs"
 HOW = "How"
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -48,6 +49,11 @@ _PLACE = (
     option("--bucket", metavar="B", group=WHERE, help="S3 bucket; the prefix is MONITORING_PREFIX [training-runs]."),
     option("--region", metavar="R", group=WHERE, help="AWS region of the bucket [us-east-1]."),
 )
+_SIGNALS = (
+    option(
+        "--signals", metavar="NAMES-OR-PATHS", group=LOGS, help="Catalogues of what is looked for in logs [default]."
+    ),
+)
 _PEOPLE = (
     option("--slack-webhook", metavar="U", group=WHO, help="Slack Incoming Webhook; better kept in SLACK_WEBHOOK_URL."),
     option("--sns-topic", metavar="ARN", group=WHO, help="SNS topic."),
@@ -71,6 +77,11 @@ def people(command: F) -> F:
 def form(command: F) -> F:
     """The options that every command has."""
     return _apply(_FORM, command)
+
+
+def signals(command: F) -> F:
+    """The option that says what is looked for in logs."""
+    return _apply(_SIGNALS, command)
 
 
 def _apply(options: tuple[Callable[[F], F], ...], command: F) -> F:

@@ -104,8 +104,10 @@ class Panel:
         )
         told = f"{outcome.pending} pending, {outcome.delivered} delivered"
         yield "Alerts", Text(told, style="yellow" if outcome.pending else "")
-        if outcome.cause:
-            yield "Cause", _text(outcome.cause)
+        if cause := lines.cause(outcome):
+            yield "Cause", _text(cause)
+        for label, text in lines.why(outcome):
+            yield label, _text(text)
         if outcome.action:
             yield "Action", _text(outcome.action)
         for name, seen in list(outcome.conditions.items())[:_MOST_ROWS]:

@@ -55,6 +55,7 @@ class Making(Protocol):
 )
 @options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
 @options.place
+@options.signals
 @options.people
 @options.form
 def command(*, once: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
@@ -64,7 +65,7 @@ def command(*, once: bool, as_json: bool, verbose: bool, **given: str | None) ->
     pass that is under way end well.
     """
     logs.verbose(on=verbose)
-    settings = configuration.load(options.arguments(given))
+    settings = configuration.load(options.arguments(given), watching=True)
     logs.hide(wire.redactor(settings))
     for warning in settings.warnings:
         log.warning("%s", warning)

@@ -19,7 +19,7 @@ from lastbeat_cli import exits, logs, options
 from lastbeat_cli.loop import Stop, follow, steady_clock
 from lastbeat_cli.plain import Plain
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 WHAT = "What to watch"
 EPILOG = """\
@@ -45,11 +45,23 @@ lists them all.
 @options.option("--interval", metavar="SECONDS", default="60", group=WHAT, help="Time between two passes [60].")
 @options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
 @options.place
+@options.option(
+    "--log", multiple=True, metavar="PATH", group=options.LOGS, help="A log file of this machine; more than one may be."
+)
+@options.signals
 @options.people
 @options.option("--dry-run", is_flag=True, help="Write and send nothing; print what would be sent.")
 @options.form
-def command(
-    *, run_id: str | None, once: bool, interval: str, dry_run: bool, as_json: bool, verbose: bool, **given: str | None
+def command(  # noqa: PLR0913 - each is an option
+    *,
+    run_id: str | None,
+    once: bool,
+    interval: str,
+    log: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
 ) -> int:
     """Watch one training run: tell whether it lives, and alert people when that changes.
 
@@ -57,15 +69,15 @@ def command(
     until Ctrl-C.
     """
     logs.verbose(on=verbose)
-    settings, name, interval_s = _read(run_id, interval, given)
+    settings, name, interval_s = _read(run_id, interval, {**given, "log": ",".join(log) if log else None})
     logs.hide(wire.redactor(settings))
     for warning in settings.warnings:
-        log.warning("%s", warning)
+        _log.warning("%s", warning)
     channels = wire.channels(settings)
     watch = wire.watch(settings, name, channels, clock=steady_clock(), dry_run=dry_run)
     plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
     if not channels and not once:
-        log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
+        _log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
     if once:
         outcome = watch.tick()
         plain.show(outcome)
@@ -109,7 +121,7 @@ def _read(run_id: str | None, interval: str, given: dict[str, str | None]) -> tu
     except ValueError as fault:
         faults.append(str(fault))
     try:
-        settings = configuration.load(options.arguments(given))
+        settings = configuration.load(options.arguments(given), watching=True)
     except SettingsError as fault:
         faults.extend(fault.faults)
     if faults or settings is None or run_id is None:

@@ -15,6 +15,7 @@ from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.policy import Policy
 from lastbeat.model.setting import Setting
 from lastbeat.settings_fleet import FLEET
+from lastbeat.settings_signals import SIGNALS, limited
 from lastbeat.settings_table import CORE, DirectoryRoot, S3Root, region
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ OPTIONS: Mapping[str, str] = {
     "MONITORING_REGION": "--region",
     "STALE_MINUTES": "--stale-minutes",
     "LASTBEAT_INTERVAL_SECONDS": "--interval",
+    "LASTBEAT_SIGNALS": "--signals",
+    "LASTBEAT_LOGS": "--log",
     "SLACK_WEBHOOK_URL": "--slack-webhook",
     "SNS_TOPIC_ARN": "--sns-topic",
 }
@@ -78,19 +81,22 @@ class _Layer:
 
 
 def table() -> tuple[Setting, ...]:
-    """Every setting there is: the core's, the sweep's, then each channel's."""
-    return CORE + FLEET + registry.settings()
+    """Every setting there is: the core's, those of logs, the sweep's, then each channel's."""
+    return CORE + SIGNALS + FLEET + registry.settings()
 
 
 def load(
     arguments: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
+    *,
+    watching: bool = False,
 ) -> Settings:
     """Read every setting, or raise :class:`SettingsError` with all that is wrong.
 
     ``arguments`` maps variable names to what the command line gave for them. ``environ`` is the process's own
-    unless given, and ``directory``, where ``.env`` is looked for, the current one.
+    unless given, and ``directory``, where ``.env`` is looked for, the current one. Only who is ``watching`` has a use
+    for what LASTBEAT_SIGNALS names, and is told what is wrong with it.
     """
     process = os.environ if environ is None else environ
     faults: list[str] = []
@@ -117,12 +123,18 @@ def load(
     merged = dotenv | {name: text for name, text in process.items() if text.strip() or name not in dotenv}
     root, warnings = _root(layers, values, faults)
     place = _region(texts, values, merged, faults)
+    policy = _policy(values)
+    if watching:
+        try:
+            policy = limited(policy, cast("str", values["LASTBEAT_SIGNALS"]))
+        except ValueError as wrong:
+            faults.extend(f"LASTBEAT_SIGNALS: {fault}" for fault in str(wrong).splitlines())
     if faults:
         raise SettingsError(faults)
     return Settings(
         root=root,
         region=place,
-        policy=_policy(values),
+        policy=policy,
         fleet=_fleet(values),
         state_dir=cast("Path | None", values["LASTBEAT_STATE_DIR"]) or _state_dir(merged),
         values=values,
@@ -239,5 +251,5 @@ def _unknown(settings: Sequence[Setting], environ: Mapping[str, str]) -> Iterato
         if name.startswith("LASTBEAT_") and name not in known:
             from difflib import get_close_matches  # noqa: PLC0415 - only for who mistyped
 
-            near = get_close_matches(name, known, n=1, cutoff=0.7)
+            near = get_close_matches(name, known, n=1, cutoff=0.75)
             yield f"{name} is no setting of lastbeat" + (f"; did you mean {near[0]}?" if near else "")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lastbeat.decide.transition import Decision, decide, silenced
+from lastbeat.decide.transition import Decision, decide, explained, silenced
 from lastbeat.deliver.hold import Tally, hold, keep_holding, release, settle_as_told, trouble
 from lastbeat.deliver.message import Excerpts, Place, compose, hangs
 from lastbeat.deliver.outbox import enqueue, failures, pending
@@ -19,10 +19,11 @@ from lastbeat.model.alert import Message
 from lastbeat.model.observation import NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import HeartbeatMemory, Record
+from lastbeat.model.record import Record
 from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
+from lastbeat.observe.reading import Reading, Signals
 from lastbeat.observe.run import Observer
 from lastbeat.record.keeper import Keeper
 from lastbeat.record.silences import Silences
@@ -44,7 +45,8 @@ class Watch:
     ``mask`` hides the secrets of the settings in whatever training wrote. What ``silences`` cover is not told. One that
     is not ``alone`` belongs to a sweep, which itself tells people when it is blind. ``proven`` says that the store is
     known to honour conditional writes. With ``hold_s`` the alerts that a group of runs may tell are held that long, for
-    :meth:`release`, :meth:`told_by` or :meth:`wait_until`.
+    :meth:`release`, :meth:`told_by` or :meth:`wait_until`. ``signals`` are looked for in
+    the run's logs.
     """
 
     def __init__(  # noqa: PLR0913 - what a watch stands on, each by its name
@@ -63,6 +65,7 @@ class Watch:
         alone: bool = True,
         proven: bool = False,
         hold_s: float = 0.0,
+        signals: Signals = Signals(),  # noqa: B008 - it is frozen
     ) -> None:
         self.run_id = runid.check_run_id(run_id)
         self._store = store
@@ -77,6 +80,9 @@ class Watch:
         self._mask = mask
         self._silences = silences
         self._observer = Observer(store, run_id, mask)
+        # What is read less often than that could seem dead in between.
+        poll_s = None if policy.poll_s is None else min(policy.poll_s, policy.stale_s / 3)
+        self._reading = Reading(store, run_id, mask, signals, None if dry_run else state, poll_s)
         self._keeper = Keeper(store, f"{run_id}/{runid.RECORD}", token, state, fallback_key, proven=proven)
         self._rounds = Rounds(self._keeper, channels, policy.lease_s, store.clock)
         memory = Keeper(state or VolatileStore(clock), state_key("blind", store.url, run_id), token)
@@ -91,6 +97,11 @@ class Watch:
     def alerts(self) -> int:
         """How many alerts the record holds, settled ones included."""
         return len(self._keeper.record.outbox) if self._keeper.record is not None else 0
+
+    @property
+    def reads_logs(self) -> bool:
+        """Whether it holds what logs have said so far."""
+        return self._reading.began
 
     def remember(self, record: Record) -> None:
         """What is known of the run from before, should its record be gone."""
@@ -111,6 +122,7 @@ class Watch:
                 # Whatever sends this look back to its beginning wants a listing of its own.
                 listed = None
                 record = self._keeper.load(entry)
+                seen = self._reading.add_to(seen, self._observer.files, record, now)
             except ConflictError:
                 continue
             except StoreError as error:
@@ -188,6 +200,11 @@ class Watch:
         self, record: Record | None, seen: Seen | NeverSeen, now: datetime
     ) -> tuple[Decision, Record, tuple[Message, ...]]:
         decision = decide(record, self.run_id, seen, self._policy, now)
+        self._reading.begin(decision.record.attempt)
+        if decision.unexplained:
+            error = decision.seen.error
+            decision = explained(decision, self._reading.explain(self._observer.files, error.text if error else None))
+        self._reading.save(over=decision.verdict.by_sentinel)
         if decision.events and self._silences is not None:
             why = self._silences.why(self.run_id, now)
             decision = decision if why is None else silenced(decision, self._mask(why))
@@ -196,7 +213,7 @@ class Watch:
             return decision, after, ()
         lines, fault = self._observer.log_tail() if decision.seen.log is not None else ((), None)
         stack, torn = self._observer.stack() if hangs(decision) else ((), None)
-        notes = tuple(note for note in (fault, torn, self._keeper.note) if note)
+        notes = (*(note for note in (fault, torn, self._keeper.note) if note), *decision.seen.log_notes)
         read = Excerpts(lines, stack, notes)
         for event in decision.events:
             message = redact_message(compose(decision, event, self._place, read, now), self._mask)
@@ -215,17 +232,18 @@ class Watch:
             observation=seen,
             at=now,
             cause=verdict.cause,
+            explained=verdict.explained,
             action=verdict.action,
             conditions=verdict.conditions,
             record=record,
-            last_metadata_at=_alive_at(decision.record.metadata),
-            last_progress_at=_alive_at(decision.record.progress),
+            last_metadata_at=decision.record.last_metadata_at,
+            last_progress_at=decision.record.last_progress_at,
             transition=decision.transition,
             alerts=alerts,
             pending=pending(record, self._rounds.identities, now),
             delivered=record.delivered,
             failures=failures(record, now),
-            notes=self._notes(record),
+            notes=(*self._notes(record), *decision.seen.log_notes),
         )
 
     def _unrecorded(
@@ -258,8 +276,8 @@ class Watch:
             at=now,
             action=error.advice or None,
             record=known,
-            last_metadata_at=_alive_at(known.metadata if known else None),
-            last_progress_at=_alive_at(known.progress if known else None),
+            last_metadata_at=known.last_metadata_at if known else None,
+            last_progress_at=known.last_progress_at if known else None,
             pending=pending(known, self._rounds.identities, now) if known else 0,
             delivered=known.delivered if known else 0,
             failures=failures(known, now) if known else (),
@@ -273,7 +291,3 @@ class Watch:
                 f"{self._store.url} ignores conditional writes: with more than one watcher an alert may go out twice."
             )
         return tuple(notes)
-
-
-def _alive_at(memory: HeartbeatMemory | None) -> datetime | None:
-    return None if memory is None else memory.alive_at

@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
+from lastbeat import settings_signals
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
 from lastbeat.model.fleet import Shard
 from lastbeat.model.redact import Redactor
 from lastbeat.model.version import __version__
+from lastbeat.observe.reading import Signals
 from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
@@ -108,12 +110,13 @@ def _extras(settings: Settings) -> "tuple[Extra, ...]":
 
 
 def state(settings: Settings) -> Store | None:
-    """Where the record goes when the fleet root cannot be written to; the folder is made on the first write."""
+    """Where the record goes when the fleet root cannot be written to, and how far logs were read; the folder is made on
+    the first write, and is nobody else's: lines of logs in it are as they were printed."""
     if settings.state_dir is None:
         return None
     from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - as above
 
-    return DirectoryStore(settings.state_dir, create=True)
+    return DirectoryStore(settings.state_dir, create=True, private=True)
 
 
 def channels(settings: Settings) -> tuple[Channel, ...]:
@@ -127,6 +130,13 @@ def lend(settings: Settings) -> None:
     for name, text in settings.environ.items():
         if name.startswith("AWS_") and not os.environ.get(name, "").strip():
             os.environ[name] = text
+
+
+def signals(settings: Settings, *, places: bool = False) -> Signals:
+    """What is looked for in logs; with ``places``, in those of this machine, too."""
+    text = cast("str", settings.values["LASTBEAT_SIGNALS"])
+    named = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"]) or ()
+    return Signals(lambda: settings_signals.catalogue(text), settings_signals.stamp(text), named if places else ())
 
 
 def watch(
@@ -151,6 +161,7 @@ def watch(
         mask=redactor(settings),
         silences=Silences(root),
         dry_run=dry_run,
+        signals=signals(settings, places=True),
     )
 
 
@@ -202,6 +213,7 @@ def _sweep(
         state=state(settings),
         link=lambda run_id: console_link(settings, run_id),
         mask=redactor(settings),
+        signals=signals(settings),
         shard=shard or Shard(),
         tally=tally,
     )

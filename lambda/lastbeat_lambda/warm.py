@@ -53,7 +53,7 @@ class Warm:
     @classmethod
     def made(cls, earlier: "Warm | None" = None) -> "Warm":
         """Everything anew, by the environment as it is. Raises ``SettingsError`` and ``SecretError``."""
-        settings = configuration.load()
+        settings = configuration.load(watching=True)
         telling.hide(wire.redactor(settings))
         secret = None
         place = settings.values["LASTBEAT_SLACK_WEBHOOK_FROM"]
@@ -63,7 +63,7 @@ class Warm:
                 # What it has sent and could not write down yet, and whom it leaves alone for a while, is kept with it.
                 earlier.read_at = time.time()
                 return earlier
-            settings = configuration.load(environ={**os.environ, "SLACK_WEBHOOK_URL": secret})
+            settings = configuration.load(environ={**os.environ, "SLACK_WEBHOOK_URL": secret}, watching=True)
             telling.hide(wire.redactor(settings))
         for warning in settings.warnings:
             _log.warning("%s", warning)

@@ -11,21 +11,29 @@ from support.wrapped import left, python, run_exec, watched
 TRACE = "import sys\ndef f():\n    raise ValueError('loss is gone')\nprint('step 7/9 loss 0.5', flush=True)\nf()"
 UNKNOWN_KILL = "sh was killed by SIGKILL (signal 9): often the OOM killer or the scheduler"
 ENDS = [
-    pytest.param(python("import os; os._exit(7)"), 7, r"python\S* ended with exit status 7", None, id="os._exit(7)"),
-    pytest.param(("sh", "-c", "exit 3"), 3, "sh ended with exit status 3", None, id="a shell's exit 3"),
+    pytest.param(
+        python("import os; os._exit(7)"), 7, r"python\S* ended with exit status 7", "unknown", id="os._exit(7)"
+    ),
+    pytest.param(("sh", "-c", "exit 3"), 3, "sh ended with exit status 3", "unknown", id="a shell's exit 3"),
     pytest.param(python(TRACE), 1, r"ValueError: loss is gone \(exit status 1\)", "exception", id="an exception"),
     pytest.param(
-        python("import sys; sys.exit('no data')"), 1, r"python\S* ended with exit status 1", None, id="sys.exit(text)"
+        python("import sys; sys.exit('no data')"),
+        1,
+        r"python\S* ended with exit status 1",
+        "unknown",
+        id="sys.exit(text)",
     ),
     pytest.param(
         ("sh", "-c", "kill -SEGV $$"),
         -signal.SIGSEGV,
         r"sh was killed by SIGSEGV \(signal 11\): a segmentation fault in native code",
-        None,
+        "exception",
         id="a segmentation fault",
     ),
-    pytest.param(python("import os; os.abort()"), -signal.SIGABRT, r".* was killed by SIGABRT .*", None, id="abort()"),
-    pytest.param(("sh", "-c", "kill -9 $$"), -signal.SIGKILL, re.escape(UNKNOWN_KILL), "unknown", id="a SIGKILL"),
+    pytest.param(
+        python("import os; os.abort()"), -signal.SIGABRT, r".* was killed by SIGABRT .*", "unknown", id="abort()"
+    ),
+    pytest.param(("sh", "-c", "kill -9 $$"), -signal.SIGKILL, re.escape(UNKNOWN_KILL), "oom", id="a SIGKILL"),
     pytest.param(
         ("sh", "-c", "sh -c 'kill -9 $$'; exit $?"),
         137,

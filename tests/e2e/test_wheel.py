@@ -45,6 +45,17 @@ def test_it_is_this_version_and_lies_elsewhere(tmp_path: Path) -> None:
     assert (Path(places[0]).parent / "py.typed").exists()
 
 
+def test_it_knows_its_signals(tmp_path: Path) -> None:
+    said = lastbeat("signals", "list", "--json", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert len(json.loads(said.stdout)["signals"]) > 100
+    # Made of the files beside it, which people may want to read.
+    python = Path(os.environ["INSTALLED_LASTBEAT"]).with_name("python")
+    probe = "import lastbeat.signals as s, pathlib; print(*pathlib.Path(s.__file__).parent.glob('catalog/*.yaml'))"
+    files = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "megatron_production.yaml" in files
+
+
 def running(run: RunFolder) -> None:
     run.metadata()
     run.progress()

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,34 @@ def test_import_lastbeat_leaves_alone(heavy: str, loaded: set[str]) -> None:
 @pytest.fixture(scope="module")
 def loaded() -> set[str]:
     return _loaded_by("lastbeat")
+
+
+PASS = (
+    "import sys, json; from lastbeat_cli.main import main; main(sys.argv[1:]); "
+    "print(json.dumps(sorted(name for name in sys.modules if name.startswith('lastbeat.'))))"
+)
+READS_LOGS = (
+    "lastbeat.observe.logs",
+    "lastbeat.signals.loading",
+    "lastbeat.scanning.matching",
+    "lastbeat.model.signal",
+)
+
+
+@pytest.mark.parametrize("log", [False, True], ids=["no log", "a log"])
+def test_what_reads_logs_is_loaded_where_there_are_logs(tmp_path: Path, log: bool) -> None:
+    run = tmp_path / "runs" / "run-1"
+    run.mkdir(parents=True)
+    (run / "metadata.json").write_text("{}")
+    if log:
+        (run / "logs").mkdir()
+        (run / "logs" / "rank0.log").write_text("step 1 loss 2.5\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
+    }
+    command = [sys.executable, "-c", PASS, "watch", "--run-id", "run-1", "--once", "--root", "runs"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert {name in loaded for name in READS_LOGS} == {log}

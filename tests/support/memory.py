@@ -88,14 +88,14 @@ class MemoryStore:
         self.after("folders", "")
         return found
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
         self._enter("read", key)
         with self._lock:
             held = self.held.get(key)
         self.after("read", key)
         if held is None:
             return None
-        body = held.body[-limit_bytes:] if from_end else held.body[:limit_bytes]
+        body = held.body[-limit_bytes:] if from_end else held.body[start : start + limit_bytes]
         return Blob(body, len(held.body), held.modified, held.version)
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:

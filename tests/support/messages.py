@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 from hypothesis import strategies as st
 
 from lastbeat.model.alert import Message
+from lastbeat.model.cause import Evidence
 from lastbeat.model.status import Event, Status
 
 AT = datetime(2025, 8, 4, 17, 16, 21, tzinfo=timezone.utc)
@@ -17,6 +18,19 @@ FAILED = Message(
     at=AT,
     attempt=2,
     cause="cuda_out_of_memory",
+    confidence=0.9,
+    evidence=Evidence(
+        file="rank3.log",
+        line=48112,
+        text="torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB <!channel>",
+        rank=3,
+        host="node-17",
+        time=AT - timedelta(seconds=40),
+    ),
+    also_seen=(
+        "then rank0.log:48120 (rank 0): [Rank 0] Watchdog caught collective operation timeout",
+        "then rank1.log:48119 (rank 1): RuntimeError: Connection closed by peer [10.0.0.17]:29500",
+    ),
     action="Reduce the batch size or the sequence length, or switch on gradient checkpointing.",
     conditions={"progress_stale": "progress.json is 14m old"},
     instance_id="i-0abc123def4567890",
@@ -45,6 +59,7 @@ TIMED_OUT = Message(
     reason="Both heartbeats stale (>10m)",
     at=AT + timedelta(hours=3),
     cause="heartbeats_stale",
+    confidence=0.4,
     action="SSH to the instance and check training.log, nvidia-smi and the disk space.",
     instance_id="node-17",
     phase="evaluation",
@@ -109,6 +124,18 @@ hostile_messages = st.builds(
     at=st.integers(min_value=0, max_value=4 * 10**9).map(lambda s: datetime.fromtimestamp(s, tz=timezone.utc)),
     attempt=st.integers(),
     cause=st.none() | hostile_text,
+    confidence=_floats,
+    evidence=st.none()
+    | st.builds(
+        Evidence,
+        file=hostile_text,
+        line=st.integers() | st.just(10**5000),
+        text=hostile_text,
+        rank=_numbers,
+        host=st.none() | hostile_text,
+        time=st.none() | st.just(AT),
+    ),
+    also_seen=st.lists(hostile_text, max_size=8).map(tuple),
     action=st.none() | hostile_text,
     conditions=st.dictionaries(hostile_text, hostile_text, max_size=30),
     instance_id=st.none() | hostile_text,

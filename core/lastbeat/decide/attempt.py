@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from lastbeat.decide.logs import token as line_token
+from lastbeat.model.cause import NOTHING
+from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel
 from lastbeat.model.record import Attempt, Record
 
@@ -53,11 +56,13 @@ def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | No
         attempt = replace(attempt, start_skew_s=_at_start(skew_s, attempt.start_time, seen.metadata))
     least_s, most_s = attempt.start_skew_s or (0.0, 0.0)
     started = attempt.start_time
+    log = _current("log", seen.log, attempt, least_s)
     seen = replace(
         seen,
         progress=_current("progress.json", seen.progress, attempt, least_s),
-        log=_current("log", seen.log, attempt, least_s),
+        log=log,
         stacks=_current("stacks", seen.stacks, attempt, least_s),
+        logs=_current_report(seen, log, attempt, least_s),
         error=_counting(_current("_error", seen.error, attempt, least_s), started, most_s, seen.metadata),
         complete=_counting(_current("_complete", seen.complete, attempt, least_s), started, most_s, seen.metadata),
     )
@@ -81,12 +86,16 @@ def _spent(record: Record, seen: Seen) -> tuple[str, ...]:
     """What lies there when a new attempt is first seen and is not of it: what was there before, and whatever is
     older than the new attempt's own first document."""
     known = {*record.attempt.spent, *record.sentinels}
+    lines = [record.finding.line] if record.finding is not None else []
+    cause = seen.logs.explanation.cause if seen.logs is not None else None
+    if cause is not None:
+        lines.append(line_token(cause.evidence))
     began = seen.metadata.modified if seen.metadata else None
     files = (
         ("_error", seen.error), ("_complete", seen.complete), ("progress.json", seen.progress), ("log", seen.log),
         ("stacks", seen.stacks), ("stacks", seen.stacks),
     )  # fmt: skip
-    return tuple(
+    return tuple(lines) + tuple(
         token(name, file)
         for name, file in files
         if file is not None and (token(name, file) in known or (began is not None and file.modified < began))
@@ -99,6 +108,22 @@ def _current(name: str, file: _File | None, attempt: Attempt, skew_s: float) -> 
     if attempt.start_time is not None and _before_start(file.modified, attempt.start_time, skew_s):
         return None
     return file
+
+
+def _current_report(seen: Seen, log: LogFile | None, attempt: Attempt, skew_s: float) -> LogReport | None:
+    """None where no text is younger than the attempt: whoever reads the logs cuts within a file that goes on."""
+    at = seen.logs.written_at if seen.logs is not None else None
+    if at is None:
+        return seen.logs
+    if attempt.start_time is not None and _before_start(at, attempt.start_time, skew_s):
+        return None
+    if seen.logs is None or (log is None and seen.log is not None and at <= seen.log.modified):
+        return None
+    cause = seen.logs.explanation.cause
+    if cause is not None and line_token(cause.evidence) in attempt.spent:
+        # Whoever reads the log for the first time finds what ended an earlier attempt.
+        return replace(seen.logs, explanation=NOTHING)
+    return seen.logs
 
 
 def _counting(

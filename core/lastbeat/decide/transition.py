@@ -3,16 +3,23 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lastbeat.decide import logs
 from lastbeat.decide.attempt import Belonging, reopened, sentinel_tokens, skew_range, sort_out
 from lastbeat.decide.flapping import FLIPS, MUTED, Turn, told, turn
 from lastbeat.decide.freshness import remember
+from lastbeat.decide.lasting import matters
+from lastbeat.decide.logs import also_seen
 from lastbeat.decide.verdict import Evidence, Verdict, judge
+from lastbeat.model import status as names
+from lastbeat.model.cause import Explanation
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import HeartbeatMemory, Record, Transition
+from lastbeat.model.record import Explained, Finding, HeartbeatMemory, Record, Transition
 from lastbeat.model.status import Event, Status
 
 HISTORY_LIMIT = 50
+UNWELL = frozenset({Status.FAILED, Status.TIMED_OUT})
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,8 @@ class Decision:
     must_write: bool = False
     told: str | None = None
     """What its alerts say of flapping, before the verdict's reason."""
+    unexplained: bool = False
+    """It is worth a closer reading of the logs to find out why."""
 
 
 def silenced(decision: Decision, why: str) -> Decision:
@@ -51,8 +60,23 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     evidence = _evidence(before, belonging, policy, now)
     verdict = judge(evidence, policy, now)
     if _holds(record, belonging, verdict):
-        verdict = Verdict(before.status or verdict.status, before.reason, before.cause, before.action)
-    return _step(before, belonging, evidence, verdict, policy, now)
+        verdict = Verdict(before.status or verdict.status, before.reason, by_log=_by_log(before))
+    return _step(before, belonging, evidence, _as_told(before, belonging, verdict), policy, now)
+
+
+def explained(decision: Decision, explanation: Explanation) -> Decision:
+    """``decision`` with the cause that a closer reading of the logs has found, if any. Pure."""
+    cause, verdict = explanation.cause, decision.verdict
+    if cause is None or (cause.error_type == UNKNOWN and verdict.cause is not None):
+        return decision
+    why = Explained(logs.bounded(cause), also_seen(explanation))
+    verdict = replace(verdict, cause=cause.error_type, action=cause.hint or verdict.action, explained=why)
+    record = replace(decision.record, cause=verdict.cause, action=verdict.action, explained=why)
+    transition = decision.transition
+    if transition is not None:
+        transition = replace(transition, cause=verdict.cause)
+        record = replace(record, history=(*record.history[:-1], transition))
+    return replace(decision, record=record, verdict=verdict, transition=transition)
 
 
 def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime) -> tuple[float, float] | None:
@@ -68,6 +92,9 @@ def _reopen(record: Record | None, belonging: Belonging, policy: Policy, now: da
     """A finished run without attempts in its files, whose sentinel is gone and which beats again."""
     if record is None or belonging.is_new or record.status not in {Status.FAILED, Status.SUCCEEDED}:
         return belonging
+    if _by_log(record):
+        # What takes that back is a later step, and then it never ended.
+        return belonging
     seen = belonging.seen
     if seen.error is not None or seen.complete is not None or record.since is None:
         return belonging
@@ -77,25 +104,68 @@ def _reopen(record: Record | None, belonging: Belonging, policy: Policy, now: da
         if heartbeat is not None
     )
     if any(alive_at is not None and alive_at > record.since for alive_at in beats):
-        return replace(belonging, attempt=reopened(belonging.attempt), is_new=True)
+        spent = () if record.finding is None else (record.finding.line,)
+        return replace(belonging, attempt=replace(reopened(belonging.attempt), spent=spent), is_new=True)
     return belonging
+
+
+def _by_log(record: Record) -> bool:
+    """Whether it is FAILED on the strength of a log alone."""
+    return record.status is Status.FAILED and record.finding is not None and record.finding.alone
+
+
+def _as_told(before: Record, belonging: Belonging, verdict: Verdict) -> Verdict:
+    """Why a run failed or fell silent is found out once, and stays what people were told."""
+    if belonging.is_new or before.status is not verdict.status or verdict.status not in UNWELL:
+        return verdict
+    if verdict.by_log:
+        verdict = replace(verdict, reason=before.reason)
+    if before.cause is None:
+        return verdict
+    return replace(verdict, cause=before.cause, action=before.action, explained=before.explained)
 
 
 def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetime) -> Evidence:
     seen = belonging.seen
-    metadata, progress = before.metadata, before.progress
+    metadata, progress, log = before.metadata, before.progress, before.log
+    finding, lines, kept = before.finding, before.log_lines, before.conditions
     if belonging.is_new:
+        # Which of the text is of which attempt nobody knows at this look.
+        seen, log, finding, lines, kept = replace(seen, logs=None), None, None, {}, {}
         # How far the last attempt got says nothing about this one; what is known of the clock may.
         progress = None
         metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
     # Files that go away after the run was given up were tidied up; that is no sign of life.
     out = before.status is Status.TIMED_OUT
+    progress = _updated(progress, seen.progress, policy, now, out=out)
+    unread = seen.logs is None or seen.logs.unread
+    raised_by_logs = {*logs.LOG_CONDITIONS, *(rule.name for rule in policy.absences)}
+    # Where training writes both heartbeats, not every look asks for logs.
+    stands_in = metadata is None or progress is None
+    gone_since = None
+    if stands_in and log is not None:
+        gone_since = log.modified if out else now
+    log = logs.remember(log, seen, now, late=names.PROGRESS_STALE in before.conditions, gone_since=gone_since)
     return Evidence(
         seen=seen,
         metadata=metadata if belonging.leftover else _updated(metadata, seen.metadata, policy, now, out=out),
-        progress=_updated(progress, seen.progress, policy, now, out=out),
+        progress=progress,
         first_looked_at=before.first_looked_at or now,
+        log=log,
+        finding=logs.weigh(finding, seen.logs, (progress, log), belonging.attempt.spent, now),
+        log_lines=logs.last_lines(lines, seen.logs, policy.absences),
+        started=None if unread else _waited_since(before, belonging, now),
+        kept={name: text for name, text in kept.items() if name in raised_by_logs} if unread else {},
     )
+
+
+def _waited_since(before: Record, belonging: Belonging, now: datetime) -> datetime:
+    """Since when this attempt's lines are waited for: not from before it was looked at, when they may have come."""
+    if belonging.is_new:
+        return now
+    number = belonging.attempt.number
+    entries = (transition.at for transition in before.history if transition.attempt == number)
+    return next(entries, before.first_looked_at or now)
 
 
 def _updated(
@@ -110,12 +180,12 @@ def _updated(
 
 def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> bool:
     """Whether a run that finished stays finished although its sentinel is not (or no longer) there to say so."""
-    return (
-        record is not None
-        and record.status in {Status.FAILED, Status.SUCCEEDED}
-        and not belonging.is_new
-        and not verdict.by_sentinel
-    )
+    if record is None or belonging.is_new or verdict.by_sentinel:
+        return False
+    if _by_log(record):
+        # Only life takes it back: that it is silent fits what the log said.
+        return verdict.status is Status.TIMED_OUT
+    return record.status in {Status.FAILED, Status.SUCCEEDED}
 
 
 def _step(
@@ -134,10 +204,14 @@ def _step(
         reason=verdict.reason,
         cause=verdict.cause,
         action=verdict.action,
+        explained=verdict.explained,
         attempt=belonging.attempt,
         conditions=verdict.conditions,
         metadata=evidence.metadata,
         progress=evidence.progress,
+        log=evidence.log,
+        log_lines=evidence.log_lines,
+        finding=_settled(evidence.finding, verdict, before),
         sentinels=sentinel_tokens(belonging.seen) or (() if belonging.is_new else before.sentinels),
     )
     if changed or belonging.is_new:
@@ -159,17 +233,38 @@ def _step(
         )
     phase = turn(before, after.history, transition, now) if policy.alert_on & FLIPS else Turn.NONE
     after = replace(after, flapping_since=(before.flapping_since or now) if phase.flapping else None)
-    must_write = before.status is None or transition is not None or _matters(before, after, policy, now)
+    cold = evidence.life is not None and evidence.seen.logs is not None and evidence.seen.logs.cold
+    must_write = before.status is None or transition is not None or matters(before, after, policy, now, cold=cold)
     news = _news(before, belonging, verdict, changed=changed)
     events = _events(news, _warnings(before, belonging, verdict), verdict, phase, policy)
-    return Decision(after, verdict, belonging.seen, events, transition, must_write, told(phase, before, after, now))
+    decision = Decision(after, verdict, evidence.seen, events, transition, must_write, told(phase, before, after, now))
+    return replace(decision, unexplained=_unexplained(before, belonging, decision))
+
+
+def _unexplained(before: Record, belonging: Belonging, decision: Decision) -> bool:
+    if decision.verdict.status not in UNWELL:
+        newly = _warnings(before, belonging, decision.verdict)
+        return Event.WARNING in decision.events and not newly.isdisjoint(logs.LOG_CONDITIONS)
+    if decision.transition is not None:
+        return True
+    # An _error that was written later, or in two steps, may say what nothing said before.
+    fresh = set(decision.record.sentinels) - set(before.sentinels)
+    return bool(fresh) and before.cause in {None, UNKNOWN}
+
+
+def _settled(finding: Finding | None, verdict: Verdict, before: Record) -> Finding | None:
+    """``finding``, which makes a run FAILED only where nothing better says what became of it."""
+    if verdict.by_log and finding is not None and not finding.alone:
+        # Silence after it, though training seemed to go on: it stands.
+        return before.finding
+    return finding if finding is None or verdict.by_log else replace(finding, alone=False)
 
 
 def _news(before: Record, belonging: Belonging, verdict: Verdict, *, changed: bool) -> Event | None:
     """What a look is about that changed status or attempt."""
     if verdict.status is not Status.RUNNING:
         return Event(verdict.status.value) if changed or belonging.is_new else None
-    if before.status is Status.TIMED_OUT:
+    if before.status is Status.TIMED_OUT or (changed and _by_log(before) and not belonging.is_new):
         return Event.RECOVERED
     return Event.RESTARTED if belonging.is_new else None
 
@@ -198,32 +293,3 @@ def _events(news: Event | None, raised: set[str], verdict: Verdict, phase: Turn,
     elif phase is not Turn.NONE:
         raised = raised | (set(verdict.conditions) & MUTED)
     return (Event.WARNING,) if raised and Event.WARNING in policy.alert_on else ()
-
-
-def _matters(before: Record, after: Record, policy: Policy, now: datetime) -> bool:
-    """Whether something changed that the next pass cannot see for itself. A healthy run writes nothing."""
-    if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
-        return True
-    if before.flapping_since != after.flapping_since:
-        return True
-    if set(after.sentinels) - set(before.sentinels):
-        # A new one, or one written again: the next attempt must know it as spent.
-        return True
-    if _lasting(before.metadata) != _lasting(after.metadata):
-        return True
-    if _lasting(before.progress) != _lasting(after.progress):
-        return True
-    if policy.stall_s is None or after.progress is None or after.progress.step is None:
-        return False
-    # How long a step has stood still is known only from looks that were written down; four a limit will do.
-    moved = before.progress is None or before.progress.step != after.progress.step
-    written_s = (now - before.written_at).total_seconds() if before.written_at else policy.stall_s
-    return moved and written_s >= policy.stall_s / 4
-
-
-def _lasting(memory: HeartbeatMemory | None) -> tuple[object, ...] | None:
-    if memory is None:
-        return None
-    # A last proof of life that is older than the file (a rewritten or a future one) cannot be seen from the file.
-    remembered = memory.alive_at if memory.alive_at != memory.modified else None
-    return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered

@@ -2,19 +2,29 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
+from lastbeat.decide import logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S
 from lastbeat.model import status as names
 from lastbeat.model.observation import Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import HeartbeatMemory
+from lastbeat.model.record import Explained, Finding, HeartbeatMemory
 from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_minutes
-from lastbeat.signals import causes
+from lastbeat.signals import hints
 
 REASON_LIMIT = 300
+METADATA, PROGRESS = "metadata.json", "progress.json"
+LOG, LOG_STEP = "log", "step in the log"
+_STALE: Final = {METADATA: names.METADATA_STALE, PROGRESS: names.PROGRESS_STALE, LOG_STEP: names.PROGRESS_STALE}
+DONE: Final = (
+    "If training is done, let it say so: _complete in the run's folder, or lastbeat complete at the end of the job; "
+    "nothing else makes a run SUCCEEDED."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +36,12 @@ class Verdict:
     cause: str | None = None
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
+    explained: Explained | None = None
+    """What shows the cause."""
     by_sentinel: bool = False
     """Whether training itself said so."""
+    by_log: bool = False
+    """Whether a log alone said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +52,56 @@ class Evidence:
     metadata: HeartbeatMemory | None
     progress: HeartbeatMemory | None
     first_looked_at: datetime
+    log: HeartbeatMemory | None = None
+    finding: Finding | None = None
+    log_lines: Mapping[str, datetime] = field(default_factory=dict)
+    """Of lines that have to appear again and again: signal name → when one was last new."""
+    started: datetime | None = None
+    """Since when they are waited for."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Conditions that logs raised which could not be read this time."""
+
+    @property
+    def life(self) -> HeartbeatMemory | None:
+        """The logs where they stand in for metadata.json, which was never written."""
+        return self.log if self.metadata is None else None
+
+    @property
+    def steps(self) -> HeartbeatMemory | None:
+        """What tells steps: progress.json, or the logs where that was never written."""
+        return self.progress or (self.log if self.log is not None and self.log.step_at is not None else None)
 
 
 def judge(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
-    """Sentinels first, then life, then progress, then what is merely worth a warning."""
+    """Sentinels first, then what logs say of the end, then life, then progress, then what is merely worth a warning."""
     seen = evidence.seen
     if seen.error is not None:
-        cause = causes.of_failure(seen.error.text)
-        return Verdict(
-            Status.FAILED,
-            _failure_reason(seen.error.text, seen.error.fault),
-            cause.error_type if cause else None,
-            cause.hint if cause else causes.UNEXPLAINED_FAILURE,
-            by_sentinel=True,
-        )
+        # Why it failed is found out when it is told.
+        reason = _failure_reason(seen.error.text, seen.error.fault)
+        return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
     if seen.complete is not None:
         return Verdict(
             Status.SUCCEEDED,
             "Training completed (_complete found)",
             by_sentinel=True,
         )
-    if evidence.metadata is None and evidence.progress is None:
+    if evidence.finding is not None and evidence.finding.alone:
+        return _failed_by_log(evidence)
+    if evidence.metadata is None and evidence.progress is None and evidence.log is None:
         return _never_beaten(evidence, policy, now)
     return _beating(evidence, policy, now)
+
+
+def _failed_by_log(evidence: Evidence) -> Verdict:
+    report = evidence.seen.logs
+    cause = report.explanation.cause if report is not None else None
+    if cause is None:
+        return Verdict(
+            Status.FAILED, "The log shows that the run failed", action=hints.UNEXPLAINED_FAILURE, by_log=True
+        )
+    reason = f"The log shows that the run failed: {one_line(cause.evidence.text)}"[:REASON_LIMIT]
+    hint = cause.hint or hints.UNEXPLAINED_FAILURE
+    return Verdict(Status.FAILED, reason, cause.error_type, hint, explained=Explained(logs.bounded(cause)), by_log=True)
 
 
 def _failure_reason(text: str, fault: str | None) -> str:
@@ -83,56 +124,112 @@ def _never_beaten(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
             "Waiting for the first heartbeat",
             conditions={names.NO_HEARTBEAT: detail},
         )
-    return Verdict(Status.TIMED_OUT, "No heartbeat files found", action=causes.NEVER_STARTED)
+    return Verdict(Status.TIMED_OUT, "No heartbeat files found", action=hints.NEVER_STARTED)
 
 
 def _beating(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
-    ages = {
-        name: (now - last_alive(memory)).total_seconds()
-        for name, memory in (("metadata.json", evidence.metadata), ("progress.json", evidence.progress))
-        if memory is not None
-    }
+    ages = {name: (now - at).total_seconds() for name, at in _beats(evidence).items()}
     stale = [name for name, age in ages.items() if age > policy.stale_s]
-    limit = format_minutes(policy.stale_s)
     if len(stale) == len(ages):
-        gone = all(m is None or m.missing_since for m in (evidence.metadata, evidence.progress))
-        reason = f"Both heartbeats disappeared (>{limit} ago)" if gone else f"Both heartbeats stale (>{limit})"
-        if len(stale) == 1:
-            never = "progress.json" if stale == ["metadata.json"] else "metadata.json"
-            reason += f"; no {never} was ever written"
-        return Verdict(Status.TIMED_OUT, reason, action=causes.STALE)
-    conditions = {
-        "metadata.json": names.METADATA_STALE,
-        "progress.json": names.PROGRESS_STALE,
-    }
+        return _silent(evidence, stale, policy)
     raised = {
-        conditions[name]: f"{name} is {format_duration(ages[name])} old (>{limit}) while the other is fresh"
+        _STALE[
+            name
+        ]: f"{name} is {format_duration(ages[name])} old (>{format_minutes(limit_s)}) while the other is fresh"
         for name in stale
+        if name in _STALE and ages[name] > (limit_s := _limit_s(name, evidence, policy))
     }
-    stalled_s = _stalled_s(evidence.progress, now)
-    if policy.stall_s is not None and stalled_s >= policy.stall_s:
-        step = evidence.progress.step if evidence.progress else None
-        detail = f"No progress: still at step {step} after {format_duration(stalled_s)}"
-        if stalled_s >= 2 * policy.stall_s:
-            reason = f"{detail} (limit {format_minutes(policy.stall_s)}, twice exceeded)"
-            return Verdict(Status.TIMED_OUT, reason, action=causes.STALLED)
-        raised[names.STALLED] = f"{detail} (limit {format_minutes(policy.stall_s)})"
+    stand = _stand(evidence, policy, now)
+    if stand is not None:
+        detail, stalled_s, limit_s = stand
+        if stalled_s >= 2 * limit_s:
+            reason = f"{detail} (limit {format_minutes(limit_s)}, twice exceeded)"
+            return Verdict(Status.TIMED_OUT, reason, action=hints.STALLED)
+        raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
     raised.update(_oddities(evidence))
+    said = logs.conditions(evidence.seen.logs, evidence.finding) or evidence.kept
+    raised = {**said, **raised}
+    if evidence.started is not None:
+        raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
-    action = next((causes.CONDITION_HINTS[name] for name in raised if name in causes.CONDITION_HINTS), None)
-    return Verdict(Status.RUNNING, f"Heartbeats: {beats}", action=action, conditions=raised)
+    return _with_cause(Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised), evidence, policy)
+
+
+def _beats(evidence: Evidence) -> dict[str, datetime]:
+    """Heartbeat, as people read it → when it was last alive."""
+    found = {}
+    if evidence.metadata is not None:
+        found[METADATA] = last_alive(evidence.metadata)
+    elif evidence.life is not None:
+        found[LOG] = last_alive(evidence.life)
+    if evidence.progress is not None:
+        found[PROGRESS] = last_alive(evidence.progress)
+    elif evidence.log is not None and evidence.log.step_at is not None:
+        unread = evidence.seen.logs is None or evidence.seen.logs.unread
+        # What could not be read may tell a later step.
+        beaten = max(evidence.log.step_at, last_alive(evidence.log)) if unread else evidence.log.step_at
+        found[LOG_STEP] = beaten
+    return found
+
+
+def _limit_s(name: str, evidence: Evidence, policy: Policy) -> float:
+    if name == LOG_STEP and evidence.log is not None:
+        return logs.patience_s(evidence.log, policy.stale_s)
+    return policy.stale_s
+
+
+def _silent(evidence: Evidence, stale: list[str], policy: Policy) -> Verdict:
+    limit = format_minutes(policy.stale_s)
+    memories = (evidence.metadata, evidence.progress, evidence.life)
+    gone = all(memory is None or memory.missing_since for memory in memories)
+    reason = f"Both heartbeats disappeared (>{limit} ago)" if gone else f"Both heartbeats stale (>{limit})"
+    if evidence.life is not None and evidence.progress is None:
+        reason += "; only a log was ever written"
+    elif len(stale) == 1:
+        never = PROGRESS if stale == [METADATA] else METADATA
+        reason += f"; no {never} was ever written"
+    report = evidence.seen.logs
+    success = report.explanation.success if report is not None else None
+    if success is None:
+        return Verdict(Status.TIMED_OUT, reason, action=hints.STALE)
+    reason = f"{reason}; the log says that training is done: {one_line(success.text)}"[:REASON_LIMIT]
+    return Verdict(Status.TIMED_OUT, reason, action=DONE)
+
+
+def _stand(evidence: Evidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
+    """What has stood still, how long, and how long it may; None: nothing has, or nothing is to be watched."""
+    steps, log = evidence.steps, evidence.log
+    step_at = steps.step_at if steps is not None and steps.step is not None else None
+    if policy.stall_s is not None:
+        limit_s, since = policy.stall_s, step_at
+    elif policy.inactivity_s is not None:
+        lines = [log.modified] if log is not None else []
+        limit_s, since = policy.inactivity_s, max([*lines, *([step_at] if step_at else [])], default=None)
+    else:
+        return None
+    if since is None or (now - since).total_seconds() < limit_s:
+        return None
+    stalled_s = (now - since).total_seconds()
+    where = f"still at step {steps.step}" if steps is not None and steps.step is not None else "no new line in the log"
+    return f"No progress: {where} after {format_duration(stalled_s)}", stalled_s, limit_s
+
+
+def _with_cause(verdict: Verdict, evidence: Evidence, policy: Policy) -> Verdict:
+    """``verdict`` with what to do about its conditions, and the cause of what a log says."""
+    raised = verdict.conditions
+    known = {**hints.CONDITION_HINTS, **{rule.name: rule.hint for rule in policy.absences if rule.hint}}
+    report = evidence.seen.logs
+    cause = report.explanation.cause if report is not None and logs.conditions(report, evidence.finding) else None
+    if cause is not None:
+        action = cause.hint or next((known[name] for name in raised if name in known), None)
+        return replace(verdict, cause=cause.error_type, action=action, explained=Explained(logs.bounded(cause)))
+    return replace(verdict, action=next((known[name] for name in raised if name in known), None))
 
 
 def last_alive(memory: HeartbeatMemory) -> datetime:
     """The last proof of life; a file that is gone counts from when it was missed, not from its last beat."""
     alive_at = memory.alive_at or memory.modified
     return max(alive_at, memory.missing_since) if memory.missing_since else alive_at
-
-
-def _stalled_s(progress: HeartbeatMemory | None, now: datetime) -> float:
-    if progress is None or progress.step is None or progress.step_at is None:
-        return 0.0
-    return (now - progress.step_at).total_seconds()
 
 
 def _oddities(evidence: Evidence) -> dict[str, str]:

@@ -1,12 +1,15 @@
 """Message → the JSON document that programs get, from SNS and from the webhook alike.
 
-Flat, and stable: a field is never renamed, retyped or left out; what is not known is null.
+Stable: a field is never renamed, retyped or left out; what is not known is null.
 
     version      1
     key          names this alert for good; the same on every delivery of it
     event        FAILED TIMED_OUT SUCCEEDED RECOVERED RESTARTED WARNING FLAPPING BLIND SIGHTED TEST
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
+    confidence   how sure the cause is, from 0 to 1
+    evidence     the line that shows the cause: file line text rank host time, the last three may be null
+    also_seen    what followed from the cause or may have been it as well, at most three lines
     conditions   name → what was seen
     at           ISO 8601, UTC; last_beat_at likewise
     duration_s step total_steps
@@ -24,7 +27,9 @@ Every text is bounded and free of control characters. It still is what training 
 import json
 import math
 
+from lastbeat.deliver.facts import ALSO_SEEN_LIMIT
 from lastbeat.model.alert import NAMES_LIMIT, Message
+from lastbeat.model.cause import TEXT_LIMIT, Evidence
 from lastbeat.model.numbers import json_number
 from lastbeat.model.text import clean, fit, newest, one_line
 from lastbeat.model.times import format_time
@@ -33,7 +38,7 @@ MAX_BYTES = 240_000
 """Bound of the document as UTF-8. SNS takes 262,144 bytes with the attributes."""
 
 # A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 236,000 bytes.
-_LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 20_000, 4000
+_LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 18_000, 4000
 _NAME = 200
 """Of the many names, bytes: a run id has no more."""
 
@@ -49,6 +54,9 @@ def document(message: Message) -> dict[str, object]:
         "status": message.status.value,
         "reason": fit(clean(message.reason), _LONG),
         "cause": _text(message.cause, _SHORT),
+        "confidence": message.confidence if _finite(message.confidence) else None,
+        "evidence": _evidence(message.evidence),
+        "also_seen": [fit(one_line(line), _SHORT) for line in message.also_seen[:ALSO_SEEN_LIMIT]],
         "action": _text(message.action, _LONG),
         "conditions": {
             fit(one_line(name), 100): fit(one_line(seen), _SHORT)
@@ -80,6 +88,19 @@ def document(message: Message) -> dict[str, object]:
 def encode(message: Message) -> str:
     """The document as text: indented, because SNS puts it into e-mails as it is. At most MAX_BYTES in UTF-8."""
     return json.dumps(document(message), ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def _evidence(evidence: Evidence | None) -> dict[str, object] | None:
+    if evidence is None:
+        return None
+    return {
+        "file": fit(one_line(evidence.file), _SHORT),
+        "line": _integer(evidence.line),
+        "text": fit(one_line(evidence.text), TEXT_LIMIT),
+        "rank": _integer(evidence.rank),
+        "host": None if evidence.host is None else fit(one_line(evidence.host), _SHORT),
+        "time": format_time(evidence.time),
+    }
 
 
 def _text(text: str | None, limit: int) -> str | None:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from lastbeat.model.alert import Message
+from lastbeat.model.cause import CERTAIN, Evidence
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
@@ -24,8 +25,12 @@ _HEADLINES = {
 ACTION = "👉 Action required: "
 SHARED = "What they share"
 MEMBERS = "Runs"
+EVIDENCE = "What shows it"
+ALSO_SEEN = "Also seen"
 STACK = "Where the main thread hangs"
 LOG = "Last log lines"
+ALSO_SEEN_LIMIT = 3
+_LIKELY = 0.5
 _MOST = 10**15  # No step, total or second of a real run; larger numbers come from damaged documents.
 
 
@@ -47,7 +52,7 @@ def facts(message: Message) -> tuple[Fact, ...]:
     """At most ten, the most telling first; what is not known is left out."""
     known = (
         Fact(_status_label(message), _status(message)),
-        _theirs("Cause", message.cause),
+        _theirs("Cause", cause(message.cause, message.confidence)),
         _ours("Step", _step(message)),
         _ours("Loss", None if message.loss is None else number(message.loss)),
         _theirs("Phase", message.phase),
@@ -58,6 +63,39 @@ def facts(message: Message) -> tuple[Fact, ...]:
         Fact("Time", message.at.strftime("%Y-%m-%d %H:%M:%S ") + (message.at.tzname() or "UTC")),
     )
     return tuple(fact for fact in known if fact is not None)
+
+
+def cause(error_type: str | None, confidence: float | None) -> str | None:
+    """A cause and, where it is not certain, how sure it is, in a word: ``oom (likely)``."""
+    if not error_type or confidence is None or error_type == "unknown" or confidence >= CERTAIN:
+        return error_type
+    return f"{error_type} ({'likely' if confidence >= _LIKELY else 'perhaps'})"
+
+
+def place(evidence: Evidence) -> str:
+    """Where the line stands that shows something: ``train.log:1042, rank 3, node-7, 2026-01-01 12:00:03``."""
+    file = one_line(evidence.file)
+    parts = [f"{file}:{_count(evidence.line)}" if evidence.line > 0 else file]
+    if evidence.rank is not None:
+        parts.append(f"rank {_count(evidence.rank)}")
+    if evidence.host:
+        parts.append(one_line(evidence.host))
+    if evidence.time is not None:
+        parts.append(evidence.time.strftime("%Y-%m-%d %H:%M:%S"))
+    return ", ".join(parts)
+
+
+def evidence(message: Message) -> Fact | None:
+    """The line that shows the cause, labelled with where it stands; both are hostile text."""
+    if message.evidence is None:
+        return None
+    said = one_line(message.evidence.text)
+    return Fact(place(message.evidence), said, ours=False) if said else None
+
+
+def also_seen(message: Message) -> tuple[str, ...]:
+    """What followed from the cause, or may have been it as well: few lines of hostile text."""
+    return tuple(line for line in map(one_line, message.also_seen[:ALSO_SEEN_LIMIT]) if line)
 
 
 def conditions(message: Message) -> tuple[Fact, ...]:

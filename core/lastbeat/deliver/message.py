@@ -45,6 +45,7 @@ def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now:
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")
     progress = decision.seen.knows_step or Heartbeat(now, "")
+    shows = verdict.explained
     reason = f"{decision.told}: {verdict.reason}" if decision.told else verdict.reason
     if event is Event.WARNING:
         reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
@@ -56,6 +57,9 @@ def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now:
         at=now,
         attempt=record.attempt.number,
         cause=verdict.cause,
+        confidence=shows.cause.confidence if shows else None,
+        evidence=shows.cause.evidence if shows else None,
+        also_seen=shows.also_seen if shows else (),
         action=HINT if event is Event.FLAPPING else verdict.action,
         conditions=dict(verdict.conditions),
         instance_id=metadata.instance_id,
@@ -74,7 +78,9 @@ def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now:
 
 
 def _last_beat(decision: Decision) -> datetime | None:
-    memories = (decision.record.metadata, decision.record.progress)
+    record = decision.record
+    # The logs stand in for what was never written.
+    memories = (record.metadata or record.log, record.progress)
     return max((m.alive_at for m in memories if m is not None and m.alive_at is not None), default=None)
 
 

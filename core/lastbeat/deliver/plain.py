@@ -2,7 +2,22 @@
 
 from collections.abc import Iterator
 
-from lastbeat.deliver.facts import ACTION, LOG, MEMBERS, SHARED, STACK, conditions, facts, headline, members, shared
+from lastbeat.deliver.facts import (
+    ACTION,
+    ALSO_SEEN,
+    EVIDENCE,
+    LOG,
+    MEMBERS,
+    SHARED,
+    STACK,
+    also_seen,
+    conditions,
+    evidence,
+    facts,
+    headline,
+    members,
+    shared,
+)
 from lastbeat.model.alert import NAMES_LIMIT, Message
 from lastbeat.model.text import clean, fit, newest, one_line
 
@@ -32,6 +47,7 @@ def _lines(message: Message) -> Iterator[str]:
         yield f"{'Files':<{width}}  {one_line(message.where)}"
     if message.link:
         yield f"{'Link':<{width}}  {one_line(message.link)}"
+    yield from _why(message)
     common = shared(message)[:10]
     if common:
         yield ""
@@ -54,3 +70,12 @@ def _lines(message: Message) -> Iterator[str]:
     if notes:
         yield ""
         yield from (f"Note: {note}" for note in notes[:20])
+
+
+def _why(message: Message) -> Iterator[str]:
+    """What shows the cause, and what else there was."""
+    shows, others = evidence(message), also_seen(message)
+    if shows is not None:
+        yield from ("", f"{EVIDENCE}: {shows.label}", f"  {shows.value}")
+    if others:
+        yield from ("", ALSO_SEEN, *(f"  {line}" for line in others))

@@ -14,12 +14,17 @@ from urllib.parse import quote, urlsplit
 
 from lastbeat.deliver.facts import (
     ACTION,
+    ALSO_SEEN,
+    EVIDENCE,
     LOG,
     MEMBERS,
     SHARED,
     STACK,
     Fact,
+    also_seen,
+    cause,
     conditions,
+    evidence,
     facts,
     headline,
     members,
@@ -47,6 +52,8 @@ def payload(message: Message) -> Block:
         {"type": "header", "text": _plain(headline(message), 150)},
         _words(one_line(message.reason)),
         _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
+        _evidence(message),
+        _also(message),
         {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
         _listed("Conditions", conditions(message)),
         _listed(SHARED, shared(message)),
@@ -107,6 +114,19 @@ def _listed(title: str, known: tuple[Fact, ...]) -> Block | None:
     if len(known) > len(rows):
         rows.append(f"• and {len(known) - len(rows)} more")
     return {"type": "section", "text": _mrkdwn(f"*{title}*\n" + "\n".join(rows))}
+
+
+def _evidence(message: Message) -> Block | None:
+    shows = evidence(message)
+    if shows is None:
+        return None
+    said = escape(shows.value.replace("`", _TICK), 1500)
+    return {"type": "section", "text": _mrkdwn(f"*{EVIDENCE}* {_code(shows.label, 500)}\n```\n{said}\n```")}
+
+
+def _also(message: Message) -> Block | None:
+    rows = [f"• {_code(line, 400)}" for line in also_seen(message)]
+    return {"type": "section", "text": _mrkdwn(f"*{ALSO_SEEN}*\n" + "\n".join(rows))} if rows else None
 
 
 def _members(message: Message) -> list[Block]:
@@ -175,7 +195,7 @@ def _fallback(message: Message) -> str:
     """One paragraph for notifications, screen readers and clients without blocks."""
     sentences = [headline(message), one_line(message.reason)]
     if message.cause:
-        sentences.append(f"Cause: {one_line(message.cause)}")
+        sentences.append(f"Cause: {one_line(cause(message.cause, message.confidence) or '')}")
     if message.action:
         sentences.append(f"Action required: {one_line(message.action)}")
     if message.where:

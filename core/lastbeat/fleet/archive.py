@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from lastbeat.fleet.memory import FleetMemory, RunMemory
+from lastbeat.fleet.memory import LOG, FleetMemory, RunMemory
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, RunLine, Shard
 from lastbeat.model.status import Status
@@ -27,7 +27,9 @@ _UNPACKED_BYTES: Final = 96 * 1024 * 1024
 """A fleet of 200,000 runs needs half of it."""
 _EVERY_S: Final = 600.0
 """A memory in which only times have moved is written this often."""
-_NAMES: Final = (runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD)
+_NAMES: Final = (runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG)
+_WITHOUT_LOG: Final = 5
+"""How many files a run had here before its log was one of them."""
 Json = Any
 
 
@@ -186,7 +188,7 @@ def _row(run: RunMemory) -> Json:
     line, since = run.line, _seconds(run.line.since)
     return [
         [line.run_id, line.status.value, line.reason, line.cause, line.action, line.conditions, since, line.attempt],
-        [run.looked_at, run.seen_at, run.moved, run.wake, run.newest, run.beating],
+        [run.looked_at, run.seen_at, run.moved, run.wake, run.newest, run.beating, run.by_log],
         [_file(run.files, name) for name in _NAMES],
         [run.pending, _seconds(run.start_time), run.transitions, run.alerts],
     ]
@@ -195,16 +197,18 @@ def _row(run: RunMemory) -> Json:
 def _run(row: Json) -> RunMemory:
     told, times, files, (pending, start, transitions, alerts) = row
     name, status, reason, cause, action, conditions, since, attempt = told
-    looked_at, seen_at, moved, wake, newest, beating = times
+    looked_at, seen_at, moved, wake, newest, beating, *by_log = times
     line = RunLine(
         runid.check_run_id(name), Status(status), _text(reason), _optional(cause), _optional(action),
         tuple(_text(each) for each in conditions), _time(since), int(attempt),
     )  # fmt: skip
+    if len(files) not in {len(_NAMES), _WITHOUT_LOG}:
+        raise ValueError(f"a run has {len(files)} files where {len(_NAMES)} belong")
     return RunMemory(
         line=line,
         looked_at=float(looked_at),
         seen_at=float(seen_at),
-        files={name: _pair(file) for name, file in zip(_NAMES, files, strict=True) if file != 0},
+        files={name: _pair(file) for name, file in zip(_NAMES, files, strict=False) if file != 0},
         moved=float(moved),
         wake=None if wake is None else float(wake),
         pending=int(pending),
@@ -213,6 +217,7 @@ def _run(row: Json) -> RunMemory:
         alerts=int(alerts),
         newest=float(newest),
         beating=bool(beating),
+        by_log=any(by_log),
     )
 
 

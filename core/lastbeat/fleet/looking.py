@@ -137,7 +137,8 @@ class Looking:
             return
         run_id = probe.run.line.run_id
         if run_id in self.memory.unseen or screen(probe.run, glimpse, self.policy, self.fleet.read_s):
-            self.look(run_id, find=ask_files)
+            # Of logs only a listing knows the names.
+            self.look(run_id, find=run_files if probe.run.by_log else ask_files)
         else:
             self.still(probe.run, glimpse)
 

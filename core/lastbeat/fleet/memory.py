@@ -16,7 +16,8 @@ from lastbeat.model.fleet import RunLine
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
-from lastbeat.model.status import Status
+from lastbeat.model.status import METADATA_STALE, Status
+from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 
 SETTLED_S: Final = 86400.0
@@ -25,6 +26,8 @@ Files = Mapping[str, tuple[float, str] | None]
 """Name → when it was stored (unix seconds) and its version; None: it is not there. What is left out was not asked."""
 _SENTINELS = (runid.ERROR, runid.COMPLETE)
 _BEATS = (runid.METADATA, runid.PROGRESS)
+LOG: Final = runid.LOG
+"""Stands for whichever log was written last, and may have another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class RunMemory:
     """When the newest of what training wrote was stored, see :func:`newest_of`."""
     beating: bool = False
     """It is over or timed out, and went on writing without anything following from it."""
+    by_log: bool = False
+    """Its logs stand in for a heartbeat that this attempt has not written."""
 
     def settled(self, now: float) -> bool:
         """Whether it ended long ago and everybody was told."""
@@ -78,6 +83,7 @@ class RunMemory:
             attempt=Attempt(self.line.attempt, self.start_time),
             metadata=beats[0],
             progress=beats[1],
+            log=_beat(self.files.get(LOG)),
             transitions=self.transitions,
             alerts=self.alerts,
             conditional_writes=True,
@@ -129,7 +135,7 @@ def newest_of(files: Mapping[str, Entry]) -> float:
 def glimpse_of(files: Mapping[str, Entry], at: datetime) -> Glimpse:
     """What a listing shows of a run."""
     names = (*_SENTINELS, *_BEATS, runid.RECORD)
-    shown = {name: files.get(name) for name in names}
+    shown = {**{name: files.get(name) for name in names}, LOG: newest_log(files)}
     return Glimpse(
         at.timestamp(),
         {name: (entry.modified.timestamp(), entry.version) if entry else None for name, entry in shown.items()},
@@ -142,6 +148,7 @@ def after_look(
     """The memory of a run that could be observed. ``listed`` are the files, as of ``at``, that the look began with,
     and ``known`` is what was known before it."""
     record, glimpse = outcome.record, glimpse_of(listed, at)
+    by_log = record is None or record.metadata is None or record.progress is None
     files = {**glimpse.files, runid.RECORD: (glimpse.at, record_version) if record_version else None}
     metadata = files.get(runid.METADATA)
     return RunMemory(
@@ -168,8 +175,15 @@ def after_look(
         beating=outcome.status is not Status.RUNNING
         and known is not None
         and known.line.status is outcome.status
-        and any(_later(files.get(name), known.files.get(name)) for name in _BEATS),
+        and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
+        by_log=by_log,
     )
+
+
+def beats_of(files: Files, *, by_log: bool) -> tuple[str, ...]:
+    """The files that tell of life and progress: the logs stand in for a heartbeat that is not there, or is a leftover
+    (``by_log``)."""
+    return _BEATS if not by_log and all(files.get(name) for name in _BEATS) else (*_BEATS, LOG)
 
 
 def wake_of(outcome: Outcome, known: RunMemory | None, files: Files, policy: Policy) -> float | None:
@@ -192,7 +206,8 @@ def wake_of(outcome: Outcome, known: RunMemory | None, files: Files, policy: Pol
         memories = [(name, memory) for name, memory in named if memory is not None]
         gone_or_rewritten = [m for _, m in memories if m.missing_since is not None or m.alive_at != m.modified]
         dues = [last_alive(memory).timestamp() + policy.stale_s + 1 for memory in gone_or_rewritten]
-        if not memories and record.first_looked_at is not None:
+        dues += [due.timestamp() + policy.stale_s + 1 for due in _dues_of_log(record, files)]
+        if not memories and record.log is None and record.first_looked_at is not None:
             dues.append(record.first_looked_at.timestamp() + max(policy.start_grace_s, policy.stale_s) + 1)
         times += [due for due in dues if due > now]
         # A second look tells a slow clock from an old document, if there is something new to look at.
@@ -200,6 +215,18 @@ def wake_of(outcome: Outcome, known: RunMemory | None, files: Files, policy: Pol
             now for name, m in memories if m.suspect and (known is None or files.get(name) != known.files.get(name))
         ]
     return min(times, default=None)
+
+
+def _dues_of_log(record: Record, files: Files) -> list[datetime]:
+    """What ages in a log although the file itself is young: text that was only stored again, text without a step."""
+    log, file = record.log, files.get(LOG)
+    if log is None:
+        return []
+    gone_or_stored_again = file is None or file[0] - log.modified.timestamp() > 1
+    dues = [last_alive(log)] if record.metadata is None and gone_or_stored_again else []
+    if log.step_at is not None and record.progress is None and METADATA_STALE in record.conditions:
+        dues.append(log.step_at)
+    return dues
 
 
 def _later(file: tuple[float, str] | None, known: tuple[float, str] | None) -> bool:

@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 
-from lastbeat.fleet.memory import Glimpse, RunMemory
+from lastbeat.fleet.memory import LOG, Glimpse, RunMemory, glimpse_of
 from lastbeat.fleet.plans import OVER_EVERY, SENTINELS_EVERY
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.observe.listing import run_files
 from lastbeat.stores.port import Blob, Store
 
 _ENDED = {"completed", "cancelled", "failed"}
@@ -33,7 +35,11 @@ class Probe:
 
     def ask(self) -> Glimpse:
         """Raises :class:`StoreError` when anything that it asked for could not be had."""
-        run, at = self.run, self.store.clock().timestamp()
+        run, now = self.run, self.store.clock()
+        if not run.files.get(runid.METADATA) or (self._by_log(now) and run.files.get(LOG)):
+            # Its logs are what tells that it lives, and only a listing knows their names.
+            return glimpse_of(run_files(self.store, run.line.run_id), now)
+        at = now.timestamp()
         beat = self.store.read(self._key(runid.METADATA), DOCUMENT_LIMIT_BYTES)
         files = {runid.METADATA: _file(beat)}
         if self._sentinels_due(beat):
@@ -43,7 +49,15 @@ class Probe:
         progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
         if progress is None or at - progress[0] > self.policy.stale_s:
             files[runid.PROGRESS] = _file(self.store.read(self._key(runid.PROGRESS), 1))
+        if self._by_log(now):
+            files[LOG] = _file(self.store.read(self._key(LOG), 1))
         return Glimpse(at, files)
+
+    def _by_log(self, now: datetime) -> bool:
+        """Whether logs are what a change of status may come from."""
+        run, beat = self.run, self.run.files.get(runid.METADATA)
+        old = beat is None or now.timestamp() - max(beat[0], run.moved) > self.policy.stale_s
+        return run.by_log and run.line.status in {Status.RUNNING, Status.TIMED_OUT} and old
 
     def _sentinels_due(self, beat: Blob | None) -> bool:
         """A run whose heartbeat moves lives, so its sentinels can wait a little; one that stopped may have ended."""

@@ -7,14 +7,13 @@ that no change which a look would act on is passed over; one look too many costs
 import zlib
 from enum import Enum
 
-from lastbeat.fleet.memory import Glimpse, RunMemory
+from lastbeat.fleet.memory import Glimpse, RunMemory, beats_of
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 
 BEATING_S = 300.0
 """A run that is over, or hangs, and keeps writing is looked at this often."""
-_BEATS = (runid.METADATA, runid.PROGRESS)
 
 
 class Why(Enum):
@@ -37,7 +36,7 @@ def screen(memory: RunMemory | None, glimpse: Glimpse, policy: Policy, read_s: f
     shown, known = glimpse.files, memory.files
     if any(shown[name] != known.get(name) for name in (runid.ERROR, runid.COMPLETE) if name in shown):
         return Why.SENTINEL
-    beats = [name for name in _BEATS if name in shown]
+    beats = [name for name in beats_of(shown, by_log=memory.by_log) if name in shown]
     if any((shown[name] is None) != (known.get(name) is None) for name in beats):
         return Why.FILES
     moved = any(shown[name] != known.get(name) for name in beats)
@@ -51,7 +50,8 @@ def screen(memory: RunMemory | None, glimpse: Glimpse, policy: Policy, read_s: f
         return Why.RECORD
     if memory.wake is not None and glimpse.at >= memory.wake:
         return Why.WAKE
-    limit_s = read_s if policy.stall_s is None else min(read_s, policy.stall_s / 4)
+    stall_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
+    limit_s = read_s if stall_s is None else min(read_s, stall_s / 4)
     # What was read in one pass is not read in one pass for ever.
     limit_s *= 0.9 + 0.1 * share(memory.line.run_id)
     if memory.line.status is Status.RUNNING and glimpse.at - memory.looked_at >= limit_s:

@@ -21,6 +21,7 @@ from lastbeat.fleet.stand import Stand
 from lastbeat.fleet.watches import Watches
 from lastbeat.model.fleet import WHOLE, FleetPolicy, PassReport, Shard
 from lastbeat.model.policy import Policy
+from lastbeat.observe.reading import Signals
 from lastbeat.record.silences import Silences
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import Store, StoreError
@@ -50,6 +51,7 @@ class Sweep:
         state: Store | None = None,
         link: Callable[[str], str | None] = lambda _run_id: None,
         mask: Callable[[str], str] = str,
+        signals: Signals = Signals(),  # noqa: B008 - it is frozen
         shard: Shard = WHOLE,
         tally: Tally | None = None,
     ) -> None:
@@ -72,6 +74,7 @@ class Sweep:
             link=link,
             mask=mask,
             silences=silences,
+            signals=signals,
             # Longer than a pass takes that ends at all, so that no other one lets go what this one is about to group.
             hold_s=max(policy.lease_s, 3 * fleet.interval_s),
         )

@@ -8,12 +8,15 @@ from datetime import datetime
 
 from lastbeat.deliver.port import Channel
 from lastbeat.model.policy import Policy
+from lastbeat.observe.reading import Signals
 from lastbeat.record.silences import Silences
 from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch
 
 KEPT = 10_000
 """Some 3 KB each."""
+KEPT_WITH_LOGS = 500
+"""Of those that read logs, some 100 KB each: what is not kept is read again, from the state directory or the log."""
 _LIGHT = 3
 """Alerts hold log lines and stacks: a record with more of them is rather read again."""
 
@@ -33,6 +36,7 @@ class Watches:
         mask: Callable[[str], str],
         silences: Silences,
         hold_s: float,
+        signals: Signals,
     ) -> None:
         self._store = store
         self._channels = channels
@@ -44,7 +48,10 @@ class Watches:
         self._mask = mask
         self._silences = silences
         self._hold_s = hold_s
+        self._signals = signals
         self._kept: OrderedDict[str, Watch] = OrderedDict()
+        self._with_logs: OrderedDict[str, None] = OrderedDict()
+        """Those of them that read logs."""
         self._lock = threading.Lock()
         self.proven = False
         """Whether a record's creation has shown that the store honours conditional writes."""
@@ -53,6 +60,7 @@ class Watches:
         """The run's watch, which nobody else has until :meth:`put_back`."""
         with self._lock:
             watch = self._kept.pop(run_id, None)
+            self._with_logs.pop(run_id, None)
         return watch or Watch(
             run_id,
             self._store,
@@ -66,6 +74,7 @@ class Watches:
             alone=False,
             proven=self.proven,
             hold_s=self._hold_s,
+            signals=self._signals,
         )
 
     def put_back(self, watch: Watch) -> None:
@@ -74,5 +83,11 @@ class Watches:
             return
         with self._lock:
             self._kept[watch.run_id] = watch
+            if watch.reads_logs:
+                self._with_logs[watch.run_id] = None
+            if len(self._with_logs) > KEPT_WITH_LOGS:
+                oldest, _ = self._with_logs.popitem(last=False)
+                del self._kept[oldest]
             if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+                oldest, _ = self._kept.popitem(last=False)
+                self._with_logs.pop(oldest, None)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lastbeat.model.cause import Evidence
 from lastbeat.model.status import Event, Status
 
 NAMES_LIMIT = 50
@@ -25,6 +26,12 @@ class Message:
     """When it was decided, by the store's clock."""
     attempt: int = 1
     cause: str | None = None
+    confidence: float | None = None
+    """How sure the cause is, from 0 to 1; None where nothing says."""
+    evidence: Evidence | None = None
+    """The line that shows the cause."""
+    also_seen: tuple[str, ...] = ()
+    """What followed from the cause or may have been it as well, a line each; few."""
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
     instance_id: str | None = None

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from lastbeat.model.log_report import LogReport
+
+_LOG_NOTES = 3
+
 
 @dataclass(frozen=True)
 class Heartbeat:
@@ -63,12 +67,27 @@ class Seen:
     log: LogFile | None = None
     stacks: LogFile | None = None
     """``logs/stacks.txt``, which is there while training hangs."""
+    logs: LogReport | None = None
+    """What the logs say; None: none were read, and nothing follows from that."""
 
     @property
     def knows_step(self) -> Heartbeat | None:
-        """The document that tells the step: progress.json, else a metadata.json that has one."""
-        found = (beat for beat in (self.progress, self.metadata) if beat is not None)
+        """What tells the step: progress.json, else a metadata.json that has one, else the logs."""
+        found = (beat for beat in (self.progress, self.metadata, self._from_logs) if beat is not None)
         return next((beat for beat in found if beat.step is not None or beat.loss is not None), None)
+
+    @property
+    def log_notes(self) -> tuple[str, ...]:
+        """What people must know about the reading of the logs; few."""
+        return self.logs.notes[:_LOG_NOTES] if self.logs is not None else ()
+
+    @property
+    def _from_logs(self) -> Heartbeat | None:
+        logs = self.logs
+        at = None if logs is None else logs.progress_at or logs.written_at
+        if logs is None or at is None:
+            return None
+        return Heartbeat(at, "", step=logs.step, total_steps=logs.total_steps, loss=logs.loss)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lastbeat.model.alert import Message
 from lastbeat.model.observation import Observation
-from lastbeat.model.record import Record, Transition
+from lastbeat.model.record import Explained, Record, Transition
 from lastbeat.model.status import Status
 
 
@@ -23,6 +23,8 @@ class Outcome:
     """When, by the store's clock (by ours while the store cannot be asked)."""
     cause: str | None = None
     action: str | None = None
+    explained: Explained | None = None
+    """What shows the cause."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     record: Record | None = None
     """The record as this pass left it (as a dry run would leave it); None when it could not be read."""

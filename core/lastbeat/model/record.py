@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lastbeat.model.alert import Alert
+from lastbeat.model.cause import Cause
 from lastbeat.model.status import Status
 
 SCHEMA = 1
@@ -47,6 +48,35 @@ class HeartbeatMemory:
     """Store time at which ``step`` was first seen."""
     missing_since: datetime | None = None
     """Since when the file, once seen, has been gone."""
+    gap_s: float = 0.0
+    """Of logs: the longest time between two steps, where one was missed. Some print one a quarter of an hour."""
+    mark: str = ""
+    """Of logs: what stood in them, see ``model.log_report``."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line that says that the run failed, as logs show it; see ``decide.logs``."""
+
+    line: str
+    """Names the line."""
+    seen_at: datetime
+    """Store time at which it was there at the latest."""
+    alone: bool = False
+    """The run is FAILED on the strength of it alone."""
+    acquitted: bool = False
+    """Training went on after it."""
+    doubted: bool = False
+    """An earlier one of the same attempt was acquitted, so this one is believed only after a while."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Why a run failed or fell silent, as people were told."""
+
+    cause: Cause
+    also_seen: tuple[str, ...] = ()
+    """What followed from it or may have been the cause as well, a line each; few."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +116,13 @@ class Record:
     """Condition name → what was seen, for people."""
     metadata: HeartbeatMemory | None = None
     progress: HeartbeatMemory | None = None
+    log: HeartbeatMemory | None = None
+    """What logs tell of life and progress; ``modified`` is when text was last new."""
+    log_lines: Mapping[str, datetime] = field(default_factory=dict)
+    """Of lines that have to appear again and again: signal name → when one was last new."""
+    finding: Finding | None = None
+    explained: Explained | None = None
+    """``cause`` and ``action`` with what shows them, of the present status."""
     sentinels: tuple[str, ...] = ()
     """Tokens of the sentinels of this attempt, so that they never decide for the next one too."""
     transitions: int = 0
@@ -102,3 +139,15 @@ class Record:
     """False once the store was found to ignore conditions, which is tested when the record is created."""
     continues: str | None = None
     """Of a copy kept elsewhere: the version of the record beside the run that it goes on from."""
+
+    @property
+    def last_metadata_at(self) -> datetime | None:
+        """When metadata.json was last alive."""
+        return self.metadata.alive_at if self.metadata is not None else None
+
+    @property
+    def last_progress_at(self) -> datetime | None:
+        """When progress was last seen: in progress.json, or in the logs where that was never written."""
+        if self.progress is not None:
+            return self.progress.alive_at
+        return self.log.step_at if self.log is not None else None

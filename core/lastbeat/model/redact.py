@@ -6,6 +6,7 @@ from dataclasses import replace
 from urllib.parse import quote, unquote, urlsplit
 
 from lastbeat.model.alert import Message
+from lastbeat.model.cause import Evidence
 from lastbeat.model.secrets import MASK
 
 SHORTEST = 8
@@ -60,6 +61,14 @@ def _parts(secret: str) -> Iterator[str]:
             yield unquote(part)
 
 
+def masked(evidence: Evidence | None, mask: Callable[[str], str]) -> Evidence | None:
+    """``evidence`` with ``mask`` applied to what the line says and where it comes from."""
+    if evidence is None:
+        return None
+    host = None if evidence.host is None else mask(evidence.host)
+    return replace(evidence, file=mask(evidence.file), text=mask(evidence.text), host=host)
+
+
 def redact_message(message: Message, mask: Callable[[str], str]) -> Message:
     """``message`` with ``mask`` applied to every text in it but its names (run id, status, event)."""
 
@@ -70,6 +79,8 @@ def redact_message(message: Message, mask: Callable[[str], str]) -> Message:
         message,
         reason=mask(message.reason),
         cause=maybe(message.cause),
+        evidence=masked(message.evidence, mask),
+        also_seen=tuple(map(mask, message.also_seen)),
         action=maybe(message.action),
         conditions={name: mask(detail) for name, detail in message.conditions.items()},
         instance_id=maybe(message.instance_id),

@@ -8,13 +8,11 @@ from datetime import datetime
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, Shard
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.observe.listing import WANTED
-from lastbeat.stores.port import Entry, Page, Store, StoreError
+from lastbeat.observe.listing import BEHIND, Folder
+from lastbeat.stores.port import Entry, Store, StoreError
 
 IGNORED_LIMIT = 10
 _OWN = runid.SWEEP_MARK.split("/", maxsplit=1)[0]
-_BEHIND = "\U0010ffff"
-"""Sorts after whatever lies in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,8 @@ class FleetListing:
     def __iter__(self) -> Iterator[RunFiles]:
         now = self.clock or self.store.clock
         begin = max(self.after, self.shard.after, key=_order)
-        start_after = f"{begin}/{_BEHIND}" if begin else ""
-        folder, files, at = "", dict[str, Entry](), now()
+        start_after = f"{begin}/{BEHIND}" if begin else ""
+        folder, run, at = "", Folder(), now()
         begun = {start_after}
         while True:
             asked_at = now()
@@ -65,22 +63,22 @@ class FleetListing:
                 if not slash:
                     continue
                 if name != folder:
-                    if self._is_run(folder, files):
+                    if self._is_run(folder, files := run.files):
                         yield RunFiles(folder, files, at)
                     # Where a store lists folder by folder, ``a`` comes before ``a-1``: behind both orders is behind.
                     end = self.shard.until
                     if end and name > end and _order(name) > _order(end):
                         self.done = True
                         return
-                    folder, files, at = name, {}, asked_at
-                if name == _OWN or rest in WANTED:
-                    (self.own if name == _OWN else files)[rest] = entry
+                    folder, run, at = name, _OwnFolder(self.own) if name == _OWN else Folder(), asked_at
+                run.see(rest, entry)
             if not page.more or not page.entries:
-                if self._is_run(folder, files):
+                if self._is_run(folder, files := run.files):
                     yield RunFiles(folder, files, at)
                 self.done = not page.more
                 return
-            onward, last = _go_on(page), page.entries[-1].key
+            last = page.entries[-1].key
+            onward = _go_on(last, run)
             if onward in begun:
                 onward = last
             if onward in begun:
@@ -100,22 +98,30 @@ class FleetListing:
         return bool(files)
 
 
+class _OwnFolder(Folder):
+    """The fleet's own folder, in which everything is wanted."""
+
+    def __init__(self, own: dict[str, Entry]) -> None:
+        super().__init__()
+        self._own = own
+
+    def see(self, name: str, entry: Entry) -> None:
+        self._own[name] = entry
+
+    def onward(self, last: str) -> str | None:
+        return last
+
+
 def _order(run_id: str) -> bytes:
     """Runs lie in the order of their folders: ``a-b/`` before ``a/``."""
     return f"{run_id}/".encode() if run_id else b""
 
 
-def _go_on(page: Page) -> str:
-    """Where the listing goes on so that the fewest pages carry nothing wanted."""
-    last = page.entries[-1].key
+def _go_on(last: str, run: Folder) -> str:
+    """Where the listing goes on behind ``last``, in the folder of ``run``, so that the fewest pages carry nothing
+    wanted."""
     folder, slash, rest = last.partition("/")
     if not slash:
         return last
-    ahead = next((name for name in WANTED if name.encode() > rest.encode()), None)
-    if folder.startswith("_") and folder != _OWN:
-        ahead = None
-    elif folder == _OWN:
-        return last
-    # The longest proper prefix of a name sorts before it, with next to nothing in between.
-    onward = f"{folder}/{ahead[:-1] if ahead else _BEHIND}"
-    return max(onward, last, key=str.encode)
+    name = None if folder.startswith("_") and folder != _OWN else run.onward(rest)
+    return max(f"{folder}/{BEHIND if name is None else name}", last, key=str.encode)

@@ -1,6 +1,6 @@
 """One look at one run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
@@ -9,6 +9,7 @@ from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
+from lastbeat.observe.log_files import is_log
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 
 ERROR_LIMIT_BYTES = 32 * 1024
@@ -30,6 +31,8 @@ class Observer:
     store: Store
     run_id: str
     mask: Callable[[str], str] = str
+    files: Mapping[str, Entry] = field(default_factory=dict)
+    """What the last look found, by its name below the run's folder."""
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
 
@@ -42,6 +45,7 @@ class Observer:
         """
         files = run_files(self.store, self.run_id) if listed is None else dict(listed)
         record = files.pop(runid.RECORD, None)
+        self.files = files
         if not files:
             return NeverSeen(), record
         complete = files.get(runid.COMPLETE)
@@ -50,7 +54,7 @@ class Observer:
             progress=self._heartbeat(files.get(runid.PROGRESS)),
             error=self._failure(files.get(runid.ERROR)),
             complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
-            log=_log_file(files.get(runid.LOG)),
+            log=_log_file(newest_log(files)),
             stacks=_log_file(files.get(runid.STACKS)),
         )
         return seen, record
@@ -113,7 +117,9 @@ class Observer:
 
         Never raises: an alert goes out without them rather than not at all.
         """
-        key = f"{self.run_id}/{runid.LOG}"
+        # The main log, as far as there is one.
+        newest = None if runid.LOG in self.files else newest_log(self.files)
+        key = newest.key if newest is not None else f"{self.run_id}/{runid.LOG}"
         try:
             blob = self.store.read(key, LOG_TAIL_LIMIT_BYTES, from_end=True)
         except StoreError as error:
@@ -143,6 +149,12 @@ class Observer:
 
 def _log_file(entry: Entry | None) -> LogFile | None:
     return None if entry is None else LogFile(entry.modified, entry.version, entry.size_bytes)
+
+
+def newest_log(files: Mapping[str, Entry]) -> Entry | None:
+    """Whichever of a run's logs was written last."""
+    logs = (entry for name, entry in files.items() if is_log(name))
+    return max(logs, key=lambda entry: entry.modified, default=None)
 
 
 def innermost(stacks: str, most: int = STACK_FRAMES) -> tuple[str, ...]:

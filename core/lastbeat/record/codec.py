@@ -7,6 +7,7 @@ from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import SCHEMA, Attempt, HeartbeatMemory, Record, Transition
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
+from lastbeat.record.causes import explained_document, finding_document, read_explained, read_finding
 from lastbeat.record.fields import all_texts, must, optional, pair, real, text, texts, time, whole
 from lastbeat.record.messages import message_document, read_message
 
@@ -48,6 +49,10 @@ def encode(record: Record) -> bytes:
         "conditional_writes": record.conditional_writes,
         "metadata": _memory(record.metadata),
         "progress": _memory(record.progress),
+        "log": _memory(record.log),
+        "log_lines": {name: format_time(at) for name, at in record.log_lines.items()},
+        "finding": finding_document(record.finding),
+        "explained": explained_document(record.explained),
         "sentinels": list(record.sentinels),
         "continues": record.continues,
         "transitions": record.transitions,
@@ -77,6 +82,8 @@ def _memory(memory: HeartbeatMemory | None) -> Json | None:
         "step": memory.step,
         "step_at": format_time(memory.step_at),
         "missing_since": format_time(memory.missing_since),
+        "gap_s": memory.gap_s,
+        "mark": memory.mark,
     }
 
 
@@ -166,6 +173,10 @@ def _record(document: Json) -> Record:
         conditions=texts(document["conditions"]),
         metadata=optional(document["metadata"], _read_memory),
         progress=optional(document["progress"], _read_memory),
+        log=optional(document.get("log"), _read_memory),
+        log_lines={str(name): must(at) for name, at in document.get("log_lines", {}).items()},
+        finding=optional(document.get("finding"), read_finding),
+        explained=optional(document.get("explained"), read_explained),
         sentinels=all_texts(document["sentinels"]),
         continues=optional(document["continues"], text),
         transitions=int(document["transitions"]),
@@ -189,6 +200,8 @@ def _read_memory(entry: Json) -> HeartbeatMemory:
         step=optional(entry["step"], whole),
         step_at=time(entry["step_at"]),
         missing_since=time(entry["missing_since"]),
+        gap_s=real(entry.get("gap_s", 0.0)),
+        mark=text(entry.get("mark", "")),
     )
 
 

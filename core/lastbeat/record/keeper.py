@@ -20,7 +20,7 @@ from lastbeat.stores.selftest import honours_conditions
 
 log = logging.getLogger(__name__)
 
-RECORD_LIMIT_BYTES = 2 * 1024 * 1024
+RECORD_LIMIT_BYTES = 3 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from lastbeat.model.alert import Message
 from lastbeat.model.numbers import json_number
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
+from lastbeat.record.causes import evidence_document, read_evidence
 from lastbeat.record.fields import all_texts, must, optional, real, text, texts, whole
 
 Json = dict[str, Any]
@@ -20,6 +21,9 @@ def message_document(message: Message) -> Json:
         "status": message.status.value,
         "reason": message.reason,
         "cause": message.cause,
+        "confidence": message.confidence,
+        "evidence": evidence_document(message.evidence),
+        "also_seen": list(message.also_seen),
         "action": message.action,
         "conditions": dict(message.conditions),
         "at": format_time(message.at),
@@ -66,7 +70,10 @@ def read_message(entry: Json) -> Message:
         where=str(entry["where"]),
         link=optional(entry["link"], text),
         key=str(entry["key"]),
-        # Messages written before there were alerts about many runs do not have these.
+        # Messages written before there were causes with evidence, or alerts about many runs, do not have these.
+        confidence=optional(entry.get("confidence"), real),
+        evidence=optional(entry.get("evidence"), read_evidence),
+        also_seen=all_texts(entry.get("also_seen", [])),
         members=all_texts(entry.get("members", [])),
         member_count=int(entry.get("member_count", 0)),
         shared=texts(entry.get("shared", {})),

@@ -5,8 +5,8 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
+from lastbeat.model.progress_lines import Progress
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.sdk.progress_lines import Progress
 
 TAIL_LINES = 40
 TAIL_BYTES = 8 * 1024

@@ -37,7 +37,8 @@ class CountingStore:
     """``store``, with each call counted in ``tally`` before it is made: one that fails was asked, too.
 
     It belongs below :class:`~lastbeat.stores.retrying.RetryingStore`, so that each attempt counts. A call is one
-    request, but for a rare second one of S3's adapter (a read of an empty object, the first listing of an empty root).
+    request, but for a rare second one of S3's adapter (a read of an empty object or behind the end of one, the first
+    listing of an empty root).
     The store's clock is not counted: it asks the endpoint, unsigned and for nothing, once an hour.
     """
 
@@ -68,9 +69,9 @@ class CountingStore:
         self.tally.add("LIST", max(0, len(found) - 1) // _NAMES_A_REQUEST)
         return found
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
         self.tally.add("GET")
-        return self._store.read(key, limit_bytes, from_end=from_end)
+        return self._store.read(key, limit_bytes, from_end=from_end, start=start)
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
         self.tally.add("PUT")

@@ -3,11 +3,10 @@
 import errno
 import logging
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timezone
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from lastbeat.stores.port import (
     StoreError,
     UnreachableError,
 )
+from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_part, regular, version_of
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _GONE_AWAY = {
@@ -41,7 +41,6 @@ _GONE_AWAY = {
 }
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_NO_SUCH_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.ENODEV}
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
@@ -51,12 +50,14 @@ class DirectoryStore:
     Every writer of this program takes the lock of the key's folder, so that a conditional write is one step.
     A version is inode, modification time and size; writing moves the time on, were it by a nanosecond.
     With ``create`` a missing root is empty and is made by the first write; without, it is an error: a file system
-    that is not mounted must not look like a fleet without runs.
+    that is not mounted must not look like a fleet without runs. A root that is made is ``private`` to its user if so
+    wished.
     """
 
-    def __init__(self, root: Path, *, create: bool = False, lock_wait_s: float = 10.0) -> None:
+    def __init__(self, root: Path, *, create: bool = False, private: bool = False, lock_wait_s: float = 10.0) -> None:
         self._root = Path(os.path.abspath(root.expanduser()))  # noqa: PTH100 - resolve() would rename the user's path
         self._create = create
+        self._private = private
         self._lock_wait_s = lock_wait_s
         self._clock = StoreClock(self._time_s, str(self._root), level=logging.INFO)
 
@@ -71,7 +72,7 @@ class DirectoryStore:
             found = list(islice(walk(str(self._root), prefix, start_after), limit + 1))
             if not found:
                 self._check_root()
-        entries = (Entry(key, s.st_size, _modified(s), _version(s)) for key, s in found[:limit])
+        entries = (Entry(key, s.st_size, modified_of(s), version_of(s)) for key, s in found[:limit])
         return Page(tuple(entries), more=len(found) > limit)
 
     def folders(self) -> tuple[str, ...]:
@@ -81,27 +82,16 @@ class DirectoryStore:
                 self._check_root()
         return found
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
         path = self._path(key)
         with self._explaining(f"read {key}"):
             try:
-                if not stat.S_ISREG(path.stat().st_mode):
-                    return None
-                # Should a pipe have taken the file's place by now, not even that can keep us waiting.
-                handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+                return read_part(path, limit_bytes, from_end=from_end, start=start)
             except OSError as error:
-                if error.errno not in _NO_SUCH_FILE:
+                if error.errno not in NO_SUCH_FILE:
                     raise
                 self._check_root()
                 return None
-            with os.fdopen(handle, "rb") as file:
-                found = os.fstat(handle)
-                if not stat.S_ISREG(found.st_mode):
-                    return None
-                if from_end:
-                    file.seek(max(0, found.st_size - limit_bytes))
-                body = file.read(max(0, limit_bytes))
-        return Blob(body, found.st_size, _modified(found), _version(found))
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
         path = self._path(key)
@@ -109,17 +99,17 @@ class DirectoryStore:
             self._make_folder(path.parent)
             with ExitStack() as held:
                 self._lock(held, path.parent, expect)
-                before = _regular(path)
+                before = regular(path)
                 if expect is Expect.NOTHING and before is not None:
                     raise ConflictError(f"{self.url}: {key} exists already")
-                if isinstance(expect, str) and (before is None or _version(before) != expect):
+                if isinstance(expect, str) and (before is None or version_of(before) != expect):
                     raise ConflictError(f"{self.url}: {key} is no longer at the expected version")
-                return _version(_replace(path, body, before))
+                return version_of(_replace(path, body, before))
 
     def delete(self, key: str) -> None:
         path = self._path(key)
         with self._explaining(f"delete {key}"):
-            if _regular(path) is None:
+            if regular(path) is None:
                 self._check_root()
                 return
             with ExitStack() as held:
@@ -141,6 +131,8 @@ class DirectoryStore:
         if folder.is_dir():
             return
         self._check_root()
+        if self._private:
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
 
     def _lock(self, held: ExitStack, folder: Path, expect: Expect | str) -> None:
@@ -208,24 +200,6 @@ class DirectoryStore:
                 probe.unlink(missing_ok=True)
         except OSError:
             return None  # no directory yet, or not ours to write; the clock says that it had to do without
-
-
-def _modified(found: os.stat_result) -> datetime:
-    return datetime.fromtimestamp(found.st_mtime, tz=timezone.utc)
-
-
-def _version(found: os.stat_result) -> str:
-    return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
-
-
-def _regular(path: Path) -> os.stat_result | None:
-    try:
-        found = path.stat()
-    except OSError as error:
-        if error.errno in _NO_SUCH_FILE:
-            return None
-        raise
-    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def _replace(path: Path, body: bytes, before: os.stat_result | None) -> os.stat_result:

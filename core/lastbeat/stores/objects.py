@@ -96,11 +96,11 @@ class ObjectStore:
         self._proven = True
         return tuple(found)
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
         wanted = max(1, limit_bytes)
         with self._answering(f"reading {check_key(key)}") as backend:
             try:
-                part: Any = {"suffix": wanted} if from_end else (0, wanted)
+                part: Any = {"suffix": wanted} if from_end else (start, start + wanted)
                 found = backend.get(key, options={"range": part})
                 body = bytes(found.bytes())
             except FileNotFoundError as error:
@@ -109,10 +109,13 @@ class ObjectStore:
             except _client_error() as error:
                 if not _gave_no_part(str(error)):
                     raise
+                if start and _starts_behind(str(error)):
+                    # It ends before that, and only a read of what is there tells where.
+                    return self.read(key, 0)
                 # Nothing in it to give a part of, or a server that does not give parts.
                 try:
                     found = backend.get(key)
-                    body = self._bounded(found, wanted, from_end=from_end)
+                    body = self._bounded(found, wanted, from_end=from_end, start=start)
                 except FileNotFoundError as gone:
                     self._absent(gone, f"reading {key}")
                     return None
@@ -192,8 +195,8 @@ class ObjectStore:
                 return
         self._version(answer.meta, "listing the root")
 
-    def _bounded(self, found: "GetResult", wanted: int, *, from_end: bool) -> bytes:
-        if from_end and found.meta["size"] > WHOLE_READ_BYTES:
+    def _bounded(self, found: "GetResult", wanted: int, *, from_end: bool, start: int) -> bytes:
+        if (found.meta["size"] if from_end else start) > WHOLE_READ_BYTES:
             raise StoreError(
                 f"{self.url}: the server gives whole objects only, and {found.meta['path']} is too large for that",
                 "use an object store that answers range requests",
@@ -203,9 +206,9 @@ class ObjectStore:
             body += bytes(chunk)
             if from_end:
                 body = body[-wanted:]
-            elif len(body) >= wanted:
+            elif len(body) >= start + wanted:
                 break
-        return body[:wanted]
+        return body[start : start + wanted]
 
     def _version(self, meta: Any, doing: str) -> str:
         if not meta["e_tag"]:
@@ -223,11 +226,11 @@ def _client_error() -> type[Exception]:
 
 
 def _gave_no_part(text: str) -> bool:
-    return (
-        answers.status_of(text) == 416
-        or "Received non-partial response" in text
-        or "StartTooLarge" in text  # obstore's own store in memory
-    )
+    return _starts_behind(text) or "Received non-partial response" in text
+
+
+def _starts_behind(text: str) -> bool:
+    return answers.status_of(text) == 416 or "StartTooLarge" in text  # the latter is obstore's own store in memory
 
 
 def _offset(start_after: str) -> str | None:

@@ -97,8 +97,11 @@ class Store(Protocol):
         """The names of the folders right below the root, in no particular order: one request for each 1,000."""
         ...
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
-        """The first (or last) ``limit_bytes`` of ``key``; ``None`` when the key does not exist."""
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
+        """The first (or last) ``limit_bytes`` of ``key``; ``None`` when the key does not exist.
+
+        With ``start`` the first of what lies from that byte on: none, and no error, where ``key`` ends before it.
+        It is not for reads from the end."""
         ...
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:

@@ -60,8 +60,8 @@ class RetryingStore:
     def folders(self) -> tuple[str, ...]:
         return self._trying(self._store.folders)
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
-        return self._trying(lambda: self._store.read(key, limit_bytes, from_end=from_end))
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
+        return self._trying(lambda: self._store.read(key, limit_bytes, from_end=from_end, start=start))
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
         if expect is not Expect.ANYTHING:

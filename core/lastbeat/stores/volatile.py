@@ -27,11 +27,11 @@ class VolatileStore:
     def folders(self) -> tuple[str, ...]:
         return tuple({key.split("/", 1)[0]: None for key in self._held if "/" in key})
 
-    def read(self, key: str, limit_bytes: int, *, from_end: bool = False) -> Blob | None:
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
         held = self._held.get(key)
         if held is None:
             return None
-        body = held.body[-limit_bytes:] if from_end else held.body[:limit_bytes]
+        body = held.body[-limit_bytes:] if from_end else held.body[start : start + limit_bytes]
         return Blob(body, held.size_bytes, held.modified, held.version)
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:

@@ -31,6 +31,35 @@ def test_a_read_is_bounded_and_knows_the_whole_size(
     assert blob.size_bytes == len(BODY)
 
 
+@pytest.mark.parametrize(
+    ("start", "limit_bytes", "expected"),
+    [
+        pytest.param(0, 10, BODY[:10], id="from the first byte on"),
+        pytest.param(5, 10, BODY[5:15], id="a part of the middle"),
+        pytest.param(1000, 1 << 20, BODY[1000:], id="all the rest, and room for more"),
+        pytest.param(len(BODY) - 1, 10, BODY[-1:], id="the last byte"),
+        pytest.param(len(BODY), 10, b"", id="right behind the end"),
+        pytest.param(1 << 30, 10, b"", id="far behind the end"),
+        pytest.param(5, 0, b"", id="nothing, only to know of it"),
+    ],
+)
+def test_a_read_may_start_anywhere_and_behind_the_end_there_is_nothing(
+    store: Store, start: int, limit_bytes: int, expected: bytes
+) -> None:
+    version = store.write("run-1/logs/rank0.log", BODY)
+    blob = store.read("run-1/logs/rank0.log", limit_bytes, start=start)
+    assert blob is not None
+    assert (blob.body, blob.size_bytes, blob.version) == (expected, len(BODY), version)
+
+
+def test_behind_the_end_of_an_empty_or_a_missing_object_is_nothing(store: Store) -> None:
+    version = store.write("run-1/logs/rank0.log", b"")
+    blob = store.read("run-1/logs/rank0.log", 100, start=7)
+    assert blob is not None
+    assert (blob.body, blob.size_bytes, blob.version) == (b"", 0, version)
+    assert store.read("run-1/logs/rank1.log", 100, start=7) is None
+
+
 @pytest.mark.parametrize("from_end", [False, True])
 def test_an_empty_object_is_there_and_empty(store: Store, from_end: bool) -> None:
     version = store.write("run-1/_complete", b"")

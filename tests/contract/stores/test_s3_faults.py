@@ -36,6 +36,7 @@ KEY = "run-1/metadata.json"
 CALLS: dict[str, Callable[[Store], object]] = {
     "list": lambda store: store.list("run-1/"),
     "read": lambda store: store.read(KEY, 100),
+    "read the middle": lambda store: store.read(KEY, 100, start=3),
     "read the end": lambda store: store.read(KEY, 100, from_end=True),
     "write": lambda store: store.write(KEY, b"{}"),
     "create": lambda store: store.write("run-1/new", b"{}", Expect.NOTHING),
@@ -225,11 +226,11 @@ def test_a_refusal_is_not_tried_again(store: Store, fault_proxy: FaultProxy) -> 
 def test_a_large_object_costs_what_was_asked_for(store: Store, s3_server: S3Server, fault_proxy: FaultProxy) -> None:
     store.write("run-1/_error", b"x" * 5_000_000)
     fault_proxy.clear()
-    for from_end in (False, True):
-        blob = store.read("run-1/_error", 4096, from_end=from_end)
+    for part in ({"from_end": False}, {"from_end": True}, {"start": 3_000_000}):
+        blob = store.read("run-1/_error", 4096, **part)
         assert blob is not None
         assert (len(blob.body), blob.size_bytes) == (4096, 5_000_000)
-    assert sum(p.body_bytes for p in fault_proxy.passed) == 2 * 4096
+    assert sum(p.body_bytes for p in fault_proxy.passed) == 3 * 4096
 
 
 @pytest.mark.parametrize(
@@ -249,13 +250,19 @@ def test_a_server_that_gives_no_ranges_is_read_all_the_same(
     assert blob is not None
     assert blob.body == (body[-4096:] if from_end else body[:4096])
     assert blob.size_bytes == size
+    middle = store.read("run-1/_error", 6, start=2)
+    assert middle is not None
+    assert middle.body == body[2:8]
 
 
-def test_the_end_of_a_large_object_cannot_be_had_without_ranges(store: Store, fault_proxy: FaultProxy) -> None:
+@pytest.mark.parametrize("part", [{"from_end": True}, {"start": 8_900_000}])
+def test_a_part_far_inside_of_a_large_object_cannot_be_had_without_ranges(
+    store: Store, fault_proxy: FaultProxy, part: dict[str, int]
+) -> None:
     store.write("run-1/_error", b"x" * 9_000_000)
     fault_proxy.inject(Strip(("Range",)))
     with pytest.raises(StoreError, match="whole objects only"):
-        store.read("run-1/_error", 4096, from_end=True)
+        store.read("run-1/_error", 4096, **part)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("header", ["If-None-Match", "If-Match"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.record import Record
+from lastbeat.model.record import Finding, HeartbeatMemory, Record
 from lastbeat.model.status import Event, Status
 from lastbeat_cli.loop import Stop, follow, is_over, next_due, retry_in_s
 from lastbeat_cli.pace import WINDOW, Pace
@@ -22,6 +22,13 @@ RUNNING = Outcome("run-1", Status.RUNNING, "", NeverSeen(), NOW)
 MESSAGE = Message("run-1", Event.FAILED, Status.FAILED, "boom", NOW)
 FAILED = replace(RUNNING, status=Status.FAILED)
 FLAPPING = replace(RUNNING, status=Status.TIMED_OUT, record=Record("run-1", flapping_since=NOW))
+
+
+def by_log(beat_s: float, seen_s: float = 60) -> Outcome:
+    """FAILED for a line that was seen ``seen_s`` ago, with a heartbeat ``beat_s`` after it."""
+    seen_at = NOW - timedelta(seconds=seen_s)
+    beat = HeartbeatMemory(NOW, alive_at=seen_at + timedelta(seconds=beat_s))
+    return replace(FAILED, record=Record("run-1", metadata=beat, finding=Finding("7:aa", seen_at, alone=True)))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +61,9 @@ def test_the_next_pass_is_on_the_beat_and_within_one_interval(due: float, late: 
         pytest.param(replace(FAILED, pending=1), False, False, id="alerts that wait are waited for"),
         pytest.param(replace(FAILED, pending=1), True, True, id="but not by a dry run, which sends none"),
         pytest.param(replace(FAILED, status=Status.UNKNOWN), False, False, id="what could not be seen is not over"),
+        pytest.param(by_log(-30), False, True, id="a crash that a log shows, with no heartbeat since, is over"),
+        pytest.param(by_log(30), False, False, id="but with heartbeats since it is perhaps taken back"),
+        pytest.param(by_log(30, seen_s=200), False, True, id="though not for ever"),
         pytest.param(FLAPPING, False, False, id="a flapping run may come back, and people are told when it settles"),
     ],
 )

@@ -70,6 +70,16 @@ def test_a_document_reads_as_the_message_was() -> None:
     assert written["run_id"] == "mistral-20250804-171621"
     assert (written["event"], written["severity"], written["status"]) == ("FAILED", "critical", "FAILED")
     assert written["at"] == "2025-08-04T17:16:21Z"
+    assert written["confidence"] == 0.9
+    assert written["evidence"] == {
+        "file": "rank3.log",
+        "line": 48112,
+        "text": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB <!channel>",
+        "rank": 3,
+        "host": "node-17",
+        "time": "2025-08-04T17:15:41Z",
+    }
+    assert [line.split(" ")[0] for line in written["also_seen"]] == ["then", "then"]
     assert (written["step"], written["total_steps"], written["loss"]) == (1200, 5000, 2.34567)
     assert written["conditions"] == {"progress_stale": "progress.json is 14m old"}
     assert (written["member_count"], written["members"], written["shared"]) == (0, [], {})

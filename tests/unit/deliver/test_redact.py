@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.deliver.document import encode
+from lastbeat.model.cause import Evidence
 from lastbeat.model.redact import SHORTEST, Redactor, redact_message
 from lastbeat.model.secrets import MASK
 from support.messages import FAILED
@@ -58,6 +59,7 @@ def test_a_redactor_does_not_show_its_secrets() -> None:
 def test_a_message_is_masked_everywhere() -> None:
     hostile = replace(
         FAILED, reason=SLACK, cause=SLACK, action=SLACK, conditions={"stalled": SLACK}, instance_id=SLACK,
+        evidence=Evidence(SLACK, 7, SLACK, host=SLACK), also_seen=(SLACK,),
         phase=SLACK, log_tail=(SLACK,), stack=(SLACK,), notes=(SLACK,), where=SLACK, link=SLACK,
     )  # fmt: skip
     assert "abcdefghijklmnopqrstuvwx" not in encode(redact_message(hostile, Redactor([SLACK])))

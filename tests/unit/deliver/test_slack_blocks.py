@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lastbeat.deliver.slack_blocks import payload
 from lastbeat.model.alert import Message
+from lastbeat.model.cause import Evidence
 from lastbeat.model.status import Event, Status
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
 
@@ -69,7 +70,7 @@ ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
 OUR_LINK = re.compile(r"<https?://[^<>|\s]+\|Open in the browser>")
 OUR_MARKUP = re.compile(
     r"\*(Status|Last known status|Cause|Step|Loss|Phase|Instance|Duration|Attempt|Time"
-    r"|Conditions|What they share|Runs|Files|Last log lines|Where the main thread hangs)\*"
+    r"|Conditions|What they share|Runs|Files|Last log lines|Where the main thread hangs|What shows it|Also seen)\*"
 )
 
 
@@ -125,6 +126,7 @@ def test_hostile_text_in_every_place(text: str) -> None:
         replace(
             FAILED, run_id=text, reason=text, cause=text, action=text, conditions={text: text}, instance_id=text,
             phase=text, log_tail=(text,) * 50, stack=(text,) * 50,
+            evidence=Evidence(text, 7, text, host=text), also_seen=(text,) * 9,
             notes=(text,) * 50, where=text, link="https://x.example/" + text,
             key=text, members=(text,) * 200, member_count=300, shared={text: text},
         )
@@ -175,6 +177,10 @@ def test_every_event_has_a_sign_and_a_word() -> None:
         pytest.param({"step": 10**5000}, "*Step*\nout of range/5000", id="a number from a damaged document"),
         pytest.param({"loss": float("nan")}, "*Loss*\nNaN", id="a loss that is no number"),
         pytest.param({"loss": float("inf")}, "*Loss*\ninf", id="a loss without bound"),
+        pytest.param({"confidence": 0.84}, "*Cause*\n`cuda_out_of_memory (likely)`", id="a cause that is likely"),
+        pytest.param({"confidence": 0.49}, "*Cause*\n`cuda_out_of_memory (perhaps)`", id="a cause that is a guess"),
+        pytest.param({"confidence": None}, "*Cause*\n`cuda_out_of_memory`", id="a cause of unknown confidence"),
+        pytest.param({"cause": "unknown", "confidence": 0.1}, "*Cause*\n`unknown`", id="unknown is no guess"),
         pytest.param({"status": Status.RUNNING}, "*Status*\nRUNNING (WARNING)", id="running with a condition"),
         pytest.param({"event": Event.BLIND}, "*Last known status*\nFAILED", id="what was known before going blind"),
     ],

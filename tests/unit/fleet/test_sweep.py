@@ -7,6 +7,9 @@ from lastbeat.model.policy import Policy
 from support.fleet import FleetScene, beat, running
 
 MEMORY = "_watchdog/fleet.json.z"
+CRASH = (
+    'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nRuntimeError: CUDA out of memory.\n'
+)
 
 
 def _requests(scene: FleetScene) -> dict[str, int]:
@@ -200,15 +203,45 @@ def test_tidying_up_after_a_run_that_is_over_is_no_news(end: str, restarted: boo
     assert report.statuses == {"RUNNING": 9}
 
 
-def test_a_folder_that_holds_a_log_alone_gets_the_time_that_a_heartbeat_may_take() -> None:
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+def test_a_run_that_has_a_log_alone_lives_by_it(restarted: bool) -> None:
     scene = FleetScene()
-    scene.run("run-1").log("starting")
-    assert scene.sweep().exit_status < 2
-    scene.after(300)
-    assert scene.sweep().exit_status < 2
-    scene.after(360)
-    assert scene.sweep().statuses == {"TIMED_OUT": 1}
-    assert scene.told("run-1") == ["WARNING", "TIMED_OUT"]
+    for minute in range(30):
+        scene.run("run-1").log("".join(f"step {step} loss 2.5\n" for step in range(minute + 1)))
+        assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 1}
+        scene.after(60)
+    for _ in range(12):
+        report = scene.sweep(restarted=restarted)
+        scene.after(60)
+    assert report.statuses == {"TIMED_OUT": 1}
+    scene.run("run-1").log("".join(f"step {step} loss 2.5\n" for step in range(40)))
+    assert scene.sweep(restarted=restarted).statuses == {"RUNNING": 1}
+    assert scene.told("run-1") == ["TIMED_OUT", "RECOVERED"]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+def test_a_log_that_is_stored_again_and_says_nothing_new_is_no_life(restarted: bool) -> None:
+    scene = FleetScene()
+    for _ in range(20):
+        scene.run("run-1").log("step 1 loss 2.5\n")
+        report = scene.sweep(restarted=restarted)
+        scene.after(60)
+    assert report.statuses == {"TIMED_OUT": 1}
+    assert scene.told("run-1") == ["TIMED_OUT"]
+
+
+def test_a_crash_in_a_log_is_found_when_the_run_falls_silent_at_the_latest() -> None:
+    scene = running(20)
+    scene.sweep()
+    run = scene.run("run-0007")
+    for minute in range(12):
+        scene.after(60)
+        beat(scene, but=("run-0007",))
+        if minute == 0:
+            run.log(f"step 5 loss 2.5\n{CRASH}")
+        report = scene.sweep()
+    assert scene.told("run-0007") == ["FAILED"]
+    assert (report.lines[0].run_id, report.lines[0].cause) == ("run-0007", "oom")
 
 
 def test_folders_without_a_run_s_files_are_no_runs() -> None:
@@ -231,3 +264,14 @@ def test_stalls_are_found_in_a_fleet() -> None:
         scene.sweep()
     assert scene.told("run-0042") == ["WARNING", "TIMED_OUT"]
     assert len(scene.channel.sent) == 2
+
+
+def test_a_log_that_stands_still_for_the_catalogue_s_limit_is_found_in_a_fleet() -> None:
+    scene = running(30, policy=Policy(inactivity_s=900.0), fleet=FleetPolicy(group_runs=50))
+    for minute in range(36):
+        scene.after(60)
+        beat(scene)
+        if minute < 3:
+            scene.run("run-0003").log("loading\n" * (minute + 1))
+        scene.sweep()
+    assert scene.told("run-0003") == ["WARNING", "TIMED_OUT"]

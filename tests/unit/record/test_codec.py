@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lastbeat.deliver.outbox import enqueue
 from lastbeat.model.alert import Alert, Delivery, Message
-from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
+from lastbeat.model.cause import Cause, Evidence
+from lastbeat.model.record import Attempt, Explained, Finding, HeartbeatMemory, Record, Transition
 from lastbeat.model.status import Event, Status
 from lastbeat.record.codec import DamagedRecordError, decode, encode
 from lastbeat.record.keeper import RECORD_LIMIT_BYTES
@@ -25,9 +26,17 @@ maybe_text = st.none() | text
 number = st.integers(0, 10**15)
 seconds = st.floats(-1e9, 1e9)
 statuses = st.sampled_from(Status)
+evidence = st.builds(
+    Evidence, file=text, line=number, text=text, rank=st.none() | number, host=maybe_text, time=maybe_time
+)
+causes = st.builds(
+    Cause, error_type=text, evidence=evidence, confidence=st.floats(0, 1), subsystem=maybe_text,
+    restartable=st.none() | st.booleans(), hint=text, signal=text,
+)  # fmt: skip
 messages = st.builds(
     Message, run_id=text, event=st.sampled_from(Event), status=statuses, reason=text, at=times, attempt=number,
-    cause=maybe_text, action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
+    cause=maybe_text, confidence=st.none() | st.floats(0, 1), evidence=st.none() | evidence, also_seen=st.tuples(text),
+    action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
     phase=maybe_text, duration_s=st.none() | seconds, step=st.none() | number, total_steps=st.none() | number,
     loss=st.none() | st.floats(allow_nan=False), last_beat_at=maybe_time, log_tail=st.tuples(text),
     stack=st.tuples(text), notes=st.tuples(text), where=text, link=maybe_text, key=text, members=st.tuples(text),
@@ -44,7 +53,7 @@ alerts = st.builds(
 memories = st.builds(
     HeartbeatMemory, modified=times, own_time=maybe_time, alive_at=maybe_time, skew_s=seconds, lag_s=seconds,
     suspect=st.booleans(),
-    step=st.none() | number, step_at=maybe_time, missing_since=maybe_time,
+    step=st.none() | number, step_at=maybe_time, missing_since=maybe_time, gap_s=seconds,
 )  # fmt: skip
 records = st.builds(
     Record, run_id=text, seq=number, written_at=maybe_time, writer=text, first_looked_at=maybe_time,
@@ -54,6 +63,10 @@ records = st.builds(
                       start_skew_s=st.none() | st.tuples(seconds, seconds), declared=st.none() | number,
                       earlier_starts=st.tuples(times), spent=st.tuples(text)),
     conditions=st.dictionaries(text, text, max_size=2), metadata=st.none() | memories, progress=st.none() | memories,
+    log=st.none() | memories, log_lines=st.dictionaries(text, times, max_size=2),
+    finding=st.none() | st.builds(Finding, line=text, seen_at=times, alone=st.booleans(), acquitted=st.booleans(),
+                                  doubted=st.booleans()),
+    explained=st.none() | st.builds(Explained, cause=causes, also_seen=st.tuples(text)),
     sentinels=st.tuples(text), continues=maybe_text, transitions=number,
     history=st.tuples(st.builds(Transition, number=number, at=times, before=st.none() | statuses, after=statuses,
                                 reason=text, attempt=number, cause=maybe_text, silenced=maybe_text)),
@@ -73,6 +86,22 @@ def test_a_record_from_before_there_were_silences_and_flapping_is_read(record: R
     del document["flapping_since"], document["history"][0]["silenced"]
     history = tuple(replace(transition, silenced=None) for transition in record.history)
     assert decode(json.dumps(document).encode()) == replace(record, flapping_since=None, history=history)
+
+
+@given(records)
+def test_a_record_from_before_logs_were_read_is_read(record: Record) -> None:
+    document = json.loads(encode(record))
+    for name in ("log", "log_lines", "finding", "explained"):
+        del document[name]
+    for memory in filter(None, (document["metadata"], document["progress"])):
+        del memory["gap_s"]
+    for alert in document["outbox"]:
+        for name in ("confidence", "evidence", "also_seen"):
+            del alert["message"][name]
+    read = decode(json.dumps(document).encode())
+    assert (read.log, read.log_lines, read.finding, read.explained) == (None, {}, None, None)
+    assert (read.cause, read.action, read.history) == (record.cause, record.action, record.history)
+    assert read.outbox[0].message.also_seen == ()
 
 
 @given(st.binary(max_size=200) | records.map(encode).flatmap(lambda b: st.integers(0, len(b) - 1).map(lambda n: b[:n])))
@@ -98,6 +127,7 @@ def test_the_worst_record_stays_far_below_what_is_read_of_it() -> None:
         "r" * 200, Event.FAILED, Status.FAILED, wide * 300, NOW, phase=wide * 200, instance_id=wide * 200,
         log_tail=(wide * 400,) * 10,
         stack=(wide * 400,) * 5, conditions=dict.fromkeys("abcdef", wide * 300), action="x" * 300,
+        evidence=Evidence("f" * 200, 7, wide * 500, host="h" * 200), also_seen=(wide * 300,) * 3,
     )  # fmt: skip
     record = Record("r" * 200, reason=wide * 300)
     for number in range(90):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.status import Event
 from lastbeat.settings import Settings, SettingsError, load
+from lastbeat.settings_signals import catalogue
 from lastbeat.settings_table import DirectoryRoot, S3Root
 
 
@@ -33,6 +34,8 @@ def test_with_nothing_set_every_value_is_its_documented_default(tmp_path: Path) 
     assert {event.value for event in policy.alert_on} == {
         "FAILED", "TIMED_OUT", "SUCCEEDED", "RECOVERED", "WARNING",
     }  # fmt: skip
+    assert (policy.inactivity_s, policy.absences, policy.poll_s) == (None, (), None)
+    assert settings.values["LASTBEAT_SIGNALS"] == "default"
     assert settings.secrets == ()
     assert "training-runs" in settings.warnings[0], "who set nothing learns where runs are looked for"
 
@@ -109,6 +112,8 @@ def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: S3Root | 
         ),
         pytest.param("ALERT_ON", "none,failed", "'none' beside other words", id="none and something"),
         pytest.param("ALERT_ON", ",", "nothing", id="only a comma"),
+        pytest.param("LASTBEAT_LOGS", ",", "names no file", id="logs that are none"),
+        pytest.param("LASTBEAT_LOGS", "a," * 65, "64 are the most", id="too many logs"),
     ],
 )
 def test_what_a_wrong_value_is_told(tmp_path: Path, name: str, text: str, says: str) -> None:
@@ -172,3 +177,62 @@ def test_the_region(tmp_path: Path, environ: dict[str, str], region: str) -> Non
 )
 def test_the_state_directory(tmp_path: Path, environ: dict[str, str], directory: Path) -> None:
     assert loaded(tmp_path, **environ).state_dir == directory
+
+
+def watching(tmp_path: Path, **environ: str) -> Settings:
+    return load({}, {"HOME": "/home/somebody", **environ}, tmp_path, watching=True)
+
+
+def test_the_limits_of_the_default_catalogue_are_none_so_it_need_not_be_loaded_for_them() -> None:
+    found = catalogue("default")
+    assert (found.inactivity_s, found.absences, found.poll_s) == (None, (), None)
+
+
+@pytest.mark.parametrize(
+    ("signals", "limits"),
+    [
+        pytest.param("", (None, None), id="none by default"),
+        pytest.param("megatron_stall_detection", (900.0, None), id="a built-in catalogue's"),
+        pytest.param("base, megatron_production", (1200.0, 180.0), id="the last of several has its way"),
+    ],
+)
+def test_the_limits_of_a_catalogue_are_the_policy_s(
+    tmp_path: Path, signals: str, limits: tuple[float | None, float | None]
+) -> None:
+    policy = watching(tmp_path, LASTBEAT_SIGNALS=signals).policy
+    assert (policy.inactivity_s, policy.poll_s) == limits
+
+
+def test_absence_rules_of_a_user_s_own_file_are_the_policy_s(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(
+        "signals:\n  saved:\n    substring: 'saved'\n    kind: checkpoint\n"
+        "absences:\n  checkpoint_overdue:\n    signal: saved\n    within_s: 600\n    every_s: 300\n"
+    )
+    (rule,) = watching(tmp_path, LASTBEAT_SIGNALS=str(tmp_path / "own.yaml")).policy.absences
+    assert (rule.name, rule.signal, rule.within_s, rule.every_s) == ("checkpoint_overdue", "saved", 600, 300)
+
+
+def test_faults_of_a_file_of_signals_are_told_with_all_others(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("signals:\n  a:\n    regex: '(('\n  b:\n    pattern: x\n    colour: red\n")
+    with pytest.raises(SettingsError) as caught:
+        watching(tmp_path, LASTBEAT_SIGNALS=str(path), STALE_MINUTES="ten")
+    faults = caught.value.faults
+    assert faults[0].startswith("STALE_MINUTES='ten'")
+    assert len(faults) >= 3
+    assert all(fault.startswith(f"LASTBEAT_SIGNALS: {path}:") for fault in faults[1:])
+
+
+def test_who_reports_a_training_is_not_bothered_with_signals(tmp_path: Path) -> None:
+    assert loaded(tmp_path, LASTBEAT_SIGNALS="no-such-file.yaml").values["LASTBEAT_SIGNALS"] == "no-such-file.yaml"
+    with pytest.raises(SettingsError, match=r"no-such-file\.yaml"):
+        watching(tmp_path, LASTBEAT_SIGNALS="no-such-file.yaml")
+    with pytest.raises(SettingsError, match=r"there is no built-in catalogue"):
+        watching(tmp_path, LASTBEAT_SIGNALS="megatron_producton")
+
+
+def test_logs_of_this_machine_are_patterns(tmp_path: Path) -> None:
+    assert loaded(tmp_path, LASTBEAT_LOGS=" a.log, /var/log/*.out ,").values["LASTBEAT_LOGS"] == (
+        "a.log",
+        "/var/log/*.out",
+    )

@@ -248,3 +248,9 @@ def test_a_walk_is_the_sorted_keys_after_the_start(
     for start in ("/".join(after), "/".join(after) + "/"):
         expected = [k for k in keys if k.encode() > start.encode()]
         assert [k for k, _ in walk(str(root), "", start)] == expected
+
+
+def test_a_private_root_is_made_for_its_user_alone(tmp_path: Path) -> None:
+    root = tmp_path / "state" / "lastbeat"
+    DirectoryStore(root, create=True, private=True).write("logs/run-1.json.z", b"x")
+    assert root.stat().st_mode & 0o777 == 0o700

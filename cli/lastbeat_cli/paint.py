@@ -1,0 +1,119 @@
+"""Lines for people: their colours, their width on a terminal, and how long ones are broken."""
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterator
+from typing import Final, TextIO
+
+Line = tuple[tuple[str, str], ...]
+"""Pieces of one line, each a text and the name of its style."""
+
+# The words and signs say it; the colour only helps to find it.
+_CODES: Final = {"bad": "1;31", "good": "1;32", "heading": "1", "mark": "1;33", "dim": "2"}
+_PIPE_WIDTH = 100
+_LEAST_WIDTH = 40
+
+
+def line(text: str, style: str = "") -> Line:
+    """A line of one piece."""
+    return ((text, style),)
+
+
+def width(stream: TextIO | None) -> int:
+    """How many columns ``stream`` has; into a pipe or a file lines may be somewhat longer than a terminal's."""
+    if stream is not None and stream.isatty():
+        return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
+    given = os.environ.get("COLUMNS", "")
+    return max(_LEAST_WIDTH, min(int(given), 1000)) if given.isdecimal() and len(given) < 6 else _PIPE_WIDTH
+
+
+def capable(stream: TextIO | None) -> bool:
+    """Whether ``stream`` is a terminal that understands ANSI sequences."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}
+
+
+def coloured(stream: TextIO | None) -> bool:
+    """Whether ``stream`` shows colours, and nobody asked for none (https://no-color.org)."""
+    return capable(stream) and os.environ.get("NO_COLOR", "") == ""
+
+
+def rendered(pieces: Line, *, colours: bool) -> str:
+    """``pieces`` as text, with ANSI sequences if ``colours``."""
+    if not colours:
+        return "".join(text for text, _ in pieces).rstrip()
+    return "".join(
+        f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style in _CODES and text else text for text, style in pieces
+    )
+
+
+def show(lines: list[Line], stream: TextIO | None = None) -> None:
+    """Print ``lines`` on ``stream``, stdout if none is given, in colours where it takes them."""
+    to = sys.stdout if stream is None else stream
+    colours = coloured(to)
+    if to is not None:
+        to.write("".join(rendered(each, colours=colours) + "\n" for each in lines))
+
+
+def cells(text: str) -> int:
+    """Columns that ``text`` takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells_of, text))
+
+
+def _cells_of(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """The start of ``text`` that fits into ``columns``, ending in ``…`` where it was cut."""
+    if len(text) <= columns and cells(text) <= columns:
+        return text
+    kept, used = [], 0
+    for char in text:
+        used += _cells_of(char)
+        if used > columns - 1:
+            break
+        kept.append(char)
+    return "".join(kept).rstrip() + "…"
+
+
+def folded(text: str, columns: int) -> Iterator[str]:
+    """``text`` in parts of at most ``columns``, broken at spaces where there are any in the last third of a part."""
+    while cells(text) > columns:
+        used, end = 0, 0
+        for char in text:
+            used += _cells_of(char)
+            if used > columns:
+                break
+            end += 1
+        space = text.rfind(" ", columns * 2 // 3, end + 1)
+        end = space if space > 0 else max(end, 1)
+        yield text[:end].rstrip()
+        text = text[end:].lstrip(" ")
+    yield text
+
+
+def wrapped(text: str, columns: int, indent: str = "  ") -> Iterator[str]:
+    """A paragraph with ``indent`` before each of its lines; its own line breaks stay."""
+    for part in text.splitlines() or [""]:
+        for short in _words(part, columns - len(indent)):
+            yield (indent + short).rstrip()
+
+
+def _words(text: str, columns: int) -> Iterator[str]:
+    used = ""
+    for word in text.split():
+        joined = f"{used} {word}" if used else word
+        if used and cells(joined) > columns:
+            yield used
+            joined = word
+        if cells(joined) > columns:
+            *whole, joined = folded(joined, columns)
+            yield from whole
+        used = joined
+    yield used

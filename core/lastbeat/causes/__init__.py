@@ -1,0 +1,1 @@
+"""What a run's logs say → why it failed."""

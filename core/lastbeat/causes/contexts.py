@@ -1,0 +1,159 @@
+"""What stands around the words in a line: whether they report something, or only speak of it."""
+
+import re
+from typing import Final, Literal
+
+from lastbeat.model.pattern import Pattern
+from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
+
+Weight = Literal["none", "weak", "full"]
+
+_HEAD: Final = 200
+# The first of these in a line is its level.
+_LEVEL: Final = Pattern(
+    r"(?P<info>\bNCCL (?:INFO|TRACE)\b|"
+    r"(?<![\w=\"\'-])(?:INFO|DEBUG|TRACE|Info|Debug)(?!: task )(?=[\]\s:|,-])|^\[?[IDV]\d{3,4} \d\d:\d\d)|"
+    r"(?P<warning>\bNCCL WARN\b|\w{0,60}Warning: |^\[?W\d{3,4} \d\d:\d\d|<warn>|: W [a-z]\w{1,30}/|"
+    r"(?<![\w=\"\'-])(?:WARNING|WARN|Warning|warning)(?=[\]\s:|,-]))|"
+    r"(?P<error>(?<![\w-])(?:ERROR|FATAL|CRITICAL|Error|FAILED)(?=[\]\s:|,-])|^\[?[EF]\d{3,4} \d\d:\d\d)"
+)
+_JSON_LEVEL: Final = Pattern(
+    r"\"(?:level|severity|levelname|lvl)\"\s{0,3}:\s{0,3}\"(?P<level>[A-Za-z]{1,12})", re.IGNORECASE
+)
+_DOTS: Final = Pattern(r"^\s{0,8}[\w.-]{1,80} \.{4,}")
+_DUMP: Final = Pattern(
+    r"^\s{0,8}(?:[\w.]{0,60}(?:Namespace|Arguments|Config|Args|Settings)\(|\+{1,3} |"
+    r"#(?!#\[error\])|//|>>> |\$ |frame #\d{1,4}: )"
+)
+_PROSE: Final = Pattern(
+    r"(?:^|[\s|{,\"'(\[])(?:prompt|output|response|completion|question|answer|generated|generation|instruction|caption|"
+    r"text|content|example|explanation|query|user|assistant|decoded|prediction|target|reference|story|sample \d{1,9})"
+    r"[\"'\]]{0,2}\s{0,3}[:=|>]",
+    re.IGNORECASE,
+)
+_HYPOTHETICAL: Final = Pattern(
+    r"\b(?:may|might|could|can|would|should|if|unless|in case of|to avoid|avoids?|prevents?|such as|like|e\.g\.|"
+    r"for example|"
+    r"simulat\w{0,6}|inject\w{0,6}|will result in|results? in|lead to|cause|causes|instead of|"
+    r"handles?|handlers? for|enabled for|registered for|checks? for|"
+    r"detect(?:s|ion of)|protects? against|tests? for)\b[^.;]{0,40}$",
+    re.IGNORECASE,
+)
+_NOTHING_BEFORE: Final = Pattern(r"(?<![\w./-])(?:0|no|zero|without|none of the)\s{1,3}$", re.IGNORECASE)
+_NOTHING_BEHIND: Final = Pattern(
+    r"\W{0,3}(?:\w{1,12}\s{0,2}){0,2}[:=]\s{0,4}(?:0|none|no|never|false|n/?a)\b(?! \w)", re.IGNORECASE
+)
+# Of an attempt that is over, and another is under way.
+_EARLIER: Final = Pattern(
+    r"\b(?:previous|prior|earlier|last) (?:attempt|run|job|try|incarnation)\b[^.;]{0,60}$", re.IGNORECASE
+)
+_CONDITION: Final = Pattern(r"\b(?:if|unless|when|would|may|might|armed|enabled|configured|set to)\b", re.IGNORECASE)
+# What looks on: its troubles are its own.
+_TOOL: Final = Pattern(
+    r"\s{0,4}(?:\S{1,40} )?(?:wandb|mlflow|comet|neptune|tensorboard|clearml|swanlab|aim)\b[:. ]", re.IGNORECASE
+)
+RETRY: Final = Pattern(
+    r"\bretry(?:ing|-?able)?\b|\bretries\b|\bretried\b|try(?:ing)? again|\breconnect|\battempt #?\d{1,5}\b|"
+    r"back(?:ing)?[- ]?off(?! restarting failed)|"
+    r"fall(?:ing)?[- ]?back|\bskip(?:ping|ped)\b|\bignor(?:ed|ing)\b|\bcontinuing\b|\bwill continue\b|"
+    r"\brecovered\b|\bresolved\b|"
+    r"[,;] (?:now )?using \w|\busing .{1,60} instead\b|\bdefault(?:s|ing) to\b|"
+    r"non-?fatal|\bsuppressed\b|warn_and_continue|\btransient\b|temporarily|\bdisabling\b|thrown while requesting",
+    re.IGNORECASE,
+)
+RETRY_WORDS: Final = (
+    *("retr", "again", "reconnect", "attempt", "back", "skip", "ignor", "continu", "recover", "resolved", "fatal"),
+    *("suppressed", "transient", "temporar", "disabling", "thrown", "using", "default"),
+)
+"""One of these is in whatever that finds: to look for them is a hundred times as fast."""
+_BEFORE_WORDS: Final = 16
+"""So far ahead of one of them a match may begin."""
+SPENT: Final = Pattern(
+    r"max(?:imum)?[ _](?:number of )?(?:retries|attempts|restarts)|"
+    r"(?:retries|attempts|restarts) (?:exceeded|exhausted|used up)|"
+    r"giv(?:e|ing) up|after \d{1,5} (?:re)?(?:tries|attempts|retries)|no more (?:retries|attempts)|"
+    r"not retry|without retry|"
+    r"all (?:retries|attempts)|last attempt",
+    re.IGNORECASE,
+)
+SPENT_WORDS: Final = ("retr", "tries", "attempt", "restart", "giv")
+_ATTEMPT: Final = Pattern(
+    r"(?:attempt|retry|try|trial)\s{0,2}[#=:]?\s{0,2}(?P<now>\d{1,5})\s{0,2}(?:/|of)\s{0,2}(?P<all>\d{1,5})",
+    re.IGNORECASE,
+)
+_QUOTES: Final = "\"'`\u201c\u2018\u00ab"
+_CLOSING: Final = {"\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
+
+
+def level_of(text: str) -> str | None:
+    """``info``, ``warning`` or ``error`` where a line states its level."""
+    if text.startswith("{") and (stated := _JSON_LEVEL.search(text)) is not None:
+        word = stated["level"].lower()
+        return "error" if word[:4] in {"erro", "fata", "crit"} else "warning" if word[:4] == "warn" else "info"
+    found = _LEVEL.search(text[:_HEAD])
+    return found.lastgroup if found is not None else None
+
+
+def retries(text: str) -> bool:
+    """Whether the line says that something went wrong and is tried again, or done without."""
+    lower = text.lower()
+    places = [place for word in RETRY_WORDS if (place := lower.find(word)) >= 0]
+    if not places or RETRY.search(lower, max(0, min(places) - _BEFORE_WORDS)) is None:
+        return False
+    if any(map(lower.__contains__, SPENT_WORDS)) and SPENT.search(lower) is not None:
+        return False
+    attempt = _ATTEMPT.search(text)
+    return attempt is None or int(attempt["now"]) < int(attempt["all"])
+
+
+def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: bool = False) -> Weight:
+    """How much it means that ``signal`` was found between ``start`` and ``end`` of a line that is not the end of a
+    traceback. ``exception``: the line begins like the last line of one."""
+    if _DOTS.match(text) or (_DUMP.match(text) and signal.role != CONFIRMATION):
+        return "none"
+    if signal.role == CONFIRMATION:
+        return "weak" if retries(text) else "full"
+    level = "error" if exception else level_of(text)
+    if level == "info" and "NCCL INFO" in text[:_HEAD]:
+        return "none"
+    before = text[max(0, start - 200) : start]
+    if level != "error" and any(each.search(before) for each in (_PROSE, _HYPOTHETICAL, _EARLIER)):
+        return "none"
+    if level != "error" and (_CONDITION.search(text, start, end) or _NOTHING_BEFORE.search(before)):
+        return "none"
+    if not exception and _NOTHING_BEHIND.match(text, end):
+        return "none"
+    spoken_calmly = signal.role == CASCADE or signal.error_type in {"cancelled", "time_limit"} or _is_act(signal)
+    if level == "info" and not spoken_calmly:
+        return "none"
+    if text.startswith("{") and level != "error":
+        return "none"
+    if retries(text) or _TOOL.match(text):
+        return "weak"
+    if level == "warning" and signal.role != CASCADE and signal.severity != "critical":
+        return "weak"
+    if level != "error" and start > 0 and _quoted(text, start, end):
+        return "weak"
+    return "full"
+
+
+def _quoted(text: str, start: int, end: int) -> bool:
+    """Whether the words stand inside quotation marks that were opened before them and are closed behind them."""
+    begin = max(0, start - 80)
+    for index in range(start - 1, begin - 1, -1):
+        mark = text[index]
+        if mark in _QUOTES:
+            opened = index == 0 or text[index - 1] in " \t([{=:,|"
+            return opened and _CLOSING.get(mark, mark) in text[end : end + 200]
+    return text[start] in _QUOTES and text[start] in text[start + 1 : end + 200]
+
+
+def states_a_value(signal: Signal, text: str) -> bool:
+    """Whether a signal that was found in a line with a nan in it is about that value, and not about what came of it."""
+    about = signal.error_type == "numerical_instability" and signal.verdict is None and signal.severity != "critical"
+    return about and level_of(text) != "error"
+
+
+def _is_act(signal: Signal) -> bool:
+    """Whether the words tell what a watchdog has done: it need not raise its voice for that."""
+    return signal.verdict == "timeout" and signal.severity == "critical"

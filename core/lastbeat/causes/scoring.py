@@ -1,0 +1,219 @@
+"""How well a catalogue names the causes of labelled logs, and how well any match of the same patterns would."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lastbeat.model.cause import Explanation
+from lastbeat.scanning.matching import Matcher
+from lastbeat.scanning.splitting import Line
+
+NONE: Final = "none"
+"""The label of a healthy log."""
+NEAR_LINES: Final = 2
+"""Evidence that is no further from the labelled line shows people the same place."""
+MOST_CASES: Final = 100_000
+
+
+class LabelsError(ValueError):
+    """Labels that cannot be used; of an index the text names each of them with its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One labelled log."""
+
+    id: str
+    file: str
+    label: str
+    acceptable: tuple[str, ...] = ()
+    """Other labels that are no mistake."""
+    line: int | None = None
+    """Where the first evidence of the cause stands."""
+    provenance: str = ""
+    cascade: bool = False
+    """Whether the log is full of what followed from the cause."""
+
+    @property
+    def healthy(self) -> bool:
+        return self.label == NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was said of one log; None: nothing in it ended the run."""
+
+    error_type: str | None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A log, and what was said of it."""
+
+    case: Case
+    answer: Answer
+
+    @property
+    def said(self) -> str:
+        return self.answer.error_type or NONE
+
+    @property
+    def right(self) -> bool:
+        return self.said == self.case.label
+
+    @property
+    def accepted(self) -> bool:
+        return self.right or self.said in self.case.acceptable
+
+    @property
+    def near(self) -> bool:
+        """Whether the evidence stands where the label says, whatever the type."""
+        line, expected = self.answer.line, self.case.line
+        return line is not None and expected is not None and abs(line - expected) <= NEAR_LINES
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of some logs."""
+
+    count: int
+    right: int
+    accepted: int
+    near: int
+
+    @classmethod
+    def of(cls, scored: Iterable[Scored]) -> "Tally":
+        rows = list(scored)
+        return cls(
+            len(rows),
+            sum(row.right for row in rows),
+            sum(row.accepted for row in rows),
+            sum(row.near for row in rows),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A catalogue's answers to a whole corpus."""
+
+    rows: Sequence[Scored]
+
+    @property
+    def failures(self) -> list[Scored]:
+        return [row for row in self.rows if not row.case.healthy]
+
+    @property
+    def healthy(self) -> list[Scored]:
+        return [row for row in self.rows if row.case.healthy]
+
+    @property
+    def misread(self) -> list[Scored]:
+        """Healthy logs that were said to have failed."""
+        return [row for row in self.healthy if row.answer.error_type is not None]
+
+    @property
+    def confusions(self) -> dict[tuple[str, str], list[str]]:
+        """(expected, got) → the failures' ids, the most frequent first."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for row in self.failures:
+            if not row.accepted:
+                found.setdefault((row.case.label, row.said), []).append(row.case.id)
+        return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
+
+    def groups(self) -> dict[str, Tally]:
+        """The failures' counts: each type, all of them, and by where the logs come from and what is in them."""
+        failures = self.failures
+        told = {label: [row for row in failures if row.case.label == label] for label in _labels(failures)}
+        told["all failures"] = failures
+        for provenance in sorted({row.case.provenance for row in failures} - {""}):
+            told[provenance] = [row for row in failures if row.case.provenance == provenance]
+        told["cascades"] = [row for row in failures if row.case.cascade]
+        told["others"] = [row for row in failures if not row.case.cascade]
+        return {name: Tally.of(rows) for name, rows in told.items()}
+
+
+def _labels(rows: Sequence[Scored]) -> list[str]:
+    return sorted({row.case.label for row in rows})
+
+
+def answer_of(explanation: Explanation) -> Answer:
+    """What ``explanation`` says, as a label would."""
+    cause = explanation.cause
+    return Answer(None) if cause is None else Answer(cause.error_type, cause.evidence.line)
+
+
+def any_match(lines: Iterable[Line], matcher: Matcher) -> Answer:
+    """What a monitor says that takes the first line that any failure signal matches for the cause."""
+    for line in lines:
+        for signal, _ in matcher.matches(line.text):
+            if signal.error_type is not None:
+                return Answer(signal.error_type, line.number)
+    return Answer(None)
+
+
+def score(cases: Iterable[Case], ask: Callable[[Case], Answer]) -> Score:
+    """``ask`` each of ``cases``."""
+    return Score([Scored(case, ask(case)) for case in cases])
+
+
+def read_index(text: str, name: str, labels: Iterable[str]) -> list[Case]:
+    """The cases of an ``index.jsonl``: one JSON object a line, with ``id``, ``file``, ``label`` and, of a failure,
+    ``first_cause_lineno``; optional ``acceptable_labels``, ``provenance`` and ``cascade``. Other keys are ignored.
+
+    Raises :class:`LabelsError` with every fault; ``labels`` are the error types that there are.
+    """
+    known = {*labels, NONE}
+    cases: list[Case] = []
+    faults: list[str] = []
+    for number, row in enumerate(text.splitlines()[:MOST_CASES], start=1):
+        if not row.strip():
+            continue
+        try:
+            cases.append(_case(row, known))
+        except LabelsError as fault:
+            faults.append(f"{name}:{number}: {fault}")
+    ids = Counter(case.id for case in cases)
+    faults.extend(f"{name}: the id {each!r} is there {count} times" for each, count in ids.items() if count > 1)
+    if not cases and not faults:
+        faults.append(f"{name}: it has no rows; one JSON object a line")
+    if faults:
+        raise LabelsError("\n".join(faults))
+    return cases
+
+
+def _case(row: str, known: set[str]) -> Case:
+    try:
+        fields = json.loads(row)
+    except (ValueError, RecursionError):
+        raise LabelsError("it is not JSON; one object a line") from None
+    if not isinstance(fields, dict):
+        raise LabelsError("it is no JSON object")
+    texts = {key: _text(fields, key) for key in ("id", "file", "label")}
+    acceptable = fields.get("acceptable_labels") or []
+    if not isinstance(acceptable, list):
+        raise LabelsError("acceptable_labels is no list")
+    for label in (texts["label"], *acceptable):
+        if not isinstance(label, str) or label not in known:
+            raise LabelsError(f"{label!r} is no error type; there are {', '.join(sorted(known))}")
+    line = fields.get("first_cause_lineno")
+    if line is not None and (isinstance(line, bool) or not isinstance(line, int) or line < 1):
+        raise LabelsError("first_cause_lineno is no line number; lines count from 1")
+    if line is None and texts["label"] != NONE:
+        raise LabelsError("first_cause_lineno is missing: which line shows the cause?")
+    return Case(
+        **texts,
+        acceptable=tuple(acceptable),
+        line=line,
+        provenance=str(fields.get("provenance") or ""),
+        cascade=fields.get("cascade") is True,
+    )
+
+
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str) or not value:
+        raise LabelsError(f"{key} is missing")
+    return value

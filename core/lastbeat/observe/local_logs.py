@@ -1,0 +1,144 @@
+"""Logs of this machine, by path and pattern, whatever run they are of."""
+
+import errno
+import glob
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from lastbeat.observe.log_files import MOST, choose, rank_of
+from lastbeat.stores.port import Blob, DeniedError, Entry, UnreachableError
+from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_part, regular, version_of
+
+_MATCHES = 10_000
+"""So many paths of a pattern are looked at."""
+_COPIES = 3
+# As in the file names of sbatch and srun: job, step and array numbers, task, node, user, name.
+_SLURM = re.compile(r"%[0-9]{0,2}([AaJjstNnux])")
+_JOB = "AJj"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLog:
+    """A file of this machine. Links are followed; what is no regular file is not there."""
+
+    path: Path
+    name: str
+    size_bytes: int
+    modified: datetime
+    version: str
+
+    @property
+    def rank(self) -> int | None:
+        return rank_of(self.name)
+
+    def read(self, start: int, limit_bytes: int) -> Blob | None:
+        try:
+            return read_part(self.path, limit_bytes, start=start)
+        except OSError as error:
+            if error.errno in NO_SUCH_FILE:
+                return None
+            why = os.strerror(error.errno) if error.errno else type(error).__name__
+            if error.errno in {errno.EACCES, errno.EPERM}:
+                raise DeniedError(f"{self.name}: not allowed to read it", "check owner and mode of the file") from error
+            raise UnreachableError(f"{self.name}: cannot be read now: {why}") from error
+
+    def renamed(self, version: str) -> "LocalLog | None":
+        inode = version.partition("-")[0]
+        if self.version.partition("-")[0] == inode:
+            return None
+        return next((log for log in self._beside() if log.version.partition("-")[0] == inode), None)
+
+    def beside(self) -> "list[LocalLog]":
+        return sorted(self._beside(), key=lambda log: log.modified, reverse=True)[:_COPIES]
+
+    def _beside(self) -> "list[LocalLog]":
+        """Those whose names go on where its name ends, as those of rotated files do."""
+        try:
+            with os.scandir(self.path.parent) as found:
+                names = [each.name for each in islice(found, _MATCHES) if each.name.startswith(self.path.name)]
+            paths = (self.path.with_name(name) for name in names if name != self.path.name)
+            return [log for path in paths if (log := local_log(path)) is not None]
+        except OSError:
+            return []
+
+
+def local_log(path: Path, name: str | None = None) -> LocalLog | None:
+    """The regular file at ``path`` as a log. Raises ``OSError`` where it cannot be told what lies there."""
+    found = regular(path)
+    if found is None:
+        return None
+    return LocalLog(path, name or str(path), found.st_size, modified_of(found), version_of(found))
+
+
+def local_logs(patterns: Iterable[str], most: int = MOST) -> tuple[list[LocalLog], list[str]]:
+    """The files that match any of ``patterns``, at most ``most`` of them as :func:`choose` chooses, and what is to be
+    said of it: a pattern without a file, files that were left out. Never raises.
+
+    A pattern is a path, also with ``*``, ``?``, ``[…]`` and a leading ``~``, or with what Slurm replaces in names
+    (``slurm-%j.out``, ``%x-%t.log``). Where it names a job, only the files of that job count that was written last.
+    """
+    logs: dict[str, LocalLog] = {}
+    notes: list[str] = []
+    for pattern in patterns:
+        found = _matching(pattern)
+        if not found:
+            notes.append(f"No log file is called {pattern} (yet).")
+        logs.update(found)
+    entries = {name: Entry(name, log.size_bytes, log.modified, log.version) for name, log in logs.items()}
+    chosen = choose(entries, most)
+    if len(chosen) < len(logs):
+        notes.append(f"{len(logs) - len(chosen)} more log files match and are not read; name fewer.")
+    return [logs[name] for name in chosen], notes
+
+
+def _matching(pattern: str) -> dict[str, LocalLog]:
+    expanded = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would lose what a pattern ends in
+    wild = _SLURM.sub("*", expanded) if _SLURM.search(expanded) else expanded
+    paths = [expanded] if _is_there(expanded) else _some(wild)
+    found: dict[str, LocalLog] = {}
+    for path in paths:
+        try:
+            log = local_log(Path(path))
+        except OSError:
+            continue
+        if log is not None:
+            found[log.name] = log
+    return _of_one_job(expanded, found)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # a folder that may not be looked into, a path that can be none
+        return False
+
+
+def _some(wild: str) -> list[str]:
+    try:
+        matches = glob.iglob(wild)  # noqa: PTH207 - Path.glob knows no absolute patterns
+        return [path for _, path in zip(range(_MATCHES), matches, strict=False)]
+    except (OSError, ValueError, re.error):
+        return []
+
+
+def _of_one_job(pattern: str, found: dict[str, LocalLog]) -> dict[str, LocalLog]:
+    """Without the files of jobs that are over, where ``pattern`` says which part of a name is the job's number."""
+    if len(found) < 2 or not any(code in _JOB for code in _SLURM.findall(pattern)):
+        return found
+    expression, last, named = "", 0, False
+    for code in _SLURM.finditer(pattern):
+        expression += re.escape(pattern[last : code.start()])
+        is_job = code[1] in _JOB and not named
+        expression += "(?P<job>[0-9_]{1,20})" if is_job else "[^/]{0,255}?"
+        named, last = named or is_job, code.end()
+    shape = re.compile(expression + re.escape(pattern[last:]))
+    jobs = {name: match["job"] for name in found if (match := shape.fullmatch(name)) is not None}
+    if not jobs:
+        return found
+    newest = jobs[max(jobs, key=lambda name: found[name].modified)]
+    return {name: log for name, log in found.items() if jobs.get(name) == newest}

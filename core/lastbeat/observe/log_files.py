@@ -1,0 +1,78 @@
+"""Which of a run's files are logs, which rank wrote each, and which of very many are read."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from lastbeat.model import runid
+from lastbeat.stores.port import Entry
+
+FOLDER = "logs/"
+SUFFIXES = (".txt", ".log", ".out", ".err")
+MOST = 64
+"""So many log files of one run are read."""
+LISTED = 96
+"""So many are handed on by a listing, so that it can be said that some are left out."""
+_TOGETHER = timedelta(hours=1)
+_ONE_LIFE = timedelta(hours=3)
+"""Longer than any collective waits for a rank that died, and than clocks of one cluster differ."""
+
+# Compiled where they are first needed: most runs have one log, and then nobody asks for its rank.
+_RANK = r"(?i)(?:^|[^a-z])(?<!local[._-])(?:global[._-]?)?(?:rank|proc|worker)[._-]?([0-9]{1,6})(?![0-9])"
+_STREAM = r"(?i)(?:stderr|stdout|err|out|log)[._-]([0-9]{1,5})"
+
+K = TypeVar("K", bound=str)
+
+
+def is_log(name: str) -> bool:
+    """Whether ``name``, below the run's folder, is a log: right in ``logs/``, with one of :data:`SUFFIXES`."""
+    rest = name.removeprefix(FOLDER)
+    return (
+        rest != name and "/" not in rest and rest.endswith(SUFFIXES) and not rest.startswith(".")
+        and name != runid.STACKS
+    )  # fmt: skip
+
+
+def is_of_now(written: datetime | None, newest: datetime | None) -> bool:
+    """Whether a log that was last written to then speaks of the same life of the run as the ``newest`` one, rather
+    than of a job before."""
+    return written is not None and newest is not None and newest - written <= _ONE_LIFE
+
+
+def rank_of(name: str) -> int | None:
+    """The rank that ``name`` speaks of: ``rank3.log``, ``train_rank_3.txt``, ``stderr_3.log``, ``3.out``.
+
+    A local rank is not the run's, and the numbers of jobs and dates are no ranks.
+    """
+    stem = name.rpartition("/")[2]
+    for suffix in SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    found = re.search(_RANK, stem)
+    if found is not None:
+        return int(found[1])
+    found = re.fullmatch(_STREAM, stem)
+    if found is not None:
+        return int(found[1])
+    return int(stem) if re.fullmatch(r"[0-9]{1,5}", stem) else None
+
+
+def choose(files: Mapping[K, Entry], most: int = MOST) -> dict[K, Entry]:
+    """At most ``most`` of these log files, always the same ones of the same files, the main log first.
+
+    Those that were written to within an hour of the newest go before the others, because a folder may hold the logs
+    of every job that ever was; among them those of no rank in particular go first, then rank by rank. Of the others
+    the newer go first.
+    """
+    if len(files) < 2:
+        return dict(files)
+    newest = max(entry.modified for entry in files.values())
+
+    def order(item: tuple[K, Entry]) -> tuple[bool, bool, float, bool, int, bytes]:
+        name, entry = item
+        rank = rank_of(name)
+        together = newest - entry.modified <= _TOGETHER
+        age = 0.0 if together else -entry.modified.timestamp()
+        return name != runid.LOG, not together, age, rank is not None, rank or 0, name.encode()
+
+    return dict(sorted(files.items(), key=order)[:most])

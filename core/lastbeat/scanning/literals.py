@@ -1,0 +1,185 @@
+"""Text that every match of a pattern must contain: what spares most lines the pattern itself."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, Union
+
+from lastbeat.scanning import trees
+
+Demand = Union[str, "list[Demand]"]
+"""A text that must be there, or a list: all of ``["&", …]``, at least one of ``["|", …]``."""
+Fold = Callable[[str], str]
+"""What becomes of a character in the text that literals are looked for in; "" where it is taken out."""
+
+ALL: Final = "&"
+ANY: Final = "|"
+_WIDTH: Final = 24
+"""Ways to write one stretch of text that are told apart."""
+_LENGTH: Final = 40
+# What healthy training prints again and again. A literal that is in here spares little.
+ORDINARY: Final = (
+    " [2026-01-01 00:00:00] iteration 10/ 100 | consumed samples: 10 | elapsed time per iteration (ms): 1.0 |"
+    " throughput per gpu (tflop/s/gpu): 1.0 | learning rate: 1.0e-04 | global batch size: 8 | lm loss: 1.0e+00 |"
+    " loss scale: 1.0 | grad norm: 1.0 | num zeros: 0 | params norm: 1.0 | number of skipped iterations: 0 |"
+    " number of nan iterations: 0 | {'loss': 1.0, 'grad_norm': 1.0, 'learning_rate': 1.0, 'epoch': 0.1} 5%| 1/20"
+    " [00:01<00:10, 1.1it/s] step 1: train loss 1.0, val loss 1.0, time 10.00ms, mfu 1.0% info - warning: rank 0"
+    " worker process node gpu cuda memory allocated nccl info channel model layers parameters tokens dataset data"
+    " checkpoint saved saving successfully to path file train.py config arguments true false none"
+    " evaluation validation starting using torch python version for with from the and is was in on of at by"
+    " distributed group world size"
+)
+_LETTERS: Final = re.sub("[^a-z]", "", ORDINARY)
+_NOTHING: Final = frozenset({""})
+
+
+def required(pattern: str, *, ignore_case: bool = False, substring: bool = False) -> tuple[str, ...]:
+    """At least one of these is in every line that the pattern matches, in lower case if ``ignore_case``.
+
+    Empty where nothing is known, for instance of ``\\d+``. Of several such sets the one that is rarest in logs.
+    """
+    fold = str.lower if ignore_case else str
+    return one_of(demand(pattern, fold, ignore_case=ignore_case, substring=substring))
+
+
+def demand(pattern: str, fold: Fold, *, ignore_case: bool = False, substring: bool = False) -> Demand | None:
+    """All that every match must contain; None where nothing is known. Texts are as ``fold`` makes them.
+
+    ``fold`` is asked for single ASCII characters. Under ``ignore_case`` one that keeps upper and lower case apart is
+    of little use.
+    """
+    tree = trees.parse(re.escape(pattern) if substring else pattern, ignore_case=ignore_case)
+    return _all(_found(tree, _Folded(fold)).demands)
+
+
+def one_of(demanded: Demand | None) -> tuple[str, ...]:
+    """The rarest texts of which one must be there."""
+    if demanded is None:
+        return ()
+    return tuple(sorted(least(_rarest(demanded))))
+
+
+@dataclass(slots=True)
+class _Folded:
+    fold: Fold
+    known: dict[int, frozenset[str] | None] = field(default_factory=dict)
+
+    def __call__(self, mask: int) -> frozenset[str] | None:
+        """What one character of the set becomes, if that is one of a few texts."""
+        if mask not in self.known:
+            texts = frozenset(self.fold(character) for character in trees.characters(mask))
+            few = 0 < len(texts) <= 4 and not mask & trees.OTHER
+            self.known[mask] = texts if few else None
+        return self.known[mask]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Of a part of the pattern: all that it can match, if that is little, or what must be in it."""
+
+    exact: frozenset[str] | None
+    inside: tuple[Demand, ...] = ()
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        return self.inside if self.exact is None else _texts(self.exact)
+
+
+def _texts(exact: frozenset[str]) -> tuple[Demand, ...]:
+    # One character is in nearly every line, and so worth no search.
+    return () if any(len(text) < 2 for text in exact) else (_any(sorted(least(exact))),)
+
+
+def least(texts: Iterable[str]) -> set[str]:
+    """``texts`` without those that contain another of them: they say nothing that the other does not."""
+    known = set(texts)
+    return {text for text in known if not any(other != text and other in text for other in known)}
+
+
+def _found(node: trees.Node, folded: _Folded) -> _Found:
+    if isinstance(node, trees.Chars):
+        return _Found(folded(node.mask))
+    if isinstance(node, trees.Edge):
+        return _Found(_NOTHING)
+    if isinstance(node, trees.Sequence):
+        return _in_sequence([_found(item, folded) for item in node.items])
+    if isinstance(node, trees.Choice):
+        return _in_choice([_found(option, folded) for option in node.options])
+    if isinstance(node, trees.Repeat):
+        return _in_repeat(_found(node.item, folded), node.least, node.most)
+    return _Found(None)
+
+
+def _in_sequence(parts: Sequence[_Found]) -> _Found:
+    demands: list[Demand] = []
+    run, whole = _NOTHING, True
+    for part in parts:
+        joined = _joined(run, part.exact) if part.exact is not None else None
+        if joined is not None:
+            run = joined
+            continue
+        whole = False
+        demands += _texts(run)
+        demands += part.inside
+        run = part.exact if part.exact is not None else _NOTHING
+    if whole:
+        return _Found(run)
+    return _Found(None, (*demands, *_texts(run)))
+
+
+def _joined(first: frozenset[str], second: frozenset[str]) -> frozenset[str] | None:
+    if len(first) * len(second) > _WIDTH or max(map(len, first)) > _LENGTH:
+        return None
+    return frozenset(before + after for before, after in product(first, second))
+
+
+def _in_choice(options: Sequence[_Found]) -> _Found:
+    exact = frozenset().union(*(option.exact or () for option in options))
+    if len(exact) <= _WIDTH and all(option.exact is not None for option in options):
+        return _Found(exact)
+    demanded = [_all(option.demands) for option in options]
+    known = [each for each in demanded if each is not None]
+    return _Found(None, (_any(known),) if len(known) == len(demanded) else ())
+
+
+def _in_repeat(item: _Found, least: int, most: int) -> _Found:
+    if item.exact == _NOTHING or (least == most == 1):
+        return item
+    if least == 0:
+        return _Found(item.exact | _NOTHING if most == 1 and item.exact is not None else None)
+    if least == most <= 4:
+        return _in_sequence([item] * least)
+    return _in_sequence([item, _Found(None), item] if least > 1 else [_Found(None, item.demands)])
+
+
+def _all(demands: Sequence[Demand]) -> Demand | None:
+    return _combined(ALL, demands) if demands else None
+
+
+def _any(demands: Sequence[Demand]) -> Demand:
+    return _combined(ANY, demands)
+
+
+def _combined(how: str, demands: Sequence[Demand]) -> Demand:
+    """Without repetitions and without lists in lists of the same kind."""
+    flat: list[Demand] = []
+    for each in demands:
+        parts = each[1:] if isinstance(each, list) and each[0] == how else [each]
+        flat += [part for part in parts if part not in flat]
+    return flat[0] if len(flat) == 1 else [how, *flat]
+
+
+def _rarest(demanded: Demand) -> frozenset[str]:
+    if isinstance(demanded, str):
+        return frozenset({demanded})
+    how, *parts = demanded
+    sets = [_rarest(part) for part in parts]
+    return frozenset().union(*sets) if how == ANY else max(sets, key=_worth)
+
+
+def _worth(texts: Iterable[str]) -> tuple[float, list[str]]:
+    """How seldom a line contains any of the texts, as a guess: long and unusual ones are rare."""
+    known = sorted(texts)
+    ordinary = any(text.lower() in ORDINARY or text.lower() in _LETTERS for text in known)
+    return min(*map(len, known), 12) - 8 * ordinary - 0.2 * len(known), known

@@ -1,0 +1,90 @@
+"""Which signals a line matches."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.scanning.shapes import Shapes, shape_of
+
+MATCH_LIMIT: Final = 2000
+"""Characters of a line that patterns are searched in: of a longer one, the end is searched by itself, since it is
+there that a long command says what became of it."""
+TAIL: Final = 600
+_MATCHERS_LIMIT: Final = 8
+
+
+class Matcher:
+    """All patterns of a catalogue, ready to be searched for; each is compiled when a line may match it.
+
+    ``\\d``, ``\\s``, ``\\w``, ``\\b`` and ``ignore_case`` know ASCII alone, as in RE2: so what is one letter stays one
+    byte, and text in other scripts cannot make a literal match that is not there.
+    """
+
+    def __init__(self, signals: Sequence[Signal], *, native: bool = True) -> None:
+        """``native``: with RE2 where it is installed. What is found is the same."""
+        self.signals = tuple(signals)
+        self.shapes = Shapes(self.signals, native=native)
+        self._patterns: list[re.Pattern[str] | None] = [None] * len(self.signals)
+
+    def matches(self, line: str) -> Iterator[tuple[Signal, "re.Match[str]"]]:
+        """Every signal that ``line`` (without its prefixes) matches, in the catalogue's order, with its first match.
+
+        Of a long line the beginning and the end are searched, each by itself.
+        """
+        possible = self.shapes.possible(shape_of(line))
+        if self.shapes.shapeless:
+            possible = tuple(sorted((*possible, *self.shapes.shapeless)))
+        if not possible:
+            return
+        lowered = line.lower()
+        for index in possible:
+            signal = self.signals[index]
+            literals = self.shapes.literals[index]
+            if literals:
+                text = lowered if signal.ignore_case else line
+                if not any(literal in text for literal in literals):
+                    continue
+            pattern = self.pattern(index)
+            if len(line) <= MATCH_LIMIT:
+                found = pattern.search(line)
+            else:
+                found = pattern.search(line, 0, _head(line)) or pattern.search(line, len(line) - TAIL)
+            if found is not None:
+                yield signal, found
+
+    def pattern(self, index: int) -> "re.Pattern[str]":
+        """Of the signal with this index in :attr:`signals`."""
+        pattern = self._patterns[index]
+        if pattern is None:
+            pattern = self._patterns[index] = compiled(self.signals[index])
+        return pattern
+
+
+def _head(line: str) -> int:
+    """Where the beginning of a long line ends: not in a word, so that a word's end is one."""
+    end = MATCH_LIMIT - TAIL
+    while end and (line[end] == "_" or (line[end].isascii() and line[end].isalnum())):
+        end -= 1
+    return end
+
+
+def compiled(signal: Signal) -> "re.Pattern[str]":
+    """The signal's pattern; raises what ``re.compile`` raises."""
+    text = re.escape(signal.pattern) if signal.substring else signal.pattern
+    return re.compile(text, re.ASCII | (re.IGNORECASE if signal.ignore_case else 0))
+
+
+_matchers: dict[int, tuple[Catalogue, Matcher]] = {}
+
+
+def matcher_of(catalogue: Catalogue) -> Matcher:
+    """The matcher of a catalogue: one, with what it has learned, for all logs that are read with it."""
+    known = _matchers.get(id(catalogue))
+    if known is not None and known[0] is catalogue:
+        return known[1]
+    if len(_matchers) >= _MATCHERS_LIMIT:
+        _matchers.clear()
+    matcher = Matcher(catalogue.signals)
+    _matchers[id(catalogue)] = catalogue, matcher
+    return matcher

@@ -1,0 +1,297 @@
+"""``lastbeat explain``: from a log to its cause, as a user calls it."""
+
+import gzip
+import json
+import os
+import subprocess
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
+from support.s3 import S3Server
+from support.terminal import terminal
+
+STEPS = [f"2024-01-02 03:04:{second:02d} [INFO] step {second}/1000 loss 2.5" for second in range(30)]
+FAILED = (
+    "\n".join(STEPS)
+    + """
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/workspace/train.py", line 214, in <module>
+[rank3]:     loss.backward()
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB
+W0102 03:04:40.000000 17 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 19 closing signal SIGTERM
+E0102 03:04:41.000000 17 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 3
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+"""
+)
+OOM_LINE = 34
+HEALTHY = "\n".join([*STEPS, ""])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "train.log"
+    path.write_text(FAILED)
+    return path
+
+
+def explained(*arguments: str, cwd: Path, status: int = 0, **settings: str) -> dict[str, Any]:
+    done = call(LASTBEAT, "explain", *arguments, "--json", cwd=cwd, **settings)
+    assert done.returncode == status, done.stderr
+    (line,) = done.stdout.splitlines()
+    document: dict[str, Any] = json.loads(line)
+    return document
+
+
+def piped(data: bytes, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [*LASTBEAT, "explain", *arguments],
+        input=data, cwd=cwd, env=environment(cwd), capture_output=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+
+
+def test_people_get_the_cause_first_and_what_to_do(log: Path) -> None:
+    done = call(LASTBEAT, "explain", "train.log", cwd=log.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Cause: oom (")
+    assert f"  At: train.log:{OOM_LINE}, rank 3" in done.stdout
+    assert f"> {OOM_LINE}  [rank3]: torch.OutOfMemoryError: CUDA out of memory." in done.stdout
+    assert "What to do" in lines
+    assert "last step 29 of 1000 (2%), loss 2.5" in done.stdout
+    assert "\x1b" not in done.stdout, "no colours into a pipe"
+
+
+def test_programs_get_one_object(log: Path) -> None:
+    told = explained("train.log", cwd=log.parent)
+    cause = told["cause"]
+    assert (cause["error_type"], cause["restartable"]) == ("oom", False)
+    assert 0 < cause["confidence"] <= 1
+    assert (cause["evidence"]["file"], cause["evidence"]["line"], cause["evidence"]["rank"]) == (
+        "train.log",
+        OOM_LINE,
+        3,
+    )
+    assert "CUDA out of memory" in cause["evidence"]["text"]
+    assert set(cause["evidence"]) >= {"file", "line", "text", "rank", "time"}
+    assert told["hint"]
+    assert isinstance(told["alternatives"], list)
+    assert isinstance(told["downstream"], list)
+    assert told["ended"] is True
+
+
+def test_a_time_without_a_year_gets_that_of_the_log(log: Path) -> None:
+    """The file is younger by far than what it tells of."""
+    closing = [each["time"] for each in explained("train.log", cwd=log.parent)["downstream"] if each["time"]]
+    assert {time[:10] for time in closing} == {"2024-01-02"}
+
+
+def test_a_healthy_log_has_no_cause(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(HEALTHY)
+    told = explained("train.log", cwd=tmp_path)
+    assert (told["cause"], told["hint"], told["alternatives"]) == (None, None, [])
+    done = call(LASTBEAT, "explain", "train.log", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Nothing in it ended the run.\n")
+    assert "Last: step 29 of 1000 (2%), loss 2.5 (train.log)" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["-", None], ids=["asked for by name", "without a name"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
+def test_what_is_piped_in_is_explained_with_its_neighbours(tmp_path: Path, name: str | None, pack: Any) -> None:
+    done = piped(pack(FAILED.encode()), *([name] if name else []), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert f"  At: line {OOM_LINE} of standard input, rank 3".encode() in done.stdout
+    assert b"  33  [rank3]:     loss.backward()" in done.stdout
+
+
+def test_a_named_pipe_is_a_log(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(FAILED,))
+    writer.start()
+    told = explained("pipe", cwd=tmp_path)
+    writer.join()
+    assert told["cause"]["evidence"]["line"] == OOM_LINE
+
+
+def test_nothing_at_all_is_told_as_such(tmp_path: Path) -> None:
+    done = piped(b"", "-", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, b"Empty: there is no line in it.")
+
+
+def test_the_files_of_a_folder_are_the_ranks_of_one_run(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for rank in (0, 1):
+        (logs / f"rank{rank}.log").write_text(HEALTHY)
+    (logs / "rank3.log.gz").write_bytes(gzip.compress(FAILED.replace("[rank3]: ", "").encode()))
+    (logs / "model.pt").write_bytes(bytes(range(256)) * 100)
+    told = explained("logs", cwd=tmp_path)
+    evidence = told["cause"]["evidence"]
+    assert (evidence["file"], evidence["line"], evidence["rank"]) == ("logs/rank3.log.gz", OOM_LINE, 3)
+    done = call(LASTBEAT, "explain", "logs", cwd=tmp_path)
+    assert f"At: logs/rank3.log.gz:{OOM_LINE}, rank 3" in done.stdout
+    assert "Read: 3 logs in logs, " in done.stdout
+
+
+def test_a_run_of_the_fleet_is_found_by_its_id(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "training-runs", "my-run")
+    run.metadata()
+    run.put("logs/training_log_latest.txt", HEALTHY)
+    run.put("_error", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    told = explained("my-run", cwd=tmp_path)
+    assert told["cause"]["error_type"] == "oom"
+    assert told["cause"]["evidence"]["file"].endswith("my-run/_error")
+    there = explained("my-run", "--root", str(tmp_path / "training-runs"), cwd=tmp_path)
+    assert there["cause"]["error_type"] == "oom"
+
+
+def test_what_an_earlier_attempt_said_does_not_count(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "training-runs", "my-run")
+    run.metadata(start_time=datetime.now(timezone.utc).isoformat())
+    run.put("logs/training_log_latest.txt", HEALTHY)
+    run.put("_error", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n", minutes_old=60)
+    told = explained("my-run", cwd=tmp_path)
+    assert told["cause"] is None
+    assert "_error: from before this attempt began" in told["notes"][0]
+
+
+def test_an_exit_code_speaks_where_no_line_does(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(HEALTHY)
+    assert explained("train.log", "--exit-code", "137", cwd=tmp_path)["cause"]["error_type"] == "oom"
+    assert explained("train.log", "--scheduler-state", "TIMEOUT", cwd=tmp_path)["cause"]["error_type"] == "time_limit"
+    told = explained("train.log", "--scheduler-state", "BANANA", cwd=tmp_path)
+    assert (told["cause"], told["notes"]) == (None, ["the scheduler's state 'BANANA' tells no cause"])
+
+
+def test_a_catalogue_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(
+        "error_types:\n  licence:\n    restartable: true\n    meaning: No seat.\n    hint: Ask for one.\n"
+        "signals:\n  no_seat:\n    pattern: 'no seat for (?P<product>[a-z]+)'\n    error_type: licence\n"
+        "    verdict: crash\n    severity: critical\n    hint: 'Free a seat of {product}.'\n"
+    )
+    (tmp_path / "train.log").write_text(HEALTHY + "FATAL: no seat for fluent\n")
+    for told in (
+        explained("train.log", "--signals", "./own.yaml", cwd=tmp_path),
+        explained("train.log", cwd=tmp_path, LASTBEAT_SIGNALS="./own.yaml"),
+    ):
+        assert (told["cause"]["error_type"], told["cause"]["restartable"]) == ("licence", True)
+        assert told["hint"] == "Free a seat of fluent."
+
+
+NO_LOGS = "lastbeat explain empty-folder/FILE"
+BAD = [
+    pytest.param(
+        ["trian.log"], "there is no file trian.log, nor a fleet root", "Did you mean train.log?", id="a typing error"
+    ),
+    pytest.param(["./no/where.log"], "there is no file ./no/where.log", "Check the path", id="no such path"),
+    pytest.param(["model.pt"], "model.pt is no text: it looks like a binary file", "", id="a binary file"),
+    pytest.param(["empty-folder"], "empty-folder has no logs (*.log", NO_LOGS, id="a folder without logs"),
+    pytest.param(["/dev/zero"], "/dev/zero is a device", "", id="a device"),
+    pytest.param(["train.log", "--signals", "nope.yaml"], "nope.yaml", "", id="no such catalogue"),
+    pytest.param(["train.log", "--exit-code", "x"], "'x' is not a valid integer", "", id="an exit code that is none"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "what", "advice"), BAD)
+def test_what_cannot_be_read_is_told_with_what_to_do(log: Path, arguments: list[str], what: str, advice: str) -> None:
+    (log.parent / "model.pt").write_bytes(bytes(range(256)) * 100)
+    (log.parent / "empty-folder").mkdir()
+    done = call(LASTBEAT, "explain", *arguments, cwd=log.parent)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert what in done.stderr
+    assert advice in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_can_be_read_is_explained_beside_what_cannot(log: Path) -> None:
+    (log.parent / "model.pt").write_bytes(bytes(range(256)) * 100)
+    assert explained("model.pt", "train.log", cwd=log.parent, status=3)["cause"]["error_type"] == "oom"
+
+
+def test_wrong_settings_do_not_keep_anybody_from_a_log(log: Path) -> None:
+    told = explained("train.log", cwd=log.parent, STALE_MINUTES="ten", MONITORING_ROOT="ftp://x")
+    assert told["cause"]["error_type"] == "oom"
+    assert any("settings are wrong" in note for note in told["notes"])
+
+
+def test_nothing_that_a_terminal_interprets_and_no_secret_gets_through(tmp_path: Path) -> None:
+    secret = "hf_" + "a1B2" * 8
+    hostile = (
+        f"\x1b]0;owned\x07\x1b[31m{secret} \u202e RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\x1b[0m\n"
+    )
+    (tmp_path / "train.log").write_text(HEALTHY + hostile)
+    done = call(LASTBEAT, "explain", "train.log", cwd=tmp_path)
+    as_json = call(LASTBEAT, "explain", "train.log", "--json", cwd=tmp_path)
+    for text in (done.stdout, as_json.stdout):
+        assert "CUDA out of memory" in text
+        assert secret not in text
+        assert not set(text) & {"\x1b", "\x07", "\u202e"}
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_on_a_terminal_it_fits_and_the_cause_stands_out(log: Path, columns: int) -> None:
+    with terminal(LASTBEAT, "explain", "train.log", cwd=log.parent, COLUMNS=str(columns)) as screen:
+        assert screen.wait_for_end() == 0
+        lines = screen.shown.splitlines()
+        assert max(map(len, lines)) <= columns
+        assert max(map(len, lines)) > 70
+        assert b"\x1b[1;31moom\x1b[0m" in screen.raw
+        assert f"> {OOM_LINE}  [rank3]: torch.OutOfMemoryError" in screen.shown, "a sign, and not the colour alone"
+
+
+@pytest.mark.parametrize("settings", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "a dumb terminal"])
+def test_no_colour_where_none_is_wanted(log: Path, settings: dict[str, str]) -> None:
+    with terminal(LASTBEAT, "explain", "train.log", cwd=log.parent, **settings) as screen:
+        assert screen.wait_for_end() == 0
+        assert b"\x1b" not in screen.raw
+        assert "Cause: oom" in screen.shown
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells what a process took")
+def test_a_large_log_takes_little_memory(tmp_path: Path) -> None:
+    big = tmp_path / "big.log"
+    with big.open("wb") as file:
+        block = HEALTHY.encode() * 1000
+        for _ in range(20):
+            file.write(block)
+        file.write(FAILED.encode())
+    size = big.stat().st_size
+    assert size > 25_000_000
+    # Of the process itself: what getrusage says may be its parent's, from before it became another program.
+    code = (
+        "import sys; from pathlib import Path; from lastbeat_cli.main import main\n"
+        "status = main(['explain', 'big.log', '--json'])\n"
+        "took = next(line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('VmHWM'))\n"
+        "print(took.split()[1], file=sys.stderr); sys.exit(status)"
+    )
+    done = call([LASTBEAT[0], "-c", code], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cause"]["evidence"]["line"] == 20_000 * len(STEPS) + OOM_LINE
+    assert int(done.stderr) < 100_000, "kilobytes"
+
+
+def test_a_reader_that_leaves_is_no_fault(log: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", '"$@" | head -n 1', "bash", *LASTBEAT, "explain", "train.log"],
+        cwd=log.parent, env=environment(log.parent), capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("Cause: oom")
+    assert done.stderr == ""
+
+
+def test_a_run_in_a_bucket_is_read_from_there(tmp_path: Path, s3_server: S3Server) -> None:
+    bucket = s3_server.bucket()
+    for name, text in (("logs/rank0.log", HEALTHY), ("logs/rank3.log", FAILED), ("metadata.json", "{}")):
+        s3_server.client().put_object(Bucket=bucket, Key=f"training-runs/my-run/{name}", Body=text.encode())
+    done = call(LASTBEAT, "explain", "my-run", "--bucket", bucket, "--json", cwd=tmp_path, **s3_server.environment())
+    evidence = json.loads(done.stdout)["cause"]["evidence"]
+    assert (evidence["file"], evidence["line"], evidence["rank"]) == ("my-run/logs/rank3.log", OOM_LINE, 3)
+    done = call(LASTBEAT, "explain", "no-run", "--bucket", bucket, cwd=tmp_path, **s3_server.environment())
+    assert done.returncode == 3
+    assert f"no run of that name in s3://{bucket}/training-runs" in done.stderr

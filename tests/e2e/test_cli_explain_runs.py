@@ -1,0 +1,66 @@
+"""``lastbeat explain`` of a run, and of names that are nearly right."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, RunFolder, call
+
+STEPS = "step 100/1000 loss 2.5\nstep 200/1000 loss 2.4\n"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path / "training-runs", "my-run")
+    folder.metadata()
+    return folder
+
+
+def test_a_run_with_a_last_word_has_ended(run: RunFolder) -> None:
+    run.put("_error", OOM)
+    done = call(LASTBEAT, "explain", "my-run", cwd=run.root.parent)
+    assert "At: " in done.stdout
+    assert "may still be alive" not in done.stdout
+    assert json.loads(call(LASTBEAT, "explain", "my-run", "--json", cwd=run.root.parent).stdout)["ended"] is True
+
+
+def test_a_run_whose_program_was_never_changed_is_explained_from_the_logs_of_this_machine(run: RunFolder) -> None:
+    (run.root.parent / "train.log").write_text(STEPS + OOM)
+    done = call(LASTBEAT, "explain", "my-run", "--json", cwd=run.root.parent, LASTBEAT_LOGS="train*.log")
+    told = json.loads(done.stdout)["cause"]
+    assert (told["error_type"], told["evidence"]["file"], told["evidence"]["line"]) == ("oom", "train.log", 3)
+
+
+def test_the_logs_of_this_machine_may_be_of_another_run_than_one_that_has_its_own(run: RunFolder) -> None:
+    run.put("logs/train.log", STEPS)
+    (run.root.parent / "train.log").write_text(STEPS + OOM)
+    done = call(LASTBEAT, "explain", "my-run", "--json", cwd=run.root.parent, LASTBEAT_LOGS="train.log")
+    assert json.loads(done.stdout)["cause"] is None
+
+
+def test_without_any_log_it_is_said_where_one_could_be(run: RunFolder) -> None:
+    done = call(LASTBEAT, "explain", "my-run", cwd=run.root.parent)
+    assert done.returncode == 3
+    assert "LASTBEAT_LOGS" in done.stderr
+
+
+def test_a_run_that_is_nearly_called_so(run: RunFolder) -> None:
+    done = call(LASTBEAT, "explain", "my-rum", cwd=run.root.parent)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "Did you mean my-run?" in done.stderr
+
+
+def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "explain", "x" * 5000, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "File name too long" in done.stderr
+    assert len(done.stderr) < 500
+
+
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "latest.log").symlink_to("gone.log")
+    done = call(LASTBEAT, "explain", "latest.log", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "latest.log is a link to gone.log, which is not there" in done.stderr

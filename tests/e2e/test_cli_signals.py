@@ -1,0 +1,149 @@
+"""``signals`` as users run it: what is looked for, and signals of their own tried on a log."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import LASTBEAT, call
+
+LOG = """\
+[rank0]: step 1 loss 2.5
+[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of \
+79.15 GiB of which 1.36 GiB is free.
+\x1b[31m[rank3]: seat denied for solver\x1b[0m
+"""
+OWN = """\
+error_types:
+  licence: {restartable: true, meaning: No seat is left., hint: lmstat -a}
+signals:
+  seat_denied:
+    pattern: 'seat denied for (?P<product>\\w{1,40})'
+    error_type: licence
+    severity: critical
+    hint: 'No seat for {product}: lmstat -a shows who holds them.'
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
+    (tmp_path / "own.yaml").write_text(OWN, encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    said = call(LASTBEAT, "signals", *arguments, cwd=folder, **settings)
+    assert "Traceback" not in said.stderr
+    return said
+
+
+def read(folder: Path, *arguments: str, **settings: str) -> Any:
+    said = run(folder, *arguments, "--json", **settings)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("\n") == 1
+    return json.loads(said.stdout)
+
+
+def test_everything_that_is_looked_for_is_listed(folder: Path) -> None:
+    said = run(folder, "list")
+    assert said.returncode == 0, said.stderr
+    first, empty, head, *rows = said.stdout.splitlines()
+    assert first.startswith("Catalogue default: ")
+    assert (empty, head.split()) == ("", ["signal", "means", "severity", "role", "catalogue"])
+    assert any(row.split()[:2] == ["cuda_out_of_memory", "oom"] and row.endswith("  cuda") for row in rows)
+    listed = read(folder, "list", "--signals", "megatron_basic")
+    assert listed["catalogue"] == "megatron_basic"
+    assert "megatron_iteration" in {each["name"] for each in listed["signals"]}
+    assert len(rows) > len(listed["signals"])
+    assert "megatron_production" in read(folder, "list", "--catalogues")["catalogues"]
+    assert "Recommended for Megatron" in run(folder, "list", "--catalogues").stdout
+
+
+def test_the_setting_says_which_catalogue_is_meant(folder: Path) -> None:
+    listed = read(folder, "list", LASTBEAT_SIGNALS="own.yaml")
+    assert listed["signals"][0]["name"] == "seat_denied"
+    assert listed["signals"][0]["catalogue"] == "own.yaml"
+
+
+def test_a_signal_is_shown(folder: Path) -> None:
+    shown = read(folder, "show", "seat_denied", "--signals", "own.yaml")["signal"]
+    assert shown["extract"] == {"product": "product"}
+    assert shown["error_type"] == "licence"
+    people = run(folder, "show", "seat_denied", "--signals", "own.yaml").stdout
+    for words in ("seat denied for", "own.yaml", "licence: No seat is left.", "yes, it may well", "lmstat -a"):
+        assert words in people
+
+
+def test_an_error_type_is_shown_with_its_signals(folder: Path) -> None:
+    shown = read(folder, "show", "oom")["error_type"]
+    assert shown["restartable"] is False
+    assert "cuda_out_of_memory" in shown["signals"]
+    assert "no, not before something changed" in run(folder, "show", "oom").stdout
+
+
+def test_a_catalogue_is_shown_with_its_limits(folder: Path) -> None:
+    shown = read(folder, "show", "megatron_production")["catalogue"]
+    assert shown["limits"] == {"inactivity_s": 1200, "inactivity_check_s": 120, "poll_s": 180}
+    assert "base" in shown["extends"]
+
+
+def test_what_a_log_matches(folder: Path) -> None:
+    found = read(folder, "test", "train.log", "--signals", "own.yaml")
+    assert found["lines"] == 3
+    matches = {each["name"]: each for each in found["signals"]}
+    assert matches["seat_denied"]["matches"] == [{"line": 3, "text": "[rank3]: seat denied for solver"}]
+    assert matches["seat_denied"]["hint"] == "No seat for solver: lmstat -a shows who holds them."
+    assert matches["cuda_out_of_memory"]["count"] == 1
+    assert "2.00 GiB" in matches["cuda_out_of_memory"]["hint"]
+
+
+def test_what_is_piped_in_is_read_as_well(folder: Path) -> None:
+    command = f"cat train.log | {' '.join(LASTBEAT)} signals test - --signals own.yaml --only seat_denied"
+    said = call(["sh", "-c", command], cwd=folder)
+    assert said.returncode == 0, said.stderr
+    assert "  3: [rank3]: seat denied for solver" in said.stdout
+    assert "cuda_out_of_memory" not in said.stdout
+
+
+def test_a_file_of_ones_own_is_checked(folder: Path) -> None:
+    for arguments in (("check", "own.yaml"), ("test", "own.yaml")):
+        said = run(folder, *arguments)
+        assert said.returncode == 0, said.stderr
+        assert "own.yaml can be used" in said.stdout
+    assert read(folder, "check", "own.yaml")["own"] == ["seat_denied"]
+    (folder / "own.yaml").write_text("signals:\n  s:\n    pattern: '(a+)+$'\n  t: {pattern: x, sevrity: 1}\n")
+    said = run(folder, "check", "own.yaml")
+    assert said.returncode == 3
+    assert "own.yaml:3: signal 's'" in said.stderr
+    assert "own.yaml:4: signal 't': unknown key 'sevrity' (did you mean 'severity'?)" in said.stderr
+
+
+REFUSED = [
+    (("show", "cuda_out_of_memry"), "did you mean 'cuda_out_of_memory'?"),
+    (("list", "--signals", "megatron_prod"), "did you mean 'megatron_production'?"),
+    (("list", "--signals", "nope"), "--signals: there is no built-in catalogue 'nope'"),
+    (("show", "hf_hub_failed", "--signals", "megatron_basic"), "default has it"),
+    (("test", "none.log"), "there is no file none.log"),
+    (("test", "train.log", "--only", "nothing"), "has no signal 'nothing'"),
+    (("check", "none.yaml"), "none.yaml: it cannot be read"),
+    (("tset", "train.log"), "there is no command 'tset'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED)
+def test_refused_with_a_word_of_advice(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = run(folder, *arguments)
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert said in result.stderr
+
+
+def test_its_commands_are_listed(folder: Path) -> None:
+    said = run(folder)
+    assert said.returncode == 0
+    for name in ("list", "show", "test", "check", "eval"):
+        assert f"\n  {name} " in said.stdout
+    assert "signals" in call(LASTBEAT, "--help", cwd=folder).stdout

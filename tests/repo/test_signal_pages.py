@@ -1,0 +1,45 @@
+"""docs/signals.md against the code: its tables, its example of a catalogue, and what the labelled logs allow to say."""
+
+import pytest
+
+from lastbeat.causes.scoring import Score
+from lastbeat.scanning.matching import matcher_of
+from lastbeat.signals import loading
+from lastbeat_cli.signals_eval import scores
+from support.markdown import Document
+from support.signal_pages import CORPUS, PAGE, filled
+
+ANEW = "write them anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.signal_pages"
+
+
+def test_its_tables_are_in_step_with_the_code() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert filled(text) == text, ANEW
+
+
+def test_its_example_of_a_file_is_one() -> None:
+    (example,) = [block.text for block in Document.read(PAGE).blocks if block.language == "yaml"]
+    catalogue = loading.load_setting("/etc/lastbeat/cluster.yaml", lambda _: example)
+    signals = {signal.name: signal for signal in catalogue.signals}
+    assert catalogue.error_types["licence"].restartable is True
+    assert "small-batch" in signals["cuda_out_of_memory"].hint
+    assert "hang_stated" not in signals
+    assert [rule.within_s for rule in catalogue.absences if rule.name == "checkpoint_overdue"] == [1800]
+    assert catalogue.inactivity_s == 900
+    matched = [signal.name for signal, _ in matcher_of(catalogue).matches("LicenceError: no seat for fluent")]
+    assert "licence_denied" in matched
+
+
+@pytest.fixture(scope="module")
+def score() -> Score:
+    return scores(CORPUS, loading.load(loading.DEFAULT))[0]
+
+
+def test_no_healthy_log_is_said_to_have_failed(score: Score) -> None:
+    assert [(row.case.id, row.said) for row in score.misread] == []
+
+
+def test_nearly_every_failure_gets_its_type_and_its_line(score: Score) -> None:
+    failures = score.groups()["all failures"]
+    assert failures.accepted >= 0.95 * failures.count, score.confusions
+    assert failures.near >= 0.90 * failures.count

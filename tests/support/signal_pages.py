@@ -1,0 +1,96 @@
+"""The tables of docs/signals.md, made from the code and from the labelled logs.
+
+    PYTHONPATH=core:cli:tests .venv/bin/python -m support.signal_pages
+
+writes them anew; a test holds that they are in step.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lastbeat.causes.scoring import Score, Tally
+from lastbeat.model.times import format_duration
+from lastbeat.signals import loading
+from lastbeat.signals.error_types import TYPES
+from lastbeat_cli.signals_eval import scores
+from support.checkout import ROOT
+
+PAGE = ROOT / "docs" / "signals.md"
+CORPUS = ROOT / "tests" / "corpus"
+CATALOGUES = (
+    "default", "base", "megatron_basic", "megatron_nccl", "megatron_stall_detection", "megatron_production",
+    "huggingface", "lightning", "deepspeed", "jax",
+)  # fmt: skip
+"""Those that people choose from; the others are parts of them."""
+
+_BLOCK = re.compile(r"(?P<begin><!-- begin: (?P<name>[a-z ]+) -->\n).*?(?P<end><!-- end: (?P=name) -->)", re.DOTALL)
+
+
+def filled(text: str) -> str:
+    """``text`` with each block as it should be."""
+    made = {"error types": _error_types, "catalogues": _catalogues, "results": _results}
+
+    def block(match: "re.Match[str]") -> str:
+        return match["begin"] + "".join(f"{line}\n" for line in made[match["name"]]()) + match["end"]
+
+    return _BLOCK.sub(block, text)
+
+
+def _error_types() -> Iterator[str]:
+    yield "| error type | restart? | what it means | what to do where nothing more specific is known |"
+    yield "|---|---|---|---|"
+    words = {True: "yes", False: "no", None: "it depends"}
+    for name, known in TYPES.items():
+        yield f"| `{name}` | {words[known.restartable]} | {known.meaning} | {_cell(known.hint)} |"
+
+
+def _cell(text: str) -> str:
+    """``text`` as a cell of a table shows it."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("$", "\\$")
+
+
+def _catalogues() -> Iterator[str]:
+    yield "| catalogue | signals | inactivity | checked each | logs read each | what it is for |"
+    yield "|---|---|---|---|---|---|"
+    for name in CATALOGUES:
+        found = loading.load(name)
+        limits = (found.inactivity_s, found.inactivity_check_s, found.poll_s)
+        shown = " | ".join("" if limit is None else format_duration(limit) for limit in limits)
+        yield f"| `{name}` | {len(found.signals)} | {shown} | {loading.description(name)} |"
+
+
+def _results() -> Iterator[str]:
+    ours, naive = scores(CORPUS, loading.load(loading.DEFAULT))
+    beside = naive.groups()
+    yield "| expected | logs | right type | right or acceptable | evidence within 2 lines | any match |"
+    yield "|---|---|---|---|---|---|"
+    for name, tally in ours.groups().items():
+        shown = f"`{name}`" if name in TYPES else f"**{name}**"
+        shares = [_share(part, tally) for part in (tally.accepted, tally.near, beside[name].accepted)]
+        yield f"| {shown} | {tally.count} | {tally.right} | {' | '.join(shares)} |"
+    yield ""
+    yield (
+        f"Healthy logs said to have failed: {len(ours.misread)} of {len(ours.healthy)}; "
+        f"by any match {len(naive.misread)} of {len(naive.healthy)}."
+    )
+    yield from _confusions(ours)
+
+
+def _confusions(ours: Score) -> Iterator[str]:
+    if ours.confusions:
+        told = (f"{expected} as {got} ({', '.join(ids)})" for (expected, got), ids in ours.confusions.items())
+        yield f"Taken for something else: {'; '.join(told)}."
+
+
+def _share(part: int, tally: Tally) -> str:
+    return f"{part} ({part * 100 // tally.count}%)" if tally.count else "0"
+
+
+def write(page: Path = PAGE) -> None:
+    """Write the blocks of ``page`` anew."""
+    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

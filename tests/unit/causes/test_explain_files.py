@@ -1,0 +1,181 @@
+# ruff: noqa: E501 - lines of logs are as long as they are
+"""Several files of one run, its exit code and its scheduler's word, told together."""
+
+import pytest
+
+from lastbeat.causes.explaining import explain, explain_text
+from lastbeat.causes.reading import LogReader
+from lastbeat.model.cause import Explanation
+from lastbeat.signals.loading import load
+
+CATALOGUE = load("default")
+STEPS = "".join(f"2026-03-01 10:00:{n},000 [INFO] step {n} loss 2.{n}\n" for n in range(10, 50, 10))
+KEY_ERROR = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 12, in <module>
+    y = batch["z"]
+KeyError: 'z'
+"""
+CLOSED = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 10, in <module>
+    loss.backward()
+RuntimeError: [/p/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:22966.
+"""
+
+
+def timed_out(clock: str, milliseconds: int) -> str:
+    return (
+        f"[E301 {clock}.136769803 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, "
+        f"OpType=ALLREDUCE, NumelIn=2, NumelOut=2, Timeout(ms)={milliseconds}) ran for {milliseconds + 300} milliseconds before timing out.\n"
+    )
+
+
+def told(*texts: str, exit_code: int | None = None, scheduler: str | None = None) -> Explanation:
+    """Of one file a rank."""
+    accounts = []
+    for rank, text in enumerate(texts):
+        reader = LogReader(CATALOGUE, f"rank{rank}.log", rank=rank)
+        reader.feed(text.encode())
+        reader.finish()
+        accounts.append(reader.account())
+    return explain(accounts, CATALOGUE, exit_code=exit_code, scheduler=scheduler)
+
+
+@pytest.mark.parametrize(
+    ("texts", "error_type", "file"),
+    [
+        pytest.param(
+            (STEPS + CLOSED, STEPS + KEY_ERROR, STEPS + CLOSED),
+            "exception",
+            "rank1.log",
+            id="the others only missed the one that failed",
+        ),
+        pytest.param(
+            (STEPS + timed_out("10:11:00", 600_000), STEPS + "2026-03-01 10:00:55,000 [ERROR] dying\n" + KEY_ERROR),
+            "exception",
+            "rank1.log",
+            id="a timeout in the first file ended ten minutes after the second failed",
+        ),
+        pytest.param(
+            (STEPS + timed_out("10:11:00", 600_000), STEPS + timed_out("10:31:00", 1_800_000)),
+            "nccl_timeout",
+            "rank0.log",
+            id="of two timeouts, the one that began to wait first",
+        ),
+        pytest.param((STEPS + CLOSED, STEPS + CLOSED, STEPS), "communication", "rank0.log", id="nobody says why"),
+        pytest.param(
+            (STEPS + CLOSED, "[ 9120.008122] NVRM: Xid (PCI:0000:3b:00): 79, pid=4110, GPU has fallen off the bus.\n"),
+            "hardware",
+            "rank1.log",
+            id="a kernel's log without a calendar's time",
+        ),
+    ],
+)
+def test_files_are_read_together(texts: tuple[str, ...], error_type: str, file: str) -> None:
+    cause = told(*texts).cause
+    assert cause is not None
+    assert (cause.error_type, cause.evidence.file) == (error_type, file)
+
+
+def test_steps_in_another_file_acquit_too() -> None:
+    out = "".join(f"2026-03-01 10:{n}:00,000 [INFO] step {n} loss 2.{n}\n" for n in range(10, 50))
+    trouble = "2026-03-01 10:12:30,000 [ERROR] evaluation: KeyError: 'gold'\nOSError: [Errno 28] No space left on device: '/tmp/x'\n"
+    assert told(out, "2026-03-01 10:12:30,000 ERROR OSError: [Errno 28] No space left on device\n").cause is None
+    assert (
+        told(out, trouble.replace("10:12", "10:49").replace("OSError", "2026-03-01 10:49:31,000 OSError")).cause
+        is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "scheduler", "error_type"),
+    [
+        pytest.param(-9, None, "oom", id="SIGKILL"),
+        pytest.param(137, None, "oom", id="SIGKILL, as a shell counts it"),
+        pytest.param(-7, None, "oom", id="a bus error: shared memory"),
+        pytest.param(139, None, "exception", id="a native crash"),
+        pytest.param(-15, None, "cancelled", id="stopped"),
+        pytest.param(130, None, "cancelled", id="Ctrl-C"),
+        pytest.param(1, None, "unknown", id="1 says nothing"),
+        pytest.param(-6, None, "unknown", id="-6 follows from too much"),
+        pytest.param(-9, "OUT_OF_MEMORY", "oom", id="the scheduler knows"),
+        pytest.param(0, "TIMEOUT", "time_limit", id="its time was up"),
+        pytest.param(1, "NODE_FAIL", "slurm_failure", id="its node went down"),
+        pytest.param(1, "CANCELLED by 1000", "cancelled", id="a person cancelled it"),
+        pytest.param(1, "PREEMPTED", "cancelled", id="another job took its place"),
+    ],
+)
+def test_an_exit_code_and_a_schedulers_word_speak_where_the_log_is_silent(
+    exit_code: int, scheduler: str | None, error_type: str
+) -> None:
+    found = told(STEPS, exit_code=exit_code, scheduler=scheduler)
+    assert found.cause is not None
+    assert found.cause.error_type == error_type
+    assert found.ended
+
+
+def test_what_the_log_says_goes_before_an_exit_code() -> None:
+    cause = told(STEPS + KEY_ERROR, exit_code=-9).cause
+    assert cause is not None
+    assert cause.error_type == "exception"
+
+
+def test_no_exit_code_and_a_good_one_say_nothing() -> None:
+    assert told(STEPS).cause is None
+    assert told(STEPS, exit_code=0).cause is None
+
+
+def test_better_evidence_makes_surer() -> None:
+    texts = (
+        STEPS + "slurmstepd: error: *** JOB 6 ON n1 CANCELLED AT 2026-03-01T10:02:00 DUE TO TIME LIMIT ***\n",
+        STEPS + KEY_ERROR.replace("KeyError: 'z'", "OSError: [Errno 28] No space left on device"),
+        STEPS + KEY_ERROR,
+        STEPS + KEY_ERROR.replace("KeyError: 'z'", "acme.Failure: z"),
+        STEPS + timed_out("10:11:00", 600_000),
+        STEPS + "Killed\n",
+        STEPS + "exit code 137\n",
+        STEPS + CLOSED,
+        STEPS + "exit code 1\n",
+    )
+    sure = [cause.confidence for text in texts if (cause := told(text).cause) is not None]
+    assert len(sure) == len(texts)
+    assert sure == sorted(sure, reverse=True)
+    assert all(0 < each < 1 for each in sure)
+
+
+def test_what_followed_is_told_in_its_order_and_is_not_much() -> None:
+    found = told(STEPS + KEY_ERROR + CLOSED + "srun: error: n1: task 0: Exited with exit code 1\n" * 40)
+    assert [line.line for line in found.downstream] == sorted(line.line for line in found.downstream)
+    assert 1 < len(found.downstream) <= 12
+    assert "Connection closed by peer" in found.downstream[0].text
+
+
+def test_a_hint_names_what_the_line_says() -> None:
+    text = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 418.00 MiB. GPU 3 has a total capacity of 79.15 GiB of which 1.36 GiB is free.\n"
+    hint = explain_text(
+        STEPS + '[rank3]: Traceback (most recent call last):\n[rank3]:   File "t.py", line 1, in <module>\n' + text,
+        CATALOGUE,
+    ).hint
+    assert hint is not None
+    assert hint.startswith("Rank 3 could not get 418.00 MiB on GPU 3 with 1.36 GiB free")
+
+
+def test_a_hint_without_what_it_wants_to_name_is_a_sentence_all_the_same() -> None:
+    hint = explain_text(STEPS + KEY_ERROR.replace("KeyError: 'z'", "RuntimeError: CUDA out of memory."), CATALOGUE).hint
+    assert hint
+    assert "{" not in hint
+
+
+def test_a_run_has_not_ended_because_of_a_traceback_that_somebody_logged() -> None:
+    logged = "2026-03-01 10:00:50,000 [ERROR] evaluation failed\n" + KEY_ERROR.replace("in <module>", "in evaluate")
+    assert not told(STEPS + logged).ended
+    assert told(STEPS + KEY_ERROR).ended
+    assert told(STEPS + logged + "exit code 1\n").ended
+
+
+def test_a_huge_text_is_read_at_both_ends() -> None:
+    text = KEY_ERROR + "nothing of note\n" * 700_000 + "srun: error: Node failure on n7\n"
+    cause = explain_text(text, CATALOGUE).cause
+    assert cause is not None
+    assert cause.error_type in {"exception", "slurm_failure"}

@@ -1,0 +1,157 @@
+# ruff: noqa: E501 - lines of logs are as long as they are
+"""Values that are no numbers."""
+
+import pytest
+
+from lastbeat.causes.explaining import explain_text
+from lastbeat.signals.loading import load
+
+STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
+
+MEGATRON = "".join(
+    f" [2026-03-01 10:0{n}:00] iteration {n}0/ 5000 | consumed samples: {n}000 | lm loss: 2.{n}E+00 | grad norm: 0.4 | "
+    "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+    for n in range(1, 5)
+)
+
+CHILD_FAILED = """\
+E0301 10:05:13.883000 89244 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 89289) of binary: /opt/venv/bin/python
+Traceback (most recent call last):
+  File "/opt/venv/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+  File "/opt/venv/lib/python3.10/site-packages/torch/distributed/run.py", line 919, in main
+    run(args)
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+"""
+
+CASES = [
+    pytest.param(
+        STEPS
+        + "step 60/1000 loss nan lr 3.0e-04\nstep 70/1000 loss nan lr 3.0e-04\nstep 80/1000 loss nan lr 3.0e-04\n",
+        "step 60/1000 loss nan",
+        id="the loss stays nan until the text ends",
+    ),
+    pytest.param(
+        "".join(f"{{'loss': 1.{n}, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': 0.{n}}}\n" for n in range(1, 4))
+        + "".join(f"{{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.{n}}}\n" for n in range(4, 9)),
+        "'epoch': 0.4",
+        id="the Trainer's loss of 0.0 with a gradient norm of nan",
+    ),
+    pytest.param(
+        "Epoch 3:  40%|####      | 40/100 [00:10<00:15,  4.00it/s, v_num=0, train_loss=0.31]\n"
+        "Epoch 3:  41%|####      | 41/100 [00:10<00:15,  4.00it/s, v_num=0, train_loss=nan.0]\n"
+        "Epoch 3:  42%|####      | 42/100 [00:10<00:15,  4.00it/s, v_num=0, train_loss=nan.0]\n"
+        "Epoch 3:  43%|####      | 43/100 [00:10<00:15,  4.00it/s, v_num=0, train_loss=nan.0]\n",
+        "41/100",
+        id="Lightning's bar",
+    ),
+    pytest.param(
+        MEGATRON
+        + """\
+Traceback (most recent call last):
+  File "/workspace/megatron/training/training.py", line 1470, in train
+    train_step(forward_step_func)
+  File "/workspace/megatron/core/rerun_state_machine.py", line 537, in validate_result
+    raise RuntimeError(full_message)
+RuntimeError: Rank 12, node gpu-7, device 4, iteration 41: Unexpected result nan (message='found NaN in local forward loss calculation')
+"""
+        + CHILD_FAILED,
+        "Unexpected result nan",
+        id="Megatron's check of the loss",
+    ),
+    pytest.param(
+        STEPS
+        + """\
+Traceback (most recent call last):
+  File "train.py", line 33, in <module>
+    loss.backward()
+  File "/opt/venv/lib/python3.10/site-packages/torch/autograd/__init__.py", line 200, in backward
+    Variable._execution_engine.run_backward(
+RuntimeError: Function 'LogSoftmaxBackward0' returned nan values in its 0th output.
+""",
+        "returned nan values",
+        id="anomaly detection",
+    ),
+    pytest.param(
+        STEPS
+        + """\
+Traceback (most recent call last):
+  File "train.py", line 33, in <module>
+    assert torch.isfinite(loss), f"loss is {loss.item()}"
+AssertionError: loss is nan
+""",
+        "AssertionError: loss is nan",
+        id="an assertion about the loss",
+    ),
+    pytest.param(
+        STEPS
+        + """\
+[2026-03-01 10:00:00,000] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 2, reducing to 1
+Traceback (most recent call last):
+  File "train.py", line 210, in <module>
+    engine.step()
+  File "/opt/venv/lib/python3.10/site-packages/deepspeed/runtime/fp16/loss_scaler.py", line 175, in update_scale
+    raise Exception("Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.")
+Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.
+""",
+        "already at minimum",
+        id="DeepSpeed's loss scale is at its minimum",
+    ),
+    pytest.param(
+        STEPS
+        + """\
+Traceback (most recent call last):
+  File "generate.py", line 20, in <module>
+    tokens = torch.multinomial(probs, 1)
+RuntimeError: probability tensor contains either `inf`, `nan` or element < 0
+""",
+        "probability tensor contains",
+        id="probabilities that are none",
+    ),
+    pytest.param(
+        STEPS
+        + "2026-03-01 10:00:00 ERROR trainer: non-finite gradient norm inf at step 61, aborting training\nexit code 1\n",
+        "non-finite gradient norm",
+        id="a trainer that says so in a line and gives up",
+    ),
+    pytest.param(
+        STEPS + "ValueError: Loss became infinite at step 61: inf\n",
+        "Loss became infinite",
+        id="an infinite loss, without a traceback",
+    ),
+    pytest.param(
+        STEPS
+        + "".join(f"{{'loss': 'nan', 'grad_norm': 'nan', 'epoch': '0.0{n}'}}\n" for n in range(6, 9))
+        + "{'train_runtime': '0.6', 'train_samples_per_second': '1063', 'train_loss': 'nan', 'epoch': '0.16'}\n",
+        "'loss': 'nan'",
+        id="it ran to the end, with a loss that is no number",
+    ),
+    pytest.param(
+        STEPS
+        + """\
+Traceback (most recent call last):
+  File "/w/train.py", line 7, in <module>
+    d = torch.distributions.Categorical(logits=policy(x))
+ValueError: Expected parameter logits (Tensor of shape (16, 4)) of distribution Categorical(logits: torch.Size([16, 4])) to satisfy the constraint IndependentConstraint(Real(), 1), but found invalid values:
+tensor([[nan, nan, nan, nan],
+""",
+        "found invalid values",
+        id="a distribution refuses what the model gave",
+    ),
+    pytest.param(
+        STEPS + "RuntimeError: loss scale is below its minimum, training diverged\n",
+        "below its minimum",
+        id="a loss scaler gives up",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "evidence"), CASES)
+def test_values_that_are_no_numbers(text: str, evidence: str) -> None:
+    cause = explain_text(text, load("default")).cause
+    assert cause is not None
+    assert cause.error_type == "numerical_instability"
+    assert evidence in cause.evidence.text

@@ -1,0 +1,58 @@
+"""A watch's way to its logs: what is loaded when, and what becomes of it when that goes wrong."""
+
+import pytest
+
+from lastbeat.fleet.watches import KEPT_WITH_LOGS
+from lastbeat.model.signal import Catalogue
+from lastbeat.observe.reading import Signals, exit_code
+from lastbeat.sdk.death import Death, describe
+from support.fleet import FleetScene
+from support.scene import Scene
+
+
+@pytest.mark.parametrize(
+    ("death", "code"),
+    [
+        pytest.param(Death(3), 3, id="an exit status"),
+        pytest.param(Death(-9), -9, id="a signal"),
+        pytest.param(Death(-9, oom_kills=1), -9, id="a signal of the OOM killer"),
+        pytest.param(Death(137), 137, id="an exit status that stands for a signal"),
+        pytest.param(Death(-15, passed=(15,)), -15, id="a signal that was passed on"),
+    ],
+)
+def test_how_a_process_ended_is_read_from_what_exec_writes(death: Death, code: int) -> None:
+    assert exit_code(describe(death, "train.py", None, "the end")) == code
+
+
+@pytest.mark.parametrize("text", ["", "RuntimeError: boom", "exit status of the job", "x" * 10_000 + "exit status 3"])
+def test_a_text_that_says_nothing_of_the_end_gives_no_code(text: str) -> None:
+    assert exit_code(text) is None
+
+
+def test_signals_that_cannot_be_loaded_hide_no_heartbeat() -> None:
+    scene = Scene()
+
+    def gone() -> Catalogue:
+        raise FileNotFoundError("own.yaml")
+
+    scene.beat()
+    scene.put("logs/rank0.log", "step 1 loss 2.5\n")
+    scene.watch = scene.fresh_watch(signals=Signals(gone, "own.yaml"))
+    outcome = scene.look(restarted=False)
+    assert outcome.status.value == "RUNNING"
+    assert any("could not be understood" in note for note in outcome.notes)
+    scene.put("_error", "RuntimeError: CUDA out of memory")
+    outcome = scene.look(restarted=False)
+    assert (outcome.status.value, outcome.cause) == ("FAILED", None)
+    assert outcome.action
+
+
+def test_a_sweep_keeps_what_so_many_logs_said_and_no_more() -> None:
+    scene = FleetScene()
+    for number in range(KEPT_WITH_LOGS + 30):
+        scene.run(f"run-{number:04}").log("step 1 loss 2.5\n")
+    scene.sweep()
+    watches = scene.kept._stand.watches if scene.kept else None
+    assert watches is not None
+    assert sum(watch.reads_logs for watch in watches._kept.values()) == KEPT_WITH_LOGS
+    assert scene.sweep().statuses == {"RUNNING": KEPT_WITH_LOGS + 30}

@@ -1,0 +1,238 @@
+"""Which lines match which signals, and which lines need not be asked."""
+
+import re
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.scanning.matching import MATCH_LIMIT, Matcher, matcher_of
+from lastbeat.scanning.presence import Presence
+from lastbeat.scanning.skipping import Candidates
+from lastbeat.scanning.splitting import Batch, Splitter
+from lastbeat.signals.loading import load
+
+SIGNALS = (
+    Signal("iteration", r"iteration\s{1,9}(?P<step>\d{1,12})/\s*\d+", kind="progress"),
+    Signal("bar", r"^\s*\d{1,3}%\|", kind="progress"),
+    Signal("memory", "CUDA out of memory", ignore_case=True, verdict="crash"),
+    Signal("killed", r"^Killed$"),
+    Signal("nan", r"loss:?\s*(?:nan|inf)\b", ignore_case=True),
+    Signal("code", r"\b(?:137|-9)\b"),
+    Signal("code_text", "(137)", substring=True),
+    Signal("number", r"\d\d\d\d-\d\d"),
+    Signal("fault", r"\w{1,40}Error\b(?!x)"),
+    Signal("greeting", "Größe [ÄÖ]", ignore_case=True),
+    Signal("stars", r"\*\*\* .{0,40}CANCELLED"),
+)
+WORDS = st.sampled_from(
+    [
+        "iteration",
+        "     10/  100",
+        "loss: ",
+        "nan",
+        "inf",
+        "NaN",
+        "CUDA out of",
+        " memory",
+        "cuda OUT of",
+        "Killed",
+        "137",
+        "[rank3]: ",
+        "3: ",
+        "\x1b[31m",
+        "Error",
+        "Key",
+        "x",
+        " ",
+        " 5%| 1/9 [0<1, 1.1it/s]",
+        "\r",
+        "(137)",
+        "2024-11",
+        "Größe ",
+        "Ä",
+        "größe ö",
+        "*** JOB ",
+        "CANCELLED",
+        "K",
+        "\u017f",
+        "\x00",
+        "a" * 1500 + " ",
+        "z" * 700,
+    ]
+)
+LOG = st.lists(st.lists(WORDS, max_size=6).map("".join), max_size=12).map(
+    lambda lines: "\n".join([*lines, ""]).encode()
+)
+
+
+def asked_one_by_one(line: str, signals: Sequence[Signal]) -> list[str]:
+    """Every pattern, tried on what may be searched of the line."""
+    found = []
+    for signal in signals:
+        pattern = re.escape(signal.pattern) if signal.substring else signal.pattern
+        compiled = re.compile(pattern, re.ASCII | (re.IGNORECASE if signal.ignore_case else 0))
+        if compiled.search(line) is not None:
+            found.append(signal.name)
+    return found
+
+
+def names(matcher: Matcher, line: str) -> list[str]:
+    return [signal.name for signal, _ in matcher.matches(line)]
+
+
+def batch_of(data: bytes) -> Batch:
+    return Splitter().feed(data)
+
+
+@given(data=LOG)
+def test_a_matcher_finds_what_every_pattern_by_itself_would(data: bytes) -> None:
+    matcher, batch = Matcher(SIGNALS), batch_of(data)
+    for line in (batch.line(index).text for index in range(len(batch))):
+        if len(line) <= MATCH_LIMIT:
+            assert names(matcher, line) == asked_one_by_one(line, SIGNALS)
+        else:
+            assert set(names(matcher, line)) <= {signal.name for signal in SIGNALS}
+
+
+@given(data=LOG, times=st.sampled_from([1, 30]), leave_out=st.sets(st.sampled_from([s.name for s in SIGNALS])))
+def test_no_line_that_matches_is_skipped(data: bytes, times: int, leave_out: set[str]) -> None:
+    matcher = Matcher([signal for signal in SIGNALS if signal.name not in leave_out])
+    candidates, batch = Candidates(matcher), batch_of(data * times)
+    for _ in range(2):  # what was learned of one batch must not hide anything in the next
+        lines = list(candidates.lines(batch))
+        steps = list(candidates.progress(batch, 0, len(batch)))
+        assert lines == sorted(set(lines))
+        assert steps == sorted(set(steps), reverse=True)
+        for index in range(len(batch)):
+            kinds = {signal.kind for signal, _ in matcher.matches(batch.line(index).text)}
+            assert (index in lines) == bool(kinds - {"progress"})
+            assert index in steps or "progress" not in kinds
+        batch = batch_of(data + data * times)
+
+
+HEALTHY = "".join(
+    f" [2025-11-25 08:46:25] iteration {step:8}/  100000 | consumed samples: {step * 512:12} | elapsed time per "
+    f"iteration (ms): 4082.5 | learning rate: 3.0E-04 | lm loss: {2 + step / 1e4:.6E} | loss scale: 1.0 | grad norm: "
+    "0.5 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+    for step in range(300)
+)
+
+
+def test_lines_of_a_healthy_run_are_skipped_though_they_hold_the_words_of_signals() -> None:
+    matcher = matcher_of(load("megatron_production"))
+    candidates = Candidates(matcher)
+    batch = batch_of(HEALTHY.encode())
+    assert list(candidates.lines(batch)) == []
+    last = next(candidates.progress(batch, 0, 200))
+    assert last == 199
+    assert "megatron_iteration" in names(matcher, batch.line(last).text)
+
+
+def test_one_line_among_many_of_its_kind_is_found() -> None:
+    candidates = Candidates(matcher_of(load("megatron_production")))
+    lines = HEALTHY.splitlines(keepends=True)
+    lines[77] = lines[77].replace("lm loss: 2.007700E+00", "lm loss: inf")
+    lines[99] = lines[99].replace("lm loss: 2.009900E+00", "lm loss: nan")
+    assert list(candidates.lines(batch_of("".join(lines).encode()))) == [77, 99]
+
+
+@settings(max_examples=40)
+@given(data=LOG)
+def test_built_in_signals_lose_no_line_either(data: bytes) -> None:
+    matcher, batch = matcher_of(load("default")), batch_of(data)
+    candidates = set(Candidates(matcher).lines(batch))
+    for index in range(len(batch)):
+        found = asked_one_by_one(batch.line(index).text[:1300], [s for s in matcher.signals if s.kind != "progress"])
+        assert index in candidates or not found
+
+
+TEXTS = ["outofmemory", "killed", "nan", "error", "nccl", "rrorx", "xid", "ab"]
+
+
+@settings(max_examples=20)
+@given(lines=st.lists(st.lists(st.sampled_from([*TEXTS, "q", "er", "ror", "a", "b"]), max_size=4).map("".join)))
+def test_each_way_to_look_for_many_texts_finds_the_same(lines: list[str]) -> None:
+    wanted = {index: {text for text in TEXTS if text in line} for index, line in enumerate(lines)}
+    expected = {index: texts for index, texts in wanted.items() if texts}
+    little = "\n".join(lines)
+    more, much = little + "\n" * 5_000, little + "\n" * 530_000
+    for presence, text in (
+        (Presence(TEXTS), little),
+        (Presence(TEXTS), more),
+        (Presence(TEXTS), much),
+        (Presence(TEXTS, native=False), much),
+    ):
+        assert {index: set(texts) for index, texts in presence.lines(text).items()} == expected
+
+
+LOOSE = (
+    Signal("fault", r"(?:^|[\s\[])(?:ERROR|error)[\]:]?(?:\s|$)", error_type="exception"),
+    Signal("numbered", r"^error 7\d$", error_type="hardware"),
+    Signal("around", r"(?<!no )error in stage [3-5]\b", error_type="data"),
+)
+
+
+@settings(max_examples=25)
+@given(
+    parts=st.lists(
+        st.tuples(
+            st.sampled_from(["", "[rank3]: ", "(W pid=12) ", "x "]),
+            st.sampled_from(["errors 0", "error", "error 71", "error 81", "no error in stage 3", "error in stage 4"]),
+            st.sampled_from(["", " ", " 17", "7"]),
+        ).map("".join),
+        min_size=1,
+        max_size=30,
+    ),
+    times=st.sampled_from([1, 80]),
+)
+def test_lines_that_look_alike_are_judged_as_each_would_be(parts: list[str], times: int) -> None:
+    matcher = Matcher(LOOSE)
+    batch = Splitter().feed("".join(f"{part}\n" for part in parts * times).encode())
+    expected = [index for index in range(len(batch)) if any(matcher.matches(batch.line(index).text))]
+    assert list(Candidates(Matcher(LOOSE)).lines(batch)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("x " * 600 + "KeyError", ["fault"], id="within the limit"),
+        pytest.param("python train.py " + "--flag value " * 400 + "exited: KeyError", ["fault"], id="the end"),
+        pytest.param("KeyError " + "--flag value " * 400, ["fault"], id="the beginning"),
+        pytest.param("x " * 2000 + "KeyError" + " x" * 2000, [], id="what is far from both is not looked at"),
+        pytest.param("KeyError" + "x" * 5000, [], id="a word that is cut in two ends nowhere"),
+    ],
+)
+def test_of_a_long_line_the_beginning_and_the_end_are_searched(line: str, expected: list[str]) -> None:
+    assert names(Matcher(SIGNALS), line) == expected
+
+
+def test_a_catalogue_has_one_matcher() -> None:
+    first, second = Catalogue("a", SIGNALS), Catalogue("a", SIGNALS[:2])
+    assert matcher_of(first) is matcher_of(first)
+    assert matcher_of(second) is not matcher_of(first)
+    assert len(matcher_of(second).signals) == 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"error " * 400_000 + b"\n", id="one line of megabytes"),
+        pytest.param((b"loss nan error nccl" * 100 + b"\n") * 200, id="long lines full of words that signals have"),
+        pytest.param(b"\x1b[" * 500_000 + b"\n", id="nothing but escapes"),
+        pytest.param(b"\r" * 1_000_000 + b"\n", id="nothing but carriage returns"),
+        pytest.param(b"\n" * 1_000_000, id="nothing but newlines"),
+        pytest.param(b"1%it/s, " * 200_000 + b"\n", id="a bar that never ends"),
+        pytest.param(bytes(range(256)) * 6000, id="every byte"),
+    ],
+)
+def test_hostile_text_is_read_in_bounded_time(data: bytes) -> None:
+    matcher = matcher_of(load("default"))
+    candidates, batch = Candidates(matcher), batch_of(data)
+    began = time.process_time()
+    for index in list(candidates.lines(batch))[:50]:
+        list(matcher.matches(batch.line(index).text))
+    assert time.process_time() - began < 20

@@ -1,0 +1,163 @@
+"""Catalogue files that cannot be used: what is said of them, and how long that takes."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.signals.checking import KEYS
+from lastbeat.signals.loading import CatalogueError, load_setting
+from lastbeat.signals.signal_entries import ABSENCE_KEYS, SIGNAL_KEYS
+from support.catalogues import own, read
+
+FAULTS = [
+    ("signals:\n  s:\n    pattern: '(abc'", 4, ("does not compile", "backslash|needs a \\")),
+    ("signals:\n  s:\n    pattern: '(a+)+$'", 4, ("more than one way",)),
+    ("signals:\n  s:\n    pattern: 'a*'", 4, ("matches the empty line",)),
+    ("signals:\n  s:\n    pattern: '(\\w+) \\1'", 4, ("refers back",)),
+    ("signals:\n  s:\n    pattern: '[[a]'", 4, ("does not compile", "nested set")),
+    ("signals:\n  s: {pattern: x, sevrity: error}", 3, ("unknown key 'sevrity'", "did you mean 'severity'?")),
+    ("signal:\n  s: x", 2, ("unknown key 'signal'", "did you mean 'signals'?")),
+    ("signals:\n  s: {pattern: x, severity: fatal}", 3, ("severity 'fatal' is none of critical, error, warning",)),
+    ("signals:\n  s: {pattern: x, role: rot}", 3, ("did you mean 'root'?",)),
+    ("signals:\n  s: {pattern: x, verdict: dead}", 3, ("verdict 'dead' is none of crash, stalled",)),
+    (
+        "signals:\n  s: {pattern: x, error_type: ooom}",
+        3,
+        ("no error type 'ooom'", "did you mean 'oom'?", "error_types"),
+    ),
+    ("signals:\n  s:\n    pattern: '(?P<a>x)'\n    extract: {size: b}", 5, ("group 'b'", "lacks", "it has a")),
+    ("signals:\n  s: {pattern: x, extract: {size: b}}", 3, ("it has no named group",)),
+    ("signals:\n  s: {pattern: x, hint: 'free {size}'}", 3, ("{size}", "extract gives no 'size'")),
+    ("signals:\n  s:\n    pattern: x\n    hint: '{of}'", 5, ("{of}", "extract gives no 'of'")),
+    ("signals:\n  s:\n    pattern: x\n    error_type: om", 5, ("no error type 'om'",)),
+    ("signals:\n  s: {hint: 'no pattern'}", 3, ("has no pattern", "no extended file has a signal of that name")),
+    ("signals:\n  s: {extract: [a]}", 3, ("extract belongs to a pattern",)),
+    ("signals:\n  s: {pattern: x, substring: y}", 3, ("pattern and substring", "one pattern")),
+    ("signals:\n  s: 3", 3, ("is a number", "has to be text")),
+    ("signals:\n  s: {pattern: null}", 3, ("is empty",)),
+    ("signals:\n  s: {pattern: [x]}", 3, ("is a list",)),
+    ("signals:\n  s: {pattern: x, restartable: maybe}", 3, ("restartable is text", "true or false")),
+    ("signals:\n  s: x\n  s: y", 4, ("'s' stands here twice (line 3)",)),
+    ("signals:\n  s:\n    pattern: x\n    pattern: y", 5, ("'pattern' stands twice (line 4)",)),
+    ("signals:\n  'a b': x", 3, ("'a b' is no name",)),
+    ("signals:\n- pattern: x", 3, ("without a name",)),
+    ("signals: 7", 2, ("signals is a number",)),
+    ("absences:\n  a: {signal: nope, every_s: 9}", 3, ("signal 'nope', which is not there",)),
+    ("absences:\n  a: {pattern: x}", 3, ("says no time",)),
+    ("absences:\n  a: {every_s: 5}", 3, ("either a signal or a pattern",)),
+    ("absences:\n  a: {pattern: x, every_s: -5}", 3, ("seconds above 0",)),
+    ("limits: {inactivity_s: 15m}", 2, ("inactivity_s has to be a number of seconds",)),
+    ("limits: {inactivity_s: .nan}", 2, ("inactivity_s has to be a number of seconds",)),
+    ("silence: [cuda_om]", 2, ("'cuda_om', which no extended file has",)),
+    ("signals:\n  s: !!python/object/apply:os.system ['true']", 3, ("has to be", "text")),
+    ("signals: !!python/name:os.system", 2, ("tagged",)),
+    ("signals:\n  s: &x {pattern: y}\n  t: *x", 4, ("aliases (*x)", "write it out")),
+    ("signals: [[[[[[[[[[[[1]]]]]]]]]]]]", 2, ("nested more than",)),
+    ("signals:\n\ts: x", 3, ("not YAML",)),
+    ("signals: {s: x", 3, ("not YAML",)),
+    ('signals:\n  s: {pattern: "a\\d"}', 3, ("not YAML", "a backslash has to be doubled")),
+    ("description: a: b", 2, ("not YAML", "mapping values")),
+    ("? [1, 2]\n: x", 2, ("a key has to be a name",)),
+    ("description: [x]", 2, ("description is a list",)),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "said"), FAULTS, ids=[fault[2][-1] for fault in FAULTS])
+def test_a_fault_is_told_with_its_line_and_what_to_do(text: str, line: int, said: Sequence[str]) -> None:
+    with pytest.raises(CatalogueError) as caught:
+        own(text)
+    told = str(caught.value)
+    assert told.startswith("/own.yaml:")
+    assert line in {fault.line for fault in caught.value.faults}, told
+    for words in said:
+        assert any(word in told for word in words.split("|")), told
+
+
+def test_all_faults_of_all_files_are_told_at_once() -> None:
+    files = {
+        "/own.yaml": "extends: [/b.yaml, nothing_like_it]\nsignals:\n  s: {pattern: '(', severity: bad}\n  t: 3",
+        "/b.yaml": "extends: []\nlimit: {}",
+    }
+    with pytest.raises(CatalogueError) as caught:
+        read(files)
+    assert [(fault.file, fault.line) for fault in caught.value.faults] == [
+        ("/b.yaml", 2),
+        ("/own.yaml", 1),
+        ("/own.yaml", 3),
+        ("/own.yaml", 3),
+        ("/own.yaml", 4),
+    ]
+
+
+SETTINGS = [
+    pytest.param(
+        "megatron_prodution", {}, ("did you mean 'megatron_production'?", "has a slash"), id="a name mistyped"
+    ),
+    pytest.param("/none.yaml", {}, ("/none.yaml: it cannot be read: No such file",), id="a file that is not there"),
+    pytest.param("/a.yaml", {"/a.yaml": "extends: [/a.yaml]"}, ("extends itself",), id="a file that extends itself"),
+    pytest.param(
+        "/a.yaml",
+        {"/a.yaml": "extends: [b.yaml]", "/b.yaml": "extends: [a.yaml]"},
+        ("/b.yaml:1", "/a.yaml → /b.yaml → /a.yaml"),
+        id="files that extend each other",
+    ),
+    pytest.param("/a.yaml", {"/a.yaml": "x" * 1_000_001}, ("1,000,001 characters",), id="a file that is no catalogue"),
+    pytest.param(
+        "/a.yaml",
+        {"/a.yaml": "extends: []\nsignals:\n" + "".join(f"  s{number}: text{number}\n" for number in range(2001))},
+        ("more than 2,000 signals",),
+        id="more signals than anybody needs",
+    ),
+    pytest.param("/a.yaml", {"/a.yaml": "a: \0"}, ("not YAML",), id="bytes that no text has"),
+]
+
+
+@pytest.mark.parametrize(("setting", "files", "said"), SETTINGS)
+def test_refused_are(setting: str, files: Mapping[str, str], said: Sequence[str]) -> None:
+    with pytest.raises(CatalogueError) as caught:
+        read(files, setting)
+    for words in said:
+        assert words in str(caught.value)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    def text_of(name: str) -> str:
+        return b"\xff\xfe".decode("utf-8")
+
+    with pytest.raises(CatalogueError, match="not UTF-8"):
+        load_setting("/own.yaml", text_of)
+
+
+YAML = st.recursive(
+    st.sampled_from(["x", "'(?P<a>x+)'", "3", "true", "null", "root", "oom", "'{a}'", "~", "1e3", "!!binary aGk="]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.dictionaries(
+            st.sampled_from([*KEYS, *SIGNAL_KEYS, *ABSENCE_KEYS, "inactivity_s", "s"]),
+            inner,
+            max_size=4,
+        ).map(lambda items: "{" + ", ".join(f"{key}: {value}" for key, value in items.items()) + "}")
+    ),
+    max_leaves=12,
+)
+
+
+@given(YAML | st.text(max_size=200))
+def test_whatever_a_file_says_it_is_read_or_refused(text: str) -> None:
+    told: list[str] = []
+    try:
+        read({"/own.yaml": text})
+    except CatalogueError as error:
+        told = str(error).splitlines()
+    assert all(": " in line or line.startswith("… and ") for line in told)
+
+
+def test_a_large_hostile_file_is_refused_soon() -> None:
+    started = time.process_time()
+    for text in ("[" * 900_000, "a: " + "&a [" * 200_000, "- " * 400_000, "{" + "a: b, " * 150_000 + "}"):
+        with pytest.raises(CatalogueError):
+            read({"/own.yaml": text})
+    assert time.process_time() - started < 60
