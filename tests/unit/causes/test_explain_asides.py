@@ -5,16 +5,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
-
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
-
-
-def traceback(last: str, rank: int | None = None) -> str:
-    """A traceback that nobody caught."""
-    lines = ("Traceback (most recent call last):", '  File "/home/u/train.py", line 3, in <module>', "    main()", last)
-    prefix = f"[rank{rank}]: " if rank is not None else ""
-    return "".join(f"{prefix}{line}\n" for line in lines)
-
+from support.printed import STEPS, traceback
 
 CASES = [
     pytest.param(

@@ -5,8 +5,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
-
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
+from support.printed import STEPS
 
 TITAN = "".join(
     f"[rank0]:[titan] 2026-03-01 10:0{n}:00,000 - root - INFO - step: {n}  loss: 3.{9 - n}  grad_norm: 1.5  memory: 64.38GiB(84.11%)\n"

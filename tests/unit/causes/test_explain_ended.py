@@ -6,8 +6,8 @@ import pytest
 from lastbeat.causes.explaining import explain_text
 from lastbeat.model.signal import Signal
 from lastbeat.signals.loading import load
+from support.printed import STEPS
 
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
 CUT = """\
 Traceback (most recent call last):
   File "/opt/lib/python3.11/site-packages/torch/cuda/__init__.py", line 247, in _lazy_init

@@ -5,8 +5,8 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
+from support.printed import STEPS
 
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
 MEGATRON = "".join(
     f"0:  [2026-03-01 10:0{n}:00] iteration {n}0/ 5000 | consumed samples: {n}000 | lm loss: 2.{n}E+00 | grad norm: 0.4 | "
     "number of skipped iterations:   0 | number of nan iterations:   0 |\n"

@@ -6,8 +6,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
-
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
+from support.printed import STEPS
 
 CASES = [
     # standing still

@@ -5,8 +5,8 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
+from support.printed import STEPS
 
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
 ROWS = [
     pytest.param(
         "[rank1]:[E301 10:16:42.1 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8810, OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=1800000) ran for 1800133 milliseconds before timing out.",

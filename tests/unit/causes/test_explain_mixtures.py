@@ -5,25 +5,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
-
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
-
-
-def ranks(first: int, last: int) -> str:
-    """Steps as eight ranks print them."""
-    return "".join(
-        f"2026-03-01 10:00:{n:02d},{rank}00 [INFO] [rank{rank}] step {n} loss {3 - n / 100:.3f}\n"
-        for n in range(first, last)
-        for rank in range(8)
-    )
-
-
-def traceback(last: str, rank: int | None = None) -> str:
-    """A traceback that nobody caught."""
-    lines = ("Traceback (most recent call last):", '  File "/home/u/train.py", line 3, in <module>', "    main()", last)
-    prefix = f"[rank{rank}]: " if rank is not None else ""
-    return "".join(f"{prefix}{line}\n" for line in lines)
-
+from support.printed import STEPS, traceback
 
 CASES = [
     pytest.param(

@@ -5,27 +5,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
-
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
-
-MEGATRON = "".join(
-    f" [2026-03-01 10:0{n}:00] iteration {n}0/ 5000 | consumed samples: {n}000 | lm loss: 2.{n}E+00 | grad norm: 0.4 | "
-    "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
-    for n in range(1, 5)
-)
-
-CHILD_FAILED = """\
-E0301 10:05:13.883000 89244 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 89289) of binary: /opt/venv/bin/python
-Traceback (most recent call last):
-  File "/opt/venv/bin/torchrun", line 8, in <module>
-    sys.exit(main())
-  File "/opt/venv/lib/python3.10/site-packages/torch/distributed/run.py", line 919, in main
-    run(args)
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-============================================================
-train.py FAILED
-------------------------------------------------------------
-"""
+from support.printed import CHILD_FAILED, MEGATRON, STEPS
 
 CASES = [
     pytest.param(

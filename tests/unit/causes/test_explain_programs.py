@@ -5,27 +5,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
-
-STEPS = "".join(f"step {n}/1000 loss {3 - n / 100:.3f} lr 3.0e-04\n" for n in range(10, 60, 10))
-
-
-def raised(
-    last: str, file: str = "/home/u/train.py", code: str = "run(batch)", *, rank: int | None = None, steps: bool = True
-) -> str:
-    """A log that ends in an exception that was raised in ``file``."""
-    lines = [
-        "Traceback (most recent call last):",
-        '  File "/home/u/train.py", line 120, in <module>',
-        "    main()",
-        f'  File "{file}", line 77, in step',
-        f"    {code}",
-        *last.splitlines(),
-    ]
-    prefix = f"[rank{rank}]: " if rank is not None else ""
-    return (STEPS if steps else "") + "".join(f"{prefix}{line}\n" for line in lines)
-
-
-TORCH = "/opt/venv/lib/python3.10/site-packages/torch"
+from support.printed import STEPS, TORCH, raised
 
 CASES = [
     # the program
