@@ -84,6 +84,15 @@ def test_a_log_of_this_machine_is_read_where_it_lies(run: RunFolder, tmp_path: P
     assert told["status"] == "FAILED"
 
 
+def test_a_log_that_is_not_there_is_told(run: RunFolder) -> None:
+    run.root.mkdir()
+    done = call(
+        LASTBEAT, "watch", "--run-id", "run-1", "--once", "--root", str(run.root), "--log", "nosuch-*.log",
+        cwd=run.root.parent,
+    )  # fmt: skip
+    assert "Note: No log file is called nosuch-*.log (yet)." in done.stdout.splitlines()
+
+
 def test_a_faulty_file_of_signals_is_told_together_with_what_else_is_wrong(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("signals:\n  broken:\n    regex: '(a'\n    colour: red\n")
     done = call(

@@ -85,7 +85,7 @@ class Reading:
         if record is not None:
             self.begin(record.attempt)
         report = self.look(files, now)
-        if report is None or (isinstance(seen, NeverSeen) and report.written_at is None):
+        if report is None or (isinstance(seen, NeverSeen) and report.written_at is None and not report.notes):
             return seen
         return replace(seen if isinstance(seen, Seen) else Seen(), logs=report)
 
