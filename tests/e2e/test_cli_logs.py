@@ -85,7 +85,7 @@ def test_a_log_of_this_machine_is_read_where_it_lies(run: RunFolder, tmp_path: P
 
 
 def test_a_log_that_is_not_there_is_told(run: RunFolder) -> None:
-    run.root.mkdir()
+    run.root.mkdir(exist_ok=True)
     done = call(
         LASTBEAT, "watch", "--run-id", "run-1", "--once", "--root", str(run.root), "--log", "nosuch-*.log",
         cwd=run.root.parent,

@@ -242,7 +242,7 @@ class _Case:
                 past = True
                 continue
             key = (finding.signal.name, finding.rank)
-            if not past or key in seen:
+            if not past or key in seen or _repeats(finding.mention.evidence, cause.mention.evidence):
                 continue
             seen.add(key)
             behind.append(finding.mention.evidence)
@@ -279,6 +279,12 @@ class _Case:
 def _confirms(finding: Finding) -> bool:
     told = finding.tier == Tier.CONFIRMATION and finding.signal.severity != "warning"
     return told and not finding.mention.weak
+
+
+def _repeats(line: Evidence, cause: Evidence) -> bool:
+    """Whether ``line`` is the cause once more, as ``_error`` and a traceback's last line say the same."""
+    one, other = line.text.strip(), cause.text.strip()
+    return line.rank in {None, cause.rank} and (one.endswith(other) or other.endswith(one))
 
 
 def _before_nan(best: Finding, nan: Finding) -> bool:

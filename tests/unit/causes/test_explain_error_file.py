@@ -45,3 +45,9 @@ def test_the_same_words_in_a_log_prove_nothing() -> None:
 def test_words_that_say_nothing_have_no_cause() -> None:
     assert explain_text("it did not work", load("default"), "_error").cause is None
     assert explain_text("", load("default"), "_error").cause is None
+
+
+def test_what_the_trace_says_once_more_did_not_follow_from_it() -> None:
+    text = "OSError: [Errno 28] No space left on device\n" + TRACE + "OSError: [Errno 28] No space left on device\n"
+    found = explain_text(text + "Connection reset by peer\n", load("default"), "_error")
+    assert [evidence.text for evidence in found.downstream] == ["Connection reset by peer"]
