@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> RunFolder:
 def test_a_run_with_a_last_word_has_ended(run: RunFolder) -> None:
     run.put("_error", OOM)
     done = call(LASTBEAT, "explain", "my-run", cwd=run.root.parent)
-    assert "At: " in done.stdout
+    assert "  At:" in done.stdout
     assert "may still be alive" not in done.stdout
     assert json.loads(call(LASTBEAT, "explain", "my-run", "--json", cwd=run.root.parent).stdout)["ended"] is True
 

@@ -42,7 +42,7 @@ def run_seaweed(weed: str, folder: Path) -> Iterator[S3Server]:
         # What would listen on a fixed port, and what would call home.
         *("-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"),
         # Volumes are grown in groups, and the default size would fill a small disk.
-        *("-master.volumeSizeLimitMB=32", "-volume.max=400"),
+        *("-master.volumeSizeLimitMB=32", "-volume.max=4000"),
     ]
     log = folder / "weed.log"
     with log.open("wb") as output:

@@ -16,6 +16,10 @@ _LOSS: Final = Pattern(
     r"loss(?<!val[_ /]loss)(?<!eval[_ /]loss)(?<!test[_ /]loss)(?<!valid[_ /]loss)(?:_\w{1,12})?"
     r"['\"]?\s{0,4}[:=]?\s{0,4}['\"]?[-+]?\d"
 )
+# Who sums up what was measured, when a run is over.
+_SUMMARIES: Final = ("wandb:", "COMET ")
+# In lower case. "number of nan iterations: 0" is none.
+_NO_NUMBER: Final = Pattern(r"(?:[:=|(]|loss|norm|grad)\s{0,8}['\"]?(?:tensor\()?[-+]?nan")
 _MOST_KINDS: Final = 16
 _FAR: Final = 2
 """Ranks that print the same steps are no more than so many lines apart; a checkpoint lies further back."""
@@ -24,8 +28,9 @@ _HEAD: Final = 500
 
 
 def has_finite_loss(text: str) -> bool:
-    """Whether a line states a training loss that is a number."""
-    return _LOSS.search(text[:_HEAD].lower()) is not None
+    """Whether a line states a training loss that is a number, and no value that is none."""
+    lower = text[:_HEAD].lower()
+    return _LOSS.search(lower) is not None and _NO_NUMBER.search(lower) is None
 
 
 class Advances:
@@ -33,6 +38,7 @@ class Advances:
 
     def __init__(self) -> None:
         self._last: dict[str, list[float]] = {}
+        """The kind that was not seen for the longest time comes first: it makes way where there are too many."""
         self._stride: dict[str, float] = {}
         """How far they went from one line to the next."""
 
@@ -40,6 +46,8 @@ class Advances:
         """Whether ``text`` shows that training is further than any line of this kind showed before. ``again``: a
         restart is possible, after which it counts from where the checkpoint is."""
         text = text[:_HEAD]
+        if text.startswith(_SUMMARIES):
+            return False
         lower = text.lower()
         kind, counts = "", []
         if "%|" in text:
@@ -61,10 +69,10 @@ class Advances:
                 return self._other(text)
         if not counts:
             return False
-        last = self._last.get(kind)
+        last = self._last.pop(kind, None)
+        self._last[kind] = counts if last is None else last
         if last is None:
-            if len(self._last) < _MOST_KINDS:
-                self._last[kind] = counts
+            self._make_room()
             return False
         if not any(now > before for now, before in zip(counts, last, strict=False)):
             if again and counts[0] < last[0] - _FAR * self._stride.get(kind, 1):
@@ -76,9 +84,16 @@ class Advances:
 
     def _other(self, text: str) -> bool:
         seen = float(sum(map(ord, text)))
-        last = self._last.get("loss")
+        last = self._last.pop("loss", None)
         self._last["loss"] = [seen]
+        self._make_room()
         return last is not None and last != [seen]
+
+    def _make_room(self) -> None:
+        if len(self._last) > _MOST_KINDS:
+            oldest = next(iter(self._last))
+            del self._last[oldest]
+            self._stride.pop(oldest, None)
 
     def state(self) -> dict[str, Any]:
         return {"last": self._last, "stride": self._stride}

@@ -23,12 +23,18 @@ _JSON_LEVEL: Final = Pattern(
 _DOTS: Final = Pattern(r"^\s{0,8}[\w.-]{1,80} \.{4,}")
 _DUMP: Final = Pattern(
     r"^\s{0,8}(?:[\w.]{0,60}(?:Namespace|Arguments|Config|Args|Settings)\(|\+{1,3} |"
-    r"#(?!#\[error\])|//|>>> |\$ |frame #\d{1,4}: )"
+    r"#(?!#\[error\])|//|>>> |\$ |frame #\d{1,4}: )|"
+    # Source code.
+    r"^\s{0,40}(?:raise \w[\w.]{0,80}\(|except \w[\w.]{0,80}(?: as \w{1,20})?:\s{0,4}$)"
 )
+_ROW: Final = Pattern(r"^\s{0,20}\|.{1,400}\|\s{0,8}$")
+_ITEM: Final = Pattern(r"^\s{0,20}[-*\u2022]\s{1,4}[\"'`*]{0,2}")
+# What a metric has behind its name, and no exception says.
+_FIGURE: Final = Pattern(r"\s{0,20}[-+]?\d{1,12}\.\d{1,18}(?:e[-+]?\d{1,3})?\s{0,3}%?\s{0,20}$")
 _PROSE: Final = Pattern(
     r"(?:^|[\s|{,\"'(\[])(?:prompt|output|response|completion|question|answer|generated|generation|instruction|caption|"
     r"text|content|example|explanation|query|user|assistant|decoded|prediction|target|reference|story|sample \d{1,9})"
-    r"[\"'\]]{0,2}\s{0,3}[:=|>]",
+    r"[\"'\]]{0,2}\s{0,3}(?:[:=|>]|->)",
     re.IGNORECASE,
 )
 _HYPOTHETICAL: Final = Pattern(
@@ -41,7 +47,7 @@ _HYPOTHETICAL: Final = Pattern(
 )
 _NOTHING_BEFORE: Final = Pattern(r"(?<![\w./-])(?:0|no|zero|without|none of the)\s{1,3}$", re.IGNORECASE)
 _NOTHING_BEHIND: Final = Pattern(
-    r"\W{0,3}(?:\w{1,12}\s{0,2}){0,2}[:=]\s{0,4}(?:0|none|no|never|false|n/?a)\b(?! \w)", re.IGNORECASE
+    r"\W{0,3}(?:\w{1,12}\s{0,2}){0,2}\s{0,40}[:=]\s{0,4}(?:0|none|no|never|false|n/?a)\b(?! \w)", re.IGNORECASE
 )
 # Of an attempt that is over, and another is under way.
 _EARLIER: Final = Pattern(
@@ -123,12 +129,14 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
         return "none"
     if not exception and _NOTHING_BEHIND.match(text, end):
         return "none"
+    if signal.kind == "exception" and _FIGURE.match(text, end):
+        return "none"
     spoken_calmly = signal.role == CASCADE or signal.error_type in {"cancelled", "time_limit"} or _is_act(signal)
     if level == "info" and not spoken_calmly:
         return "none"
     if text.startswith("{") and level != "error":
         return "none"
-    if retries(text) or _TOOL.match(text):
+    if retries(text) or _TOOL.match(text) or _lists(text, start, end):
         return "weak"
     if level == "warning" and signal.role != CASCADE and signal.severity != "critical":
         return "weak"
@@ -137,8 +145,19 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
     return "full"
 
 
+def _lists(text: str, start: int, end: int) -> bool:
+    """Whether the line is a row of a table, or an item of a list that holds these words and nothing else."""
+    if _ROW.match(text) is not None:
+        return True
+    item = _ITEM.match(text)
+    return item is not None and not text[item.end() : start].strip() and not text[end:].strip("\"'`* ")
+
+
 def _quoted(text: str, start: int, end: int) -> bool:
-    """Whether the words stand inside quotation marks that were opened before them and are closed behind them."""
+    """Whether the words stand inside quotation marks that were opened before them and are closed behind them, or are
+    in bold type."""
+    if text.endswith("**", 0, start) and text.startswith("**", end):
+        return True
     begin = max(0, start - 80)
     for index in range(start - 1, begin - 1, -1):
         mark = text[index]

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from lastbeat.causes import contexts, exit_codes, stacks, stated
-from lastbeat.causes.findings import Finding, Tier, findings_of
+from lastbeat.causes.findings import Finding, Tier, findings_of, in_order
 from lastbeat.causes.mentions import Account, Mention
 from lastbeat.causes.reading import LogReader
 from lastbeat.causes.telling import cause_of, signal_of_exit
@@ -51,7 +51,7 @@ class _Case:
     def __init__(
         self, accounts: Sequence[Account], catalogue: Catalogue, exit_code: int | None, scheduler: str | None
     ) -> None:
-        self._accounts = accounts
+        self._accounts = accounts = in_order(accounts)
         self._catalogue = catalogue
         self._exit_code = exit_code
         self._scheduler = scheduler
@@ -108,7 +108,7 @@ class _Case:
             if best is None or overtakes(finding, best):
                 best = finding
         if best is None and self._confirmed and self._passed:
-            return self._passed[-1]
+            return self._insisted(killed=True) or self._passed[-1]
         if best is None:
             return self._insisted(killed=self._confirmed) or self._stood()
         if best.tier == Tier.EXIT and best.error_type == "oom":

@@ -82,6 +82,16 @@ class Finding:
         )
 
 
+def in_order(accounts: Sequence[Account]) -> list[Account]:
+    """By rank and name: what has no time is told in the order of the files, whoever lists them."""
+
+    def place(account: Account) -> tuple[bool, int, str]:
+        # Where several ranks print to one file, it may hold what the others miss.
+        return stated.is_error(account.file), -1 if account.rank is None else account.rank, account.file
+
+    return sorted(accounts, key=place)
+
+
 def findings_of(accounts: Sequence[Account], signals: Mapping[str, Signal]) -> list[Finding]:
     """All mentions that training did not go on after, in the order of events."""
     found: list[Finding] = []

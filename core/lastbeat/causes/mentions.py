@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from lastbeat.causes.kept import made_of, whole
 from lastbeat.model.cause import TEXT_LIMIT, Evidence
 from lastbeat.model.progress_lines import Progress
 from lastbeat.model.times import format_time, parse_time
@@ -83,8 +84,8 @@ class Mention:
             file,
             int(document["line"]),
             str(document.get("text", "")),
-            document.get("rank"),
-            document.get("host"),
+            whole(document.get("rank")),
+            str(document["host"]) if document.get("host") is not None else None,
             parse_time(document.get("time")),
         )
         return cls(
@@ -182,12 +183,12 @@ class Account:
         seen = {str(name): parse_time(text) for name, text in document["last_seen"].items()}
         return cls(
             file,
-            document["rank"],
+            whole(document["rank"]),
             int(document["lines"]),
             int(document.get("talked", 0)),
             nan=Mention.of(nan, file) if nan is not None else None,
             success=Mention.of(success, file) if success is not None else None,
-            progress=Progress(**{name: value for name, value in document["progress"].items() if name in known}),
+            progress=made_of(Progress, {k: value for k, value in document["progress"].items() if k in known}),
             progress_time=parse_time(document["progress_time"]),
             last_time=parse_time(document["last_time"]),
             last_seen={name: when for name, when in seen.items() if when is not None},

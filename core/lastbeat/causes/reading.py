@@ -106,8 +106,12 @@ class LogReader:
     def restore(cls, catalogue: Catalogue, state: Mapping[str, Any]) -> "LogReader":
         """Go on where :meth:`state` was taken. A state that is damaged raises KeyError, TypeError or ValueError."""
         reader = cls(catalogue, "")
-        reader._story = Story.restore(catalogue, state["story"])
-        reader._order = int(state["order"])
-        reader._steps = [(str(text), parse_time(time)) for text, time in state["steps"][-_LAST_STEPS:]]
-        reader._splitter = Splitter.restore(state["splitter"])
+        try:
+            reader._story = Story.restore(catalogue, state["story"])
+            reader._order = int(state["order"])
+            reader._steps = [(str(text), parse_time(time)) for text, time in state["steps"][-_LAST_STEPS:]]
+            reader._splitter = Splitter.restore(state["splitter"])
+        except (AttributeError, OverflowError) as error:
+            # No mapping where one should be, an infinite number of lines.
+            raise ValueError(str(error)) from error
         return reader

@@ -4,6 +4,7 @@ import re
 from dataclasses import asdict
 from typing import Any, Final
 
+from lastbeat.causes.kept import made_of
 from lastbeat.causes.mentions import Stack, text_of
 from lastbeat.causes.tracebacks import place_of
 from lastbeat.model.pattern import Pattern
@@ -84,9 +85,9 @@ class Stacks:
     @classmethod
     def restore(cls, state: dict[str, Any]) -> "Stacks":
         stacks = cls()
-        stacks.open = bool(state["open"])
         stacks._gdb, stacks._dumping = bool(state.get("gdb")), bool(state.get("dumping"))
-        stacks.found = [Stack(**each) for each in state["found"][:_MOST]]
+        stacks.found = [made_of(Stack, each) for each in state["found"][:_MOST]]
+        stacks.open = bool(state["open"]) and bool(stacks.found)
         return stacks
 
 

@@ -56,9 +56,11 @@ class Story:
         """Kind of line → where the last one of it stood: what they say of a traceback below them."""
 
     def attentive(self, order: int) -> bool:
-        """Whether the line ``order`` has to be looked at whatever it is: something is open, or a report may prove
-        harmless."""
+        """Whether the line ``order`` has to be looked at whatever it is: it may go on with something, or acquit."""
         if self._blocks.open or self._stacks.open or (self._error and order < stated.MOST_LINES):
+            return True
+        if self._account.nan is not None:
+            # The line that shows a number again may be any.
             return True
         return bool(self._window.mentions) and order - self._reported < _ATTENTIVE_LINES
 
@@ -239,7 +241,7 @@ class Story:
         self._clock(time)
         account = self._account
         account.progress.read(text)
-        if account.nan is not None and has_finite_loss(text) and "nan" not in text.lower():
+        if account.nan is not None and has_finite_loss(text):
             account.nan = None
         if self._advances.read(text, again=bool(self._window.mentions)):
             account.success = None

@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from lastbeat.causes.kept import made_of
 from lastbeat.model.pattern import Pattern
 
 HEADER: Final = "Traceback (most recent call last)"
@@ -194,7 +195,7 @@ class Blocks:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> "Blocks":
-        return cls({str(key): Block(**block) for key, block in list(state.items())[:_MOST_OPEN]})
+        return cls({str(key): made_of(Block, block) for key, block in list(state.items())[:_MOST_OPEN]})
 
 
 def _key(rank: int | None, prefix: str) -> str:

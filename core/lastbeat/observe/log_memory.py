@@ -48,7 +48,7 @@ class LogMemory:
                 logs.restore(document["logs"])
         except StoreError as error:
             log.debug("how far the logs of %s were read is not known: %s", self.run_id, error)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError, zlib.error) as error:
             log.info("%s/%s is damaged (%s); the logs are read anew", self.store.url, self.key, type(error).__name__)
 
     def save(self, logs: RunLogs) -> None:

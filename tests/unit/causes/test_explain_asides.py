@@ -25,6 +25,34 @@ CASES = [
         + STEPS,
         id="pip complains",
     ),
+    pytest.param("none", STEPS + "MeanAbsoluteError: 0.32\nRootMeanSquaredError: 1.2e-3\n", id="metrics of that name"),
+    pytest.param(
+        "none", "GPU health:\n  Segmentation faults       : 0\n  Bus errors : none\n", id="a report of no faults"
+    ),
+    pytest.param(
+        "none",
+        "| Error | Meaning |\n|---|---|\n| CUDA out of memory | the GPU is full |\n| Bus error | shared memory is full |\n",
+        id="a table of what there may be",
+    ),
+    pytest.param(
+        "none",
+        'restart_on:\n    - NCCL error\n    - Segmentation fault\n    - "CUDA out of memory"\n',
+        id="a list of what is waited for",
+    ),
+    pytest.param(
+        "none",
+        '    except torch.cuda.OutOfMemoryError as e:\n        raise RuntimeError("CUDA out of memory") from e\n',
+        id="source code",
+    ),
+    pytest.param(
+        "none",
+        STEPS
+        + "step 60/1000 loss nan lr 3.0e-04\nstep 61/1000 loss 2.1 lr 3.0e-04\n"
+        + "".join(f"Eval: {n}%|#  | {n}/100 [00:01<00:09]\n" for n in range(10, 60)),
+        id="one loss that was no number, and then no loss for long",
+    ),
+    pytest.param("none", STEPS + "- **Segmentation fault**: a native crash\n", id="bold type"),
+    pytest.param("none", STEPS + "eval sample 3 -> It received SIGSEGV and dumped core.\n", id="what was generated"),
     pytest.param(
         "none",
         STEPS + "Early stopping: val_loss did not improve for 3 epochs, stopping\nbest checkpoint: ckpt/best.pt\n",

@@ -1,6 +1,8 @@
 # ruff: noqa: E501 - lines of logs are as long as they are
 """Several files of one run, its exit code and its scheduler's word, told together."""
 
+from itertools import permutations
+
 import pytest
 
 from lastbeat.causes.explaining import explain, explain_text
@@ -179,3 +181,20 @@ def test_a_huge_text_is_read_at_both_ends() -> None:
     cause = explain_text(text, CATALOGUE).cause
     assert cause is not None
     assert cause.error_type in {"exception", "slurm_failure"}
+
+
+def test_the_order_in_which_files_are_listed_is_nothing() -> None:
+    texts = {
+        "rank0.log": CLOSED,
+        "rank1.log": KEY_ERROR,
+        "rank10.log": KEY_ERROR.replace("'z'", "'y'"),
+        "_error": "died",
+    }
+    accounts = []
+    for name, text in texts.items():
+        reader = LogReader(CATALOGUE, name)
+        reader.feed(text.encode())
+        reader.finish()
+        accounts.append(reader.account())
+    first, *others = (explain(listed, CATALOGUE) for listed in permutations(accounts))
+    assert all(each == first for each in others)

@@ -178,6 +178,11 @@ GOING_ON = [
     pytest.param("OSError: [Errno 28] No space left on device: '/tmp/cache'\n", id="a cache that could not be written"),
     pytest.param("step 60/1000 loss nan lr 3.0e-04\n", id="one loss that was no number"),
     pytest.param(
+        "step 60/1000 loss nan | number of nan iterations: 1 |\n"
+        + "".join(f"step {n}/1000 loss 2.{n} | number of nan iterations: 0 |\n" for n in range(61, 66)),
+        id="one loss that was no number, where every line counts such steps",
+    ),
+    pytest.param(
         'Timeout (0:05:00)!\nThread 0x00007f487be1bb80 (most recent call first):\n  File "/home/u/train.py", line 13 in __getitem__\n',
         id="a pause that was long",
     ),
