@@ -84,13 +84,19 @@ def test_a_log_of_this_machine_is_read_where_it_lies(run: RunFolder, tmp_path: P
     assert told["status"] == "FAILED"
 
 
-def test_a_log_that_is_not_there_is_told(run: RunFolder) -> None:
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        pytest.param("nosuch-*.log", "Note: No log file is called nosuch-*.log (yet).", id="no file"),
+        pytest.param("runs/", "Note: runs/ is a folder; name its logs, for example runs/*.log.", id="a folder"),
+    ],
+)
+def test_a_log_that_is_not_there_is_told(run: RunFolder, name: str, note: str) -> None:
     run.root.mkdir(exist_ok=True)
     done = call(
-        LASTBEAT, "watch", "--run-id", "run-1", "--once", "--root", str(run.root), "--log", "nosuch-*.log",
-        cwd=run.root.parent,
-    )  # fmt: skip
-    assert "Note: No log file is called nosuch-*.log (yet)." in done.stdout.splitlines()
+        LASTBEAT, "watch", "--run-id", "run-1", "--once", "--root", str(run.root), "--log", name, cwd=run.root.parent
+    )
+    assert note in done.stdout.splitlines()
 
 
 def test_a_faulty_file_of_signals_is_told_together_with_what_else_is_wrong(run: RunFolder, tmp_path: Path) -> None:

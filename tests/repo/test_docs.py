@@ -80,7 +80,10 @@ def options() -> set[str]:
         "import json, click, lastbeat_cli.main as m\n"
         "group = next(v for v in vars(m).values() if isinstance(v, click.Group))\n"
         "ctx = click.Context(group)\n"
-        "all = [group, *(group.get_command(ctx, name) for name in group.list_commands(ctx))]\n"
+        "all = [group]\n"
+        "for c in all:\n"
+        "    if isinstance(c, click.Group):\n"
+        "        all.extend(c.get_command(ctx, name) for name in c.list_commands(ctx))\n"
         "print(json.dumps([o for c in all for p in c.get_params(ctx) for o in [*p.opts, *p.secondary_opts]]))\n"
     )
     done = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True)

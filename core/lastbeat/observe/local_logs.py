@@ -87,7 +87,12 @@ def local_logs(patterns: Iterable[str], most: int = MOST) -> tuple[list[LocalLog
     for pattern in patterns:
         found = _matching(pattern)
         if not found:
-            notes.append(f"No log file is called {pattern} (yet).")
+            folder = _is_folder(pattern)
+            notes.append(
+                f"{pattern} is a folder; name its logs, for example {pattern.rstrip('/')}/*.log."
+                if folder
+                else f"No log file is called {pattern} (yet)."
+            )
         logs.update(found)
     entries = {name: Entry(name, log.size_bytes, log.modified, log.version) for name, log in logs.items()}
     chosen = choose(entries, most)
@@ -115,6 +120,13 @@ def _is_there(path: str) -> bool:
     try:
         return Path(path).exists()
     except (OSError, ValueError):  # a folder that may not be looked into, a path that can be none
+        return False
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):  # as above
         return False
 
 
