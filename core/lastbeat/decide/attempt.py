@@ -93,7 +93,7 @@ def _spent(record: Record, seen: Seen) -> tuple[str, ...]:
     began = seen.metadata.modified if seen.metadata else None
     files = (
         ("_error", seen.error), ("_complete", seen.complete), ("progress.json", seen.progress), ("log", seen.log),
-        ("stacks", seen.stacks), ("stacks", seen.stacks),
+        ("stacks", seen.stacks),
     )  # fmt: skip
     return tuple(lines) + tuple(
         token(name, file)

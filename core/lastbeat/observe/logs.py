@@ -147,8 +147,8 @@ class RunLogs:
         error_text: str | None,
         since: datetime | None = None,
         *,
+        old_until: datetime | None = None,
         exit_code: int | None = None,
-        scheduler: str | None = None,
     ) -> Explanation:
         """Why the run failed or fell silent, from as much of its logs as may be read and from the text of ``_error``.
 
@@ -156,7 +156,7 @@ class RunLogs:
         """
         from lastbeat.observe.log_deep import Told, known, shares  # noqa: PLC0415 - only at an event
 
-        self.look(files, since)
+        self.look(files, since, old_until)
         began = time.monotonic()
         told: list[Told | None] = []
         sources, _ = self._sources(files)
@@ -180,7 +180,7 @@ class RunLogs:
             told.append(Told(reader.account(), 0))
         accounts = [each.account for each in told if each is not None]
         shifts = {each.account.file: each.shift for each in told if each is not None}
-        return self._explained(accounts, shifts, exit_code, scheduler)
+        return self._explained(accounts, shifts, exit_code)
 
     def begin_attempt(self, number: int | None = None) -> None:
         """Text that was read so far belongs to an earlier attempt, but for that of files which the last look found to
@@ -263,20 +263,21 @@ class RunLogs:
         told = [(file, account) for file in files if (account := file.account(self._readers)) is not None]
         if not told:
             return LogReport()
-        return summary(told, self._explained([account for _, account in told]))
+        # A number that was counted from where reading began would be another one for whoever begins elsewhere.
+        counted = {file.name: 0 if file.shift is not None else None for file, _ in told}
+        return summary(told, self._explained([account for _, account in told], counted))
 
     def _explained(
         self,
         accounts: "Sequence[Account]",
         shifts: Mapping[str, int | None] | None = None,
         exit_code: int | None = None,
-        scheduler: str | None = None,
     ) -> Explanation:
-        if not accounts and exit_code is None and scheduler is None:
+        if not accounts and exit_code is None:
             return NOTHING
         from lastbeat.causes.explaining import explain  # noqa: PLC0415 - only where there is text
 
-        found = explain(accounts, self._catalogue(), exit_code=exit_code, scheduler=scheduler)
+        found = explain(accounts, self._catalogue(), exit_code=exit_code)
         return shown(found, self._mask, shifts)
 
     def _cleaned(self, texts: Sequence[str], most: int | None = _NOTES) -> tuple[str, ...]:

@@ -103,6 +103,8 @@ class Reading:
         except Exception as error:
             # Whatever is wrong with the reading of text, heartbeats are watched all the same.
             log.exception("the logs of %s could not be understood", self._run_id)
+            # What was read before this says nothing of now: the next look reads again, poll or no poll.
+            self._read_at = None
             note = f"The logs could not be understood ({type(error).__name__}); they count for nothing in this look."
             return replace(self._last or LogReport(), notes=(note,), unread=("logs",))
         return self._last
@@ -112,7 +114,9 @@ class Reading:
         if not error_text and not self._signals.places and not any(map(is_log, files)):
             return NOTHING
         try:
-            return self._reader().explain(files, error_text, self._since, exit_code=exit_code(error_text or ""))
+            return self._reader().explain(
+                files, error_text, self._since, old_until=self._old_until, exit_code=exit_code(error_text or "")
+            )
         except Exception:
             log.exception("why %s is as it is could not be found out", self._run_id)
             return NOTHING
@@ -181,7 +185,8 @@ def spent_until(attempt: Attempt) -> datetime | None:
 def exit_code(error_text: str) -> int | None:
     """What the first line of ``_error`` says of the process's end, as ``lastbeat exec`` writes it: an exit status, or
     minus a signal's number."""
-    found = re.search(r"exit status (\d{1,3})\b|\bkilled by SIG[A-Z0-9]{1,12} \(signal (\d{1,2})\)", error_text[:1000])
+    first = error_text[:1000].partition("\n")[0]
+    found = re.search(r"exit status (\d{1,3})\b|\bkilled by SIG[A-Z0-9]{1,12} \(signal (\d{1,2})\)", first)
     if found is None:
         return None
     return int(found[1]) if found[1] else -int(found[2])

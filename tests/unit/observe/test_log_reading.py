@@ -24,7 +24,9 @@ def test_how_a_process_ended_is_read_from_what_exec_writes(death: Death, code: i
     assert exit_code(describe(death, "train.py", None, "the end")) == code
 
 
-@pytest.mark.parametrize("text", ["", "RuntimeError: boom", "exit status of the job", "x" * 10_000 + "exit status 3"])
+@pytest.mark.parametrize(
+    "text", ["", "boom", "exit status of the job", "x" * 10_000 + "exit status 3", "boom\nnon-zero exit status 137"]
+)
 def test_a_text_that_says_nothing_of_the_end_gives_no_code(text: str) -> None:
     assert exit_code(text) is None
 

@@ -112,6 +112,19 @@ def test_a_new_attempt_begins_with_a_clean_log_though_the_file_goes_on(scene: Lo
     assert scene.channel.events == ["FAILED", "FAILED"]
 
 
+def test_a_new_attempt_s_log_is_clean_also_for_whoever_reads_the_end_of_a_long_one_alone(scene: LoggedScene) -> None:
+    scene.beat(attempt=1, start_time=scene.now.isoformat())
+    scene.write(steps(20_000) + OOM)
+    assert scene.cold().status.value == "FAILED"
+    scene.after(60)
+    scene.beat(attempt=2, start_time=scene.now.isoformat())
+    for _ in range(3):
+        outcome = scene.cold()
+        assert (outcome.status.value, outcome.cause) == ("RUNNING", None)
+        scene.after(30)
+        scene.write("loading the model\n" * 50)
+
+
 @pytest.mark.parametrize("fault", [UnreachableError("503"), DeniedError("access denied")], ids=["down", "denied"])
 def test_logs_that_cannot_be_read_change_nothing_and_are_spoken_of(scene: LoggedScene, fault: Exception) -> None:
     scene.beat()
