@@ -128,7 +128,9 @@ def load(
         try:
             policy = limited(policy, cast("str", values["LASTBEAT_SIGNALS"]))
         except ValueError as wrong:
-            faults.extend(f"LASTBEAT_SIGNALS: {fault}" for fault in str(wrong).splitlines())
+            faults.extend(
+                f"LASTBEAT_SIGNALS: {fault.removeprefix('LASTBEAT_SIGNALS: ')}" for fault in str(wrong).splitlines()
+            )
     if faults:
         raise SettingsError(faults)
     return Settings(

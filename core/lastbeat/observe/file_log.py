@@ -124,16 +124,16 @@ class FileLog:
         reader.finish()
         return reader.account()
 
-    def state(self, *, reader: bool = True) -> dict[str, Any]:
-        """As JSON; without what its ``reader`` knows, a later process goes on at the same place all the same."""
+    def state(self) -> dict[str, Any]:
+        """As JSON, with what its reader knows."""
         known = self.reader.state() if self.reader is not None else self.kept
         return {
             "name": self.name,
             "cursor": self.cursor.state() if self.cursor is not None else None,
-            "reader": known if reader else None,
+            "reader": known,
             "line": self.line_now,
             "shift": self.shift,
-            "late": self.late or (known is not None and not reader),
+            "late": self.late,
             "own": self.own,
             "sorted_out": self.sorted_out,
             "half": self.half.decode("latin-1"),

@@ -85,8 +85,9 @@ def local_logs(patterns: Iterable[str], most: int = MOST) -> tuple[list[LocalLog
     logs: dict[str, LocalLog] = {}
     notes: list[str] = []
     for pattern in patterns:
-        found = _matching(pattern)
-        if not found:
+        found, faults = _matching(pattern)
+        notes += faults
+        if not found and not faults:
             folder = _is_folder(pattern)
             notes.append(
                 f"{pattern} is a folder; name its logs, for example {pattern.rstrip('/')}/*.log."
@@ -101,19 +102,22 @@ def local_logs(patterns: Iterable[str], most: int = MOST) -> tuple[list[LocalLog
     return [logs[name] for name in chosen], notes
 
 
-def _matching(pattern: str) -> dict[str, LocalLog]:
+def _matching(pattern: str) -> tuple[dict[str, LocalLog], list[str]]:
+    """The files, and which could not be looked at: unreadable is not missing."""
     expanded = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would lose what a pattern ends in
     wild = _SLURM.sub("*", expanded) if _SLURM.search(expanded) else expanded
     paths = [expanded] if _is_there(expanded) else _some(wild)
     found: dict[str, LocalLog] = {}
+    faults: list[str] = []
     for path in paths:
         try:
             log = local_log(Path(path))
-        except OSError:
+        except OSError as error:
+            faults.append(f"{path} cannot be looked at now: {error.strerror or type(error).__name__}.")
             continue
         if log is not None:
             found[log.name] = log
-    return _of_one_job(expanded, found)
+    return _of_one_job(expanded, found), faults
 
 
 def _is_there(path: str) -> bool:

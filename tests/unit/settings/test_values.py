@@ -212,6 +212,13 @@ def test_absence_rules_of_a_user_s_own_file_are_the_policy_s(tmp_path: Path) -> 
     assert (rule.name, rule.signal, rule.within_s, rule.every_s) == ("checkpoint_overdue", "saved", 600, 300)
 
 
+def test_a_catalogue_that_does_not_exist_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        watching(tmp_path, LASTBEAT_SIGNALS="nope")
+    (fault,) = caught.value.faults
+    assert fault.startswith("LASTBEAT_SIGNALS: there is no built-in catalogue 'nope'")
+
+
 def test_faults_of_a_file_of_signals_are_told_with_all_others(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("signals:\n  a:\n    regex: '(('\n  b:\n    pattern: x\n    colour: red\n")
