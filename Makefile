@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test hunt check bench package clean
+.PHONY: help demo test hunt check bench pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
@@ -17,6 +17,7 @@ help:
 	@echo "make hunt    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
 	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
+	@echo "make pictures take the pictures of docs/pictures anew: of the page in Chromium, of the terminal in tmux"
 	@echo "make package build the zip that the Lambda function runs, into build/ (ARGS=\"--architecture x86_64\")"
 	@echo "make clean   remove .venv and everything else that these commands made"
 	@echo
@@ -45,6 +46,11 @@ check:
 bench:
 	@.ci/venv dev
 	@.venv/bin/python -m bench $(ARGS)
+
+pictures:
+	@.ci/venv dev
+	@PYTHONPATH=core:cli:tests .venv/bin/python -m pictures.browser $(ARGS)
+	@PYTHONPATH=core:cli:tests .venv/bin/python -m pictures.terminal
 
 package:
 	@.ci/venv dev

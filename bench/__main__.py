@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, fleet, loop, measure, sdk, signals
+from bench import detection, fleet, loop, measure, sdk, signals, views
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "fleet", "signals")
+PARTS = ("run", "fleet", "signals", "views")
 PACKAGES = ("obstore", "boto3", "moto")
 
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
     parser.add_argument("--rounds", type=int, default=5, help="loops of each logger (5)")
     parser.add_argument("--peers", action="store_true", help="install the peers into build/bench-peers first")
-    parser.add_argument("--only", choices=PARTS, help="what one run, a fleet, or reading logs costs")
+    parser.add_argument("--only", choices=PARTS, help="what one run, a fleet, reading logs, or looking costs")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args(argv)
@@ -43,6 +43,8 @@ def main(argv: Sequence[str]) -> int:
 def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
     if part == "fleet":
         return fleet_tables()
+    if part == "views":
+        return view_tables()
     return signal_tables(args) if part == "signals" else run_tables(args)
 
 
@@ -70,6 +72,12 @@ def fleet_tables() -> Iterator[str]:
     progress("passes over fleets")
     yield ""
     yield from fleet.measured(progress)
+
+
+def view_tables() -> Iterator[str]:
+    yield from machine("Who looks is a process of its own;")
+    yield ""
+    yield from views.tables(progress)
 
 
 def signal_tables(args: argparse.Namespace) -> Iterator[str]:

@@ -1,9 +1,12 @@
 """A fleet root in memory that counts its requests as S3 counts them, with a clock that is turned by hand: what passes
 over many simulated minutes ask for does not depend on the server, and no server would answer that many in time."""
 
+import hashlib
 import threading
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
@@ -91,3 +94,18 @@ class CountedStore:
 
     def clock(self) -> datetime:
         return self.now
+
+
+class TaggedStore(CountedStore):
+    """One whose versions are those that an S3 server gives the same bodies."""
+
+    def _set(self, key: str, body: bytes, modified: datetime) -> str:
+        version = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+        super()._set(key, body, modified)
+        entry, _ = self._held[key]
+        self._held[key] = replace(entry, version=version), body
+        return version
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Everything, as a server is given it."""
+        return ((key, body) for key, (_, body) in self._held.items())

@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Literal
+from typing import Literal, cast
 
 from lastbeat import wire
 from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.settings import Settings
 from lastbeat.stores.port import DeniedError, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
@@ -61,6 +62,8 @@ def _store(settings: Settings) -> Iterator[Check]:
         yield _failed("reading", fault)
     yield from _writing(store, key)
     yield _clock(store)
+    if minutes := cast("float", settings.values["LASTBEAT_PAGE_MINUTES"]):
+        yield _page(store, minutes)
 
 
 def _writing(store: Store, key: str) -> Iterator[Check]:
@@ -108,6 +111,27 @@ def _clock(store: Store) -> Check:
     which = "behind" if off_s > 0 else "ahead of"
     detail = f"this machine is {abs(off_s):.0f} s {which} the store; ages are told by the store's clock"
     return Check("clock", "warn", detail, "switch on time synchronisation (NTP) here")
+
+
+def _page(store: Store, minutes: float) -> Check:
+    """Whether passes leave the page that they are told to leave: who makes them may have to be allowed to."""
+    from lastbeat.page.writing import KEY  # noqa: PLC0415 - only where it is turned on
+
+    try:
+        mark, page = store.read(SWEEP_MARK, 1), store.read(KEY, 1)
+    except StoreError as fault:
+        return _failed("page", fault)
+    if mark is None:
+        return Check("page", "ok", f"the first pass leaves it at {KEY}")
+    remedy = (
+        "the passes' reports say why in their notes; they need LASTBEAT_PAGE_MINUTES, and to be allowed to write it"
+    )
+    if page is None:
+        return Check("page", "warn", f"passes are made and leave no {KEY}", remedy)
+    late_s = (mark.modified - page.modified).total_seconds()
+    if late_s > 2 * 60 * minutes:
+        return Check("page", "warn", f"passes are made, but {KEY} is {late_s / 60:.0f} min older than the last", remedy)
+    return Check("page", "ok", f"passes leave it at {KEY}")
 
 
 def _state(settings: Settings) -> Check:

@@ -21,6 +21,7 @@ from lastbeat.sdk.descriptors import streams as open_streams
 from lastbeat.sdk.logs import Printed, TrainingLog
 from lastbeat.sdk.output import Output
 from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.resources import Meter
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.signals_in import Signals, die_of
 from lastbeat.sdk.stacks import Stacks
@@ -88,7 +89,8 @@ def command(
     with Signals() as signals, closing(Witness(signals.heeded, apart=children.on_terminal(streams))) as witness:
         output = Output()
         printed = Capture()
-        run = Run(name, _reporter(settings, printed) if settings is not None else None, steps)
+        meter = Meter(wraps=True)
+        run = Run(name, _reporter(settings, printed, meter) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         try:
@@ -97,6 +99,7 @@ def command(
             print(f"Error: {fault}", file=sys.stderr)
             run.fail(f"Not started: {fault}")
             return fault.status
+        meter.root = child.process
         try:
             death = child.wait()
             ending = threading.Thread(target=_end, args=(run, death, program, output), name="lastbeat-end", daemon=True)
@@ -125,14 +128,14 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
     return settings
 
 
-def _reporter(settings: Settings, printed: Capture) -> Reporter:
+def _reporter(settings: Settings, printed: Capture, meter: Meter) -> Reporter:
     def prepare() -> Surroundings:
         # In the beat thread: connecting must not hold up the start of training.
         around = wire.surroundings(settings)
         # The stacks of this process would tell nothing about the command's.
         return replace(around, extras=tuple(extra for extra in around.extras if not isinstance(extra, Stacks)))
 
-    return Reporter(prepare, [TrainingLog(Printed(printed))])
+    return Reporter(prepare, [TrainingLog(Printed(printed))], meter=meter)
 
 
 def _telling(run: Run, output: Output, printed: Capture) -> Callable[[int, bytes], None]:

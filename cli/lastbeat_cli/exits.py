@@ -12,6 +12,12 @@ UNKNOWN: Final = 3
 INTERRUPTED: Final = 130
 """What a shell calls a program that Ctrl-C ended before it had an answer."""
 
+READER_LEFT: Final = 141
+"""What a shell calls a program that wrote into a pipe that nobody read any more.
+
+A loop of ``watch`` or ``sweep`` ends then as on Ctrl-C, with the status of its last pass.
+"""
+
 
 def of(outcome: Outcome) -> int:
     """The exit status that tells ``outcome`` to Nagios, Icinga or Sensu."""

@@ -169,6 +169,9 @@ class _Looking:
             return [log_sources.stdin()]
         path = Path(name)
         if path.is_dir():
+            from lastbeat_cli import explain_root  # noqa: PLC0415 - files need none of it
+
+            explain_root.refuse(path)
             return log_sources.directory(path, self.notes.append)
         try:
             return [log_sources.file(path)]
@@ -187,6 +190,8 @@ class _Looking:
         try:
             runid.check_run_id(name)
         except runid.InvalidRunIdError:
+            if name.startswith("s3://"):
+                advice = f"A run is named by its id, and --root says where runs are: lastbeat explain RUN --root {name}"
             raise UnreadableLogError(f"there is no file {name}", advice) from None
         if self._settings is None:
             what = (

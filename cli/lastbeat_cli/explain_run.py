@@ -54,8 +54,8 @@ def _of_this_machine(settings: Settings, note: Note) -> list[Source]:
     patterns = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"])
     if not patterns:
         return []
-    logs, said = local_logs(patterns)
-    for each in said:
+    logs, said, hidden = local_logs(patterns)
+    for each in (*said, *hidden):
         note(each)
     return [log_sources.file(log.path, log.name) for log in logs]
 

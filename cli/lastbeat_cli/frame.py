@@ -22,6 +22,7 @@ _SECRETS = {
     "LASTBEAT_WEBHOOK_URL",
     "LASTBEAT_WEBHOOK_SECRET",
     "LASTBEAT_PING_URL",
+    "LASTBEAT_DASHBOARD_TOKEN",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
 }
@@ -42,7 +43,7 @@ def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
             sys.stdout.flush()
     except BrokenPipeError:
         hush()
-        return exits.UNKNOWN
+        return exits.READER_LEFT
     except OSError as fault:
         # Most likely a full disk behind stdout, which the interpreter's last flush would stumble over again.
         hush()
@@ -66,7 +67,7 @@ def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
         return done.exit_code
     except click.ClickException as fault:
         where = getattr(fault, "ctx", None)
-        path = where.command_path if where is not None else name
+        path = where.command_path if where is not None else _path(command, arguments, name)
         _say(fault.format_message(), f"'{path} --help' lists what there is.")
     except SettingsError as fault:
         many = len(fault.faults) > 1
@@ -74,6 +75,13 @@ def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:
     except StoreError as fault:
         _say(str(fault), fault.advice)
     return exits.UNKNOWN
+
+
+def _path(command: click.Command, arguments: Sequence[str], name: str) -> str:
+    """The command that somebody typed, where the fault does not know it."""
+    first = arguments[0] if arguments else ""
+    known = isinstance(command, click.Group) and first in command.list_commands(click.Context(command))
+    return f"{name} {first}" if known else name
 
 
 def _say(what: str, advice: str = "") -> None:

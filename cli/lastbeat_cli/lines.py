@@ -109,3 +109,13 @@ def bar(step: int, total: int, width: int, *, ascii_only: bool) -> str:
 def age(now: datetime, then: datetime) -> str:
     """How long ago something was; an instance clock that runs ahead makes it no negative number."""
     return f"{format_duration(now - then)} ago"
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+        value /= 1024
+    return f"{value:.3g} TiB"

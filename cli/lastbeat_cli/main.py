@@ -1,5 +1,6 @@
 """``lastbeat``: the commands, each imported when it is called."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -8,12 +9,18 @@ import click
 
 from lastbeat_cli import frame
 
+_ASKED_BY_SHELL = "_LASTBEAT_COMPLETE"
 # Command → its module, a sentence, and under which wish it is listed.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("lastbeat_cli.watch", "Look at one run, once or until it is over.", "Watch a run"),
     "sweep": ("lastbeat_cli.sweep", "Look at every run, once or again and again.", "Watch a fleet"),
     "silence": ("lastbeat_cli.silence", "Do not tell people of some runs for a while.", "Watch a fleet"),
     "cost": ("lastbeat_cli.cost", "What the watching costs, measured.", "Watch a fleet"),
+    "fleet": ("lastbeat_cli.fleet", "Every run at a glance, live.", "Look at runs"),
+    "show": ("lastbeat_cli.show", "All about one run, and what to do.", "Look at runs"),
+    "top": ("lastbeat_cli.top", "One run's curves and figures, live.", "Look at runs"),
+    "logs": ("lastbeat_cli.run_logs", "A run's logs, as they grow.", "Look at runs"),
+    "dashboard": ("lastbeat_cli.dashboard", "The fleet and its runs in a browser.", "Look at runs"),
     "explain": ("lastbeat_cli.explain", "Say why a run failed, from its logs, and what to do.", "Understand a failure"),
     "signals": ("lastbeat_cli.signals", "What is looked for in logs; try signals of your own.", "Understand a failure"),
     "exec": ("lastbeat_cli.exec_", "Run a command, report it, and tell how it died.", "Report a run"),
@@ -21,6 +28,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "fail": ("lastbeat_cli.fail", "Say that a run failed, and why.", "Report a run"),
     "complete": ("lastbeat_cli.complete", "Say that a run succeeded.", "Report a run"),
     "deploy": ("lastbeat_cli.deploy", "Make the Lambda function that watches a bucket.", "Set up"),
+    "completion": ("lastbeat_cli.completion", "Make bash, zsh or fish complete names.", "Set up"),
     "doctor": ("lastbeat_cli.doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
     "test-alert": ("lastbeat_cli.test_alert", "Send a test message to every channel.", "Check the set-up"),
 }
@@ -79,4 +87,8 @@ def lastbeat(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The ``lastbeat`` command; returns its exit status."""
+    if _ASKED_BY_SHELL in os.environ:
+        from lastbeat_cli import completion_answer  # noqa: PLC0415 - only for who presses Tab
+
+        return completion_answer.answer(lastbeat, _COMMANDS)
     return frame.run(lastbeat, sys.argv[1:] if arguments is None else arguments, "lastbeat")

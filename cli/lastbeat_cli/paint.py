@@ -5,13 +5,19 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, TextIO
 
 Line = tuple[tuple[str, str], ...]
 """Pieces of one line, each a text and the name of its style."""
 
-# The words and signs say it; the colour only helps to find it.
-_CODES: Final = {"bad": "1;31", "good": "1;32", "heading": "1", "mark": "1;33", "dim": "2"}
+# The words and signs say it; the colour only helps to find it. Bold yellow, green and magenta are bright ones on many
+# terminals, which nobody can read on white.
+_CODES: Final = {
+    "bad": "1;31", "good": "32", "calm": "32", "heading": "1", "mark": "33", "unknown": "35", "dim": "2",
+    "chosen": "7",
+}  # fmt: skip
 _PIPE_WIDTH = 100
 _LEAST_WIDTH = 40
 
@@ -64,7 +70,8 @@ def cells(text: str) -> int:
 
 
 def _cells_of(char: str) -> int:
-    if unicodedata.combining(char):
+    # What is drawn into its neighbour, or not at all: accents, joiners, marks of direction, variants of emoji.
+    if unicodedata.category(char) in {"Mn", "Me", "Cf"} and char != "\u00ad":
         return 0
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
 
@@ -96,6 +103,29 @@ def folded(text: str, columns: int) -> Iterator[str]:
         yield text[:end].rstrip()
         text = text[end:].lstrip(" ")
     yield text
+
+
+def sentence(text: str, columns: int, most: int) -> list[str]:
+    """``text`` in at most ``most`` lines, broken at spaces; what there is no room for is cut off."""
+    parts = list(wrapped(text, columns, ""))
+    return [*parts[: most - 1], cut(" ".join(parts[most - 1 :]), columns)] if len(parts) >= most > 0 else parts
+
+
+def broken(pieces: Line, columns: int, indent: str = "  ") -> Iterator[Line]:
+    """A line in as many as it takes, broken at spaces, with ``indent`` before all but the first."""
+    text = "".join(part for part, _ in pieces)
+    if cells(text) <= columns or columns <= len(indent) + 1:
+        yield pieces
+        return
+    styles = [style for part, style in pieces for _ in part]
+    at = 0
+    for index, row in enumerate(folded(text, columns - len(indent))):
+        at = text.index(row, at)
+        kept = tuple(zip(row, styles[at:], strict=False))
+        at += len(row)
+        runs = groupby(kept, key=itemgetter(1))
+        joined = tuple(("".join(char for char, _ in run), style) for style, run in runs)
+        yield joined if index == 0 else ((indent, ""), *joined)
 
 
 def wrapped(text: str, columns: int, indent: str = "  ") -> Iterator[str]:

@@ -103,12 +103,15 @@ def check(*, file: str, as_json: bool, verbose: bool) -> int:
 
 def _check(file: str, *, as_json: bool) -> int:
     found = signals.catalogue(file if is_path(file) else f"./{file}")
-    own = [each.name for each in found.signals if is_path(each.source)]
+    # An absence rule that brings a pattern of its own has made a signal of it, which is not told a second time.
+    rules = {each.name for each in found.absences if each.name == each.signal}
+    named = [each for each in found.signals if each.name not in rules]
+    own = [each.name for each in named if is_path(each.source)]
     if as_json:
-        print(dump({"file": file, "signals": len(found.signals), "own": own, "absences": len(found.absences)}))
+        print(dump({"file": file, "signals": len(named), "own": own, "absences": len(found.absences)}))
     else:
-        rules = f", {absence_rules(found)}" if found.absences else ""
-        print(_mask(f"{file} can be used: {len(found.signals)} signals, {len(own)} of them its own{rules}"))
+        more = f", {absence_rules(found)}" if found.absences else ""
+        print(_mask(f"{file} can be used: {len(named)} signals, {len(own)} of them its own{more}"))
     return exits.OK
 
 

@@ -15,6 +15,7 @@ from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.policy import Policy
 from lastbeat.model.setting import Setting
 from lastbeat.settings_fleet import FLEET
+from lastbeat.settings_page import PAGE
 from lastbeat.settings_signals import SIGNALS, limited
 from lastbeat.settings_table import CORE, DirectoryRoot, S3Root, region
 
@@ -31,6 +32,7 @@ OPTIONS: Mapping[str, str] = {
     "LASTBEAT_LOGS": "--log",
     "SLACK_WEBHOOK_URL": "--slack-webhook",
     "SNS_TOPIC_ARN": "--sns-topic",
+    "LASTBEAT_DASHBOARD_TOKEN": "--token",
 }
 """Settings that the command line can give, and how an error about one names it there."""
 
@@ -81,8 +83,8 @@ class _Layer:
 
 
 def table() -> tuple[Setting, ...]:
-    """Every setting there is: the core's, those of logs, the sweep's, then each channel's."""
-    return CORE + SIGNALS + FLEET + registry.settings()
+    """Every setting there is: the core's, those of logs, the sweep's, the page's, then each channel's."""
+    return CORE + SIGNALS + FLEET + PAGE + registry.settings()
 
 
 def load(

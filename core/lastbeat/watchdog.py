@@ -27,7 +27,7 @@ from lastbeat.observe.reading import Reading, Signals
 from lastbeat.observe.run import Observer
 from lastbeat.record.keeper import Keeper
 from lastbeat.record.silences import Silences
-from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
+from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
 from lastbeat.stores.volatile import VolatileStore
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 _RACES = 5
 _PAUSE_S = 0.02
 """Before a record that could not be written is tried again; each pause is twice the one before."""
+
+_LOOK_AT_LOGS = "Nothing else tells of this run: check that whoever watches may read its log (LASTBEAT_LOGS, --log)."
 
 
 class Watch:
@@ -115,6 +117,7 @@ class Watch:
         store's time right before: what was fresh then may be old now, but nobody has looked again.
         """
         lost: Outcome | None = None
+        again = False
         for _ in range(_RACES):
             try:
                 now = at if listed is not None and at is not None else self._store.clock()
@@ -122,12 +125,15 @@ class Watch:
                 # Whatever sends this look back to its beginning wants a listing of its own.
                 listed = None
                 record = self._keeper.load(entry)
-                seen = self._reading.add_to(seen, self._observer.files, record, now)
+                seen = self._reading.add_to(seen, self._observer.files, record, now, again=again)
+                again = True
             except ConflictError:
                 continue
             except StoreError as error:
                 return self._blind(error)
             decision, record, alerts = self._decide(record, seen, now)
+            if decision.unseen is not None:
+                return self._blind(UnreachableError(decision.unseen, _LOOK_AT_LOGS))
             if self._dry_run:
                 return self._outcome(decision, record, seen, alerts, now)
             try:
@@ -201,7 +207,7 @@ class Watch:
     ) -> tuple[Decision, Record, tuple[Message, ...]]:
         decision = decide(record, self.run_id, seen, self._policy, now)
         self._reading.begin(decision.record.attempt)
-        if decision.unexplained:
+        if decision.unexplained and decision.unseen is None:
             error = decision.seen.error
             decision = explained(decision, self._reading.explain(self._observer.files, error.text if error else None))
         self._reading.save(over=decision.verdict.by_sentinel)
@@ -209,7 +215,7 @@ class Watch:
             why = self._silences.why(self.run_id, now)
             decision = decision if why is None else silenced(decision, self._mask(why))
         after = decision.record
-        if not decision.events:
+        if not decision.events or decision.unseen is not None:
             return decision, after, ()
         lines, fault = self._observer.log_tail() if decision.seen.log is not None else ((), None)
         stack, torn = self._observer.stack() if hangs(decision) else ((), None)

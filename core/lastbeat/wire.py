@@ -22,9 +22,12 @@ from lastbeat.watchdog import Watch
 if TYPE_CHECKING:
     from lastbeat.fleet.passes import Passes
     from lastbeat.fleet.sweep import Sweep
+    from lastbeat.page.writing import PageOfFleet
     from lastbeat.sdk.extra import Extra
     from lastbeat.sdk.reporter import Surroundings
     from lastbeat.stores.counting import Tally
+    from lastbeat.views.one_run import RunWatch
+    from lastbeat.views.watching import FleetWatch
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
@@ -191,6 +194,24 @@ def passes(
         _sweep(settings, to, clock, shard, root, tally),
         Mark(root, settings.fleet, shard),
         Ping(url) if url else None,
+        _page(settings, root, shard, tally),
+    )
+
+
+def _page(settings: Settings, root: Store, shard: Shard | None, tally: "Tally") -> "PageOfFleet | None":
+    every_s = 60 * cast("float", settings.values["LASTBEAT_PAGE_MINUTES"])
+    # Of a fleet that is split one part writes the page of all of it.
+    if every_s <= 0 or (shard is not None and shard.after):
+        return None
+    from lastbeat.page.writing import PageOfFleet  # noqa: PLC0415 - only where it is turned on
+
+    return PageOfFleet(
+        root,
+        fleet_watch(settings, at=root),
+        lambda run_id: run_watch(settings, run_id, at=root),
+        every_s,
+        stale_s=settings.policy.stale_s,
+        tally=tally,
     )
 
 
@@ -216,6 +237,27 @@ def _sweep(
         signals=signals(settings),
         shard=shard or Shard(),
         tally=tally,
+    )
+
+
+def fleet_watch(settings: Settings, *, since_s: float = 86400.0, at: Store | None = None) -> "FleetWatch":
+    """What people look at a whole fleet with; ``at`` is the store of an earlier call, or one that counts."""
+    from lastbeat.views.watching import FleetWatch  # noqa: PLC0415 - only who looks needs it
+
+    return FleetWatch(at or store(settings), settings.policy, mask=redactor(settings), since_s=since_s)
+
+
+def run_watch(settings: Settings, run_id: str, *, at: Store | None = None) -> "RunWatch":
+    """What people look at one run with; ``at`` as for :func:`fleet_watch`. Raises :class:`InvalidRunIdError`."""
+    from lastbeat.views.one_run import RunWatch  # noqa: PLC0415 - as above
+
+    return RunWatch(
+        at or store(settings),
+        settings.policy,
+        run_id,
+        mask=redactor(settings),
+        link=console_link(settings, run_id),
+        catalogue=signals(settings),
     )
 
 

@@ -246,7 +246,7 @@ def test_on_a_terminal_it_fits_and_the_cause_stands_out(log: Path, columns: int)
 
 
 @pytest.mark.parametrize("settings", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "a dumb terminal"])
-def test_no_colour_where_none_is_wanted(log: Path, settings: dict[str, str]) -> None:
+def test_no_colour_where_none_is_wanted(log: Path, settings: dict[str, Any]) -> None:
     with terminal(LASTBEAT, "explain", "train.log", cwd=log.parent, **settings) as screen:
         assert screen.wait_for_end() == 0
         assert b"\x1b" not in screen.raw

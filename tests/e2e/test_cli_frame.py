@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import call
+from support.cli import LASTBEAT, call
 
 SCRIPT = """
 import logging, signal, sys
@@ -49,7 +49,7 @@ def test_a_defect_is_one_plain_message_and_unknown(tmp_path: Path) -> None:
         pytest.param("return 2", 2, id="a command's own status"),
         pytest.param("return None", 0, id="or none"),
         pytest.param("signal.raise_signal(signal.SIGINT)", 128 + signal.SIGINT, id="Ctrl-C without a verdict"),
-        pytest.param("raise BrokenPipeError", 3, id="a reader that left"),
+        pytest.param("raise BrokenPipeError", 128 + signal.SIGPIPE, id="a reader that left"),
         pytest.param("raise PermissionError(13, 'Permission denied', 'x')", 3, id="a file that may not be read"),
         pytest.param("raise SystemExit(4)", 4, id="a status that somebody insists on"),
     ],
@@ -67,3 +67,17 @@ def test_logs_go_to_stderr_without_secrets_and_with_their_time(tmp_path: Path) -
     assert (code, out) == (0, "")
     assert err.endswith("Z WARNING key ***\n")
     assert err.count("\n") == 1
+
+
+HELPS = [
+    pytest.param(["fleet", "--status"], "'lastbeat fleet --help'", id="an option without its value"),
+    pytest.param(["fleet", "--statsu", "x"], "'lastbeat fleet --help'", id="a mistyped option"),
+    pytest.param(["flet"], "'lastbeat --help'", id="a mistyped command"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "where"), HELPS)
+def test_the_help_that_lists_what_there_is_is_named(tmp_path: Path, arguments: list[str], where: str) -> None:
+    done = call(LASTBEAT, *arguments, cwd=tmp_path)
+    assert done.returncode == 3
+    assert where in done.stderr

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_no_color_is_honoured(tmp_path: Path, run: RunFolder) -> None:
     ],
 )
 def test_where_there_is_no_panel(
-    tmp_path: Path, run: RunFolder, arguments: list[str], settings: dict[str, str]
+    tmp_path: Path, run: RunFolder, arguments: list[str], settings: dict[str, Any]
 ) -> None:
     run.put("_complete")
     with terminal(MONITOR, "--run-id", "run-1", *arguments, cwd=tmp_path, **settings) as screen:

@@ -1,6 +1,7 @@
 """``doctor`` and ``test-alert`` on a directory and a webhook, and the help of it all."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,28 @@ def test_the_doctor_is_content_with_a_folder_and_a_channel(tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout
     assert all(line.startswith("ok ") for line in done.stdout.splitlines())
     assert [path.name for path in root.rglob("*.json") if path.parent.name == "_watchdog"] == []
+
+
+def test_the_doctor_sees_that_passes_leave_no_page(tmp_path: Path) -> None:
+    root = tmp_path / "training-runs"
+    RunFolder(root).metadata()
+
+    def told(minutes: str) -> list[str]:
+        done = call(LASTBEAT, "doctor", "--root", str(root), "--json", cwd=tmp_path, LASTBEAT_PAGE_MINUTES=minutes)
+        return [check["word"] for check in json.loads(done.stdout)["checks"] if check["name"] == "page"]
+
+    def sweep(minutes: str) -> None:
+        call(LASTBEAT, "sweep", "--once", "--root", str(root), cwd=tmp_path, LASTBEAT_PAGE_MINUTES=minutes)
+
+    assert (told("0"), told("5")) == ([], ["ok"]), "no pass was made yet"
+    sweep("0")
+    assert told("5") == ["warn"]
+    sweep("5")
+    assert told("5") == ["ok"]
+    page = root / "_watchdog" / "index.html"
+    then = page.stat().st_mtime - 1000
+    os.utime(page, (then, then))
+    assert (told("5"), told("50")) == (["warn"], ["ok"])
 
 
 def test_the_doctor_names_what_does_not_work_and_the_remedy(tmp_path: Path) -> None:

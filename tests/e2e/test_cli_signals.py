@@ -1,13 +1,15 @@
 """``signals`` as users run it: what is looked for, and signals of their own tried on a log."""
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, call
+from support.cli import LASTBEAT, LIMIT_S, call, start
 
 LOG = """\
 [rank0]: step 1 loss 2.5
@@ -119,6 +121,25 @@ def test_a_file_of_ones_own_is_checked(folder: Path) -> None:
     assert said.returncode == 3
     assert "own.yaml:3: signal 's'" in said.stderr
     assert "own.yaml:4: signal 't': unknown key 'sevrity' (did you mean 'severity'?)" in said.stderr
+
+
+def test_an_absence_rule_is_no_signal_besides(folder: Path) -> None:
+    rule = "absences:\n  saved: {pattern: 'saved at step', within_s: 600, every_s: 300}\n"
+    (folder / "own.yaml").write_text(OWN + rule)
+    plain = read(folder, "check", "own.yaml")
+    assert (plain["own"], plain["absences"]) == (["seat_denied"], 1)
+    assert run(folder, "check", "own.yaml").stdout.endswith("1 of them its own, 1 absence rule\n")
+    (folder / "own.yaml").write_text(OWN)
+    assert read(folder, "check", "own.yaml")["signals"] == plain["signals"]
+
+
+def test_a_reader_that_leaves_ends_it_quietly(folder: Path) -> None:
+    gone, pipe = os.pipe()
+    os.close(gone)
+    with start(LASTBEAT, "signals", "list", cwd=folder, stdout=pipe) as process:
+        os.close(pipe)
+        _, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, err) == (128 + signal.SIGPIPE, "")
 
 
 REFUSED = [

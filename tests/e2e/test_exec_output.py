@@ -1,6 +1,7 @@
 """``lastbeat exec``: input and output pass through as if it were not there."""
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -36,6 +37,24 @@ def test_ten_megabytes_of_anything_arrive_byte_by_byte_and_apart(tmp_path: Path)
 def test_input_passes(tmp_path: Path) -> None:
     data = bytes(range(256)) * 4000
     assert run_exec(tmp_path, "cat", data=data).stdout == data
+
+
+def test_what_the_command_uses_is_reported(tmp_path: Path) -> None:
+    # It ends with the shell that started it, which alone is told to.
+    source = "import os\nwhole, shell = b'x' * 60_000_000, os.getppid()\nwhile os.getppid() == shell: pass"
+    wrapper = start_exec(tmp_path, "sh", "-c", '"$@"; exit $?', "sh", *python(source))
+
+    def used() -> dict[str, float]:
+        found: dict[str, float] = json.loads(left(tmp_path, "metadata.json") or "{}").get("resources", {})
+        return found
+
+    try:
+        until(lambda: used().get("cpu", 0) > 0 and used().get("rss_bytes", 0) > 60_000_000)
+    finally:
+        wrapper.send_signal(signal.SIGTERM)
+        wrapper.communicate(timeout=LIMIT_S)
+    assert "rss_bytes" not in used(), "of a command that has ended nothing is known"
+    assert used()["memory_total_bytes"] > 0
 
 
 def test_what_is_printed_is_seen_at_once(tmp_path: Path) -> None:

@@ -95,9 +95,34 @@ def test_beats_go_on_from_each_other(tmp_path: Path) -> None:
     assert (second["start_time"], second["attempt"], second["phase"]) == (first["start_time"], 1, "warm up")
     assert second["last_update"] >= first["last_update"]
     assert (progress["step"], progress["total_steps"], progress["learning_rate"]) == (2, 9, 1e-4)
-    assert [point[1:] for point in progress["recent"]] == [[1, "NaN"], [2, 2.5]]
+    assert [point[1:] for point in progress["recent"]] == [[1, "NaN", None], [2, 2.5, 1e-4]]
+    assert progress["phase"] == "warm up"
+    assert [name for _, name in second["phases"]] == ["warm up"]
+    assert second["resources"]["memory_total_bytes"] > second["resources"]["memory_available_bytes"] > 0
     said = watched(tmp_path)
     assert (said["status"], said["step"], said["conditions"]) == ("RUNNING", 2, [])
+
+
+def test_phases_are_those_of_this_attempt(tmp_path: Path) -> None:
+    for said in (["--start", "--phase", "data_prep"], [], ["--phase", "training"], ["--phase", "evaluation"]):
+        lastbeat(tmp_path, "beat", *said)
+    changes = document(tmp_path, "metadata.json")["phases"]
+    assert [name for _, name in changes] == ["data_prep", "training", "evaluation"]
+    assert [at for at, _ in changes] == sorted(at for at, _ in changes)
+    lastbeat(tmp_path, "beat", "--start")
+    assert [name for _, name in document(tmp_path, "metadata.json")["phases"]] == ["training"]
+
+
+def test_points_and_phases_that_nobody_can_use_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / RUN_ID
+    folder.mkdir(parents=True)
+    points = '[1, 2], [1, "x", 2], ["x", 1, 2], [NaN, 1, 2], [1e999, 1, 2], {}, [5, 1, 2.0], [6, 2, "x", [1]]'
+    (folder / "metadata.json").write_text('{"attempt": 1, "phases": [[NaN, "a"], [1, 2], 3, [5, "b"]]}')
+    (folder / "progress.json").write_text(f'{{"recent": [{points}, [7, 3, NaN, 1e-4]]}}')
+    lastbeat(tmp_path, "beat", "--phase", "c", "--step", "4", "--attempt", "1")
+    recent = document(tmp_path, "progress.json")["recent"]
+    assert recent[:-1] == [[5, 1, 2.0, None], [6, 2, None, None], [7, 3, "NaN", 1e-4]]
+    assert [name for _, name in document(tmp_path, "metadata.json")["phases"]] == ["b", "c"]
 
 
 def test_a_start_begins_an_attempt_and_removes_the_last_ones_end(tmp_path: Path) -> None:

@@ -56,6 +56,20 @@ def test_it_knows_its_signals(tmp_path: Path) -> None:
     assert "megatron_production.yaml" in files
 
 
+def test_it_brings_the_whole_page_along(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "training-runs").metadata()
+    lastbeat("sweep", "--once", cwd=tmp_path, LASTBEAT_PAGE_MINUTES="5")
+    page = (tmp_path / "training-runs" / "_watchdog" / "index.html").read_bytes()
+    assert page.count(b"<script>") > 10
+    # The licence of what is in it that others wrote, beside it.
+    python = Path(os.environ["INSTALLED_LASTBEAT"]).with_name("python")
+    probe = (
+        "import lastbeat.page as p, pathlib; print(*pathlib.Path(p.__file__).parent.glob('assets/vendor/*/LICENSE'))"
+    )
+    said = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "uPlot" in said
+
+
 def running(run: RunFolder) -> None:
     run.metadata()
     run.progress()

@@ -55,6 +55,12 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 @pages
+def test_every_picture_is_told_to_who_does_not_see_it(page: Path) -> None:
+    silent = [tag for tag in Document.read(page).pictures if not re.search(r'\balt="[^"]{20,}"', tag)]
+    assert silent == []
+
+
+@pages
 def test_every_option_that_is_named_exists(page: Path, options: set[str]) -> None:
     ours = [line for line in Document.read(page).commands() if line.startswith("--") or OURS.search(line)]
     named = {option for line in ours for option in OPTION.findall(line)}

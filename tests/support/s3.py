@@ -12,8 +12,11 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 REGION = "us-east-1"
 ACCESS_KEY = "test"
 SECRET_KEY = "testtest"
+_WRITTEN_AT = "HTTP_WRITTENAT"
+"""A header of our own, as WSGI names it."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,17 @@ class S3Server:
         name = f"runs-{uuid.uuid4().hex[:12]}"
         self.client().create_bucket(Bucket=name)
         return name
+
+    def put(self, bucket: str, key: str, body: bytes, modified: datetime) -> None:
+        """Store ``key`` as if it had been written at ``modified``, which S3 itself lets nobody choose."""
+        target = f"{self.url}/{bucket}/{quote(key)}"
+        headers = {
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/{REGION}/s3/aws4_request",
+            "Content-Type": "binary/octet-stream",
+            _WRITTEN_AT.removeprefix("HTTP_"): str(modified.timestamp()),
+        }
+        with urlopen(Request(target, body, headers, method="PUT"), timeout=60):
+            pass
 
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to find this server, as it would find S3."""
@@ -92,7 +108,9 @@ def run_s3_server() -> Iterator[S3Server]:
 
 
 def _serve() -> None:
+    from moto.core.models import DEFAULT_ACCOUNT_ID  # noqa: PLC0415
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415
+    from moto.s3.models import s3_backends  # noqa: PLC0415
     from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
 
     app = DomainDispatcherApplication(create_backend_app)
@@ -103,7 +121,15 @@ def _serve() -> None:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         with one_at_a_time:
-            return list(app(environ, start_response))
+            answer = list(app(environ, start_response))
+            if environ.get(_WRITTEN_AT):
+                _date(environ["PATH_INFO"], float(environ[_WRITTEN_AT]))
+            return answer
+
+    def _date(path: str, second: float) -> None:
+        _, bucket, key = path.encode("latin-1").decode().split("/", 2)
+        at = datetime.fromtimestamp(second, tz=timezone.utc).replace(tzinfo=None)
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[bucket].keys[key].last_modified = at
 
     class Quiet(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -23,6 +23,22 @@ class Terminal:
         self.raw = b""
         self._master = master
 
+    def press(self, keys: str) -> None:
+        """Type ``keys``; a control character is what the key sends."""
+        os.write(self._master, keys.encode())
+
+    def forget(self) -> None:
+        """What was shown until now is not of interest any more."""
+        self.raw = b""
+
+    def resize(self, columns: int, lines: int) -> None:
+        """As a window manager does."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def modes(self) -> int:
+        """The terminal's local modes: whether it echoes, and whether it hands over lines or keys."""
+        return int(termios.tcgetattr(self._master)[3])
+
     @property
     def shown(self) -> str:
         return without_ansi(self.raw.decode("utf-8", "replace"))
@@ -53,10 +69,21 @@ class Terminal:
 
 
 @contextmanager
-def terminal(command: list[str], *arguments: str, cwd: Path, **settings: str) -> Iterator[Terminal]:
-    """A terminal of 24 lines and 80 columns in which ``command`` runs; it is killed at the end."""
+def terminal(
+    command: list[str],
+    *arguments: str,
+    cwd: Path,
+    columns: int = 80,
+    lines: int = 24,
+    controlling: bool = False,
+    **settings: str,
+) -> Iterator[Terminal]:
+    """A terminal in which ``command`` runs; it is killed at the end.
+
+    With ``controlling`` it is the terminal that Ctrl-C, Ctrl-Z and a change of its size come from, as a shell has one.
+    """
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = subprocess.Popen(
         [*command, *arguments],
         cwd=cwd,
@@ -65,6 +92,7 @@ def terminal(command: list[str], *arguments: str, cwd: Path, **settings: str) ->
         stdout=slave,
         stderr=slave,
         start_new_session=True,
+        preexec_fn=_take_terminal if controlling else None,  # noqa: PLW1509 - it only makes one system call
     )
     os.close(slave)
     try:
@@ -73,3 +101,7 @@ def terminal(command: list[str], *arguments: str, cwd: Path, **settings: str) ->
         process.kill()
         process.wait(LIMIT_S)
         os.close(master)
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

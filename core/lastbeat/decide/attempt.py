@@ -50,10 +50,10 @@ def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | No
     attempt, kind = _attempt(record, seen.metadata)
     if kind == "leftover":
         seen = replace(seen, metadata=None)
-    if kind == "new" and record is not None:
-        attempt = replace(attempt, spent=_spent(record, seen))
     if attempt.start_skew_s is None and attempt.start_time is not None and kind != "leftover":
         attempt = replace(attempt, start_skew_s=_at_start(skew_s, attempt.start_time, seen.metadata))
+    if kind == "new" and record is not None:
+        attempt = replace(attempt, spent=_spent(record, seen, _begun(attempt, seen.metadata)))
     least_s, most_s = attempt.start_skew_s or (0.0, 0.0)
     started = attempt.start_time
     log = _current("log", seen.log, attempt, least_s)
@@ -82,15 +82,21 @@ def _at_start(
     return min(skew_s[0], highest_s), min(skew_s[1], highest_s)
 
 
-def _spent(record: Record, seen: Seen) -> tuple[str, ...]:
+def _begun(attempt: Attempt, metadata: Heartbeat | None) -> datetime | None:
+    """When a new attempt had begun at the latest, by the store's clock: it may have been beating for a while."""
+    if metadata is None or attempt.start_time is None or attempt.start_skew_s is None:
+        return metadata.modified if metadata is not None else None
+    return min(metadata.modified, attempt.start_time + timedelta(seconds=attempt.start_skew_s[1]))
+
+
+def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...]:
     """What lies there when a new attempt is first seen and is not of it: what was there before, and whatever is
-    older than the new attempt's own first document."""
+    older than it."""
     known = {*record.attempt.spent, *record.sentinels}
     lines = [record.finding.line] if record.finding is not None else []
     cause = seen.logs.explanation.cause if seen.logs is not None else None
     if cause is not None:
         lines.append(line_token(cause.evidence))
-    began = seen.metadata.modified if seen.metadata else None
     files = (
         ("_error", seen.error), ("_complete", seen.complete), ("progress.json", seen.progress), ("log", seen.log),
         ("stacks", seen.stacks),
@@ -98,7 +104,7 @@ def _spent(record: Record, seen: Seen) -> tuple[str, ...]:
     return tuple(lines) + tuple(
         token(name, file)
         for name, file in files
-        if file is not None and (token(name, file) in known or (began is not None and file.modified < began))
+        if file is not None and (token(name, file) in known or (begun is not None and file.modified < begun))
     )
 
 

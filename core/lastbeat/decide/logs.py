@@ -15,6 +15,7 @@ from lastbeat.model import status as names
 from lastbeat.model.cause import CERTAIN, TEXT_LIMIT, Cause, Evidence, Explanation
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Seen
+from lastbeat.model.policy import Policy
 from lastbeat.model.record import Finding, HeartbeatMemory
 from lastbeat.model.text import clean, fit, one_line
 from lastbeat.model.times import format_duration
@@ -79,9 +80,12 @@ def remember(
     written = report.written_at if report is not None else None
     if written is not None and memory is not None and report is not None and memory.mark == report.mark != "":
         written = memory.modified
-    if file is not None and (report is None or report.unread):
-        # Text that could not be read may be new: unreadable is not empty.
-        written = max(written or file.modified, file.modified)
+    # Text that could not be read may be new: unreadable is not empty.
+    unread = [file.modified] if file is not None and (report is None or report.unread) else []
+    if report is not None and report.unread_at is not None:
+        unread.append(report.unread_at)
+    if unread:
+        written = max(unread) if written is None else max(written, *unread)
     if written is None:
         return memory
     written = min(written, now)
@@ -152,6 +156,24 @@ def conditions(report: LogReport | None, finding: Finding | None) -> dict[str, s
     if finding is not None and finding.acquitted and finding.line == token(cause.evidence):
         return {}
     return {_condition(cause): f"{cause.error_type} in {shown(cause.evidence)}"}
+
+
+def waits_for_lines(policy: Policy) -> bool:
+    """Whether any new line of a log is progress."""
+    return policy.stall_s is None and policy.inactivity_s is not None
+
+
+def kept(
+    raised: Mapping[str, str], report: LogReport | None, policy: Policy, *, steps_elsewhere: bool
+) -> dict[str, str]:
+    """Of the conditions that were raised those that stand while logs cannot be read. ``steps_elsewhere``: something
+    else than logs tells steps."""
+    standing = {*LOG_CONDITIONS, *(rule.name for rule in policy.absences)}
+    if report is not None and report.hidden:
+        # How long a step has stood still is not known now; that it had, is.
+        standing |= {names.STALLED} if waits_for_lines(policy) or not steps_elsewhere else set()
+        standing |= {names.PROGRESS_STALE} if not steps_elsewhere else set()
+    return {name: text for name, text in raised.items() if name in standing}
 
 
 def _condition(cause: Cause) -> str:

@@ -9,7 +9,7 @@ from lastbeat.decide.flapping import FLIPS, MUTED, Turn, told, turn
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.lasting import matters
 from lastbeat.decide.logs import also_seen
-from lastbeat.decide.verdict import Evidence, Verdict, judge
+from lastbeat.decide.verdict import Evidence, Verdict, judge, unseen
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
@@ -37,6 +37,8 @@ class Decision:
     """What its alerts say of flapping, before the verdict's reason."""
     unexplained: bool = False
     """It is worth a closer reading of the logs to find out why."""
+    unseen: str | None = None
+    """Why nothing follows from this look: what may show life could not be looked at. Then nothing else here counts."""
 
 
 def silenced(decision: Decision, why: str) -> Decision:
@@ -61,7 +63,9 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     verdict = judge(evidence, policy, now)
     if _holds(record, belonging, verdict):
         verdict = Verdict(before.status or verdict.status, before.reason, by_log=_by_log(before))
-    return _step(before, belonging, evidence, _as_told(before, belonging, verdict), policy, now)
+    decision = _step(before, belonging, evidence, _as_told(before, belonging, verdict), policy, now)
+    silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
+    return replace(decision, unseen=unseen(evidence)) if silent else decision
 
 
 def explained(decision: Decision, explanation: Explanation) -> Decision:
@@ -139,7 +143,6 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
     out = before.status is Status.TIMED_OUT
     progress = _updated(progress, seen.progress, policy, now, out=out)
     unread = seen.logs is None or seen.logs.unread
-    raised_by_logs = {*logs.LOG_CONDITIONS, *(rule.name for rule in policy.absences)}
     # Where training writes both heartbeats, not every look asks for logs.
     stands_in = metadata is None or progress is None
     gone_since = None
@@ -155,7 +158,7 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
         finding=logs.weigh(finding, seen.logs, (progress, log), belonging.attempt.spent, now),
         log_lines=logs.last_lines(lines, seen.logs, policy.absences),
         started=None if unread else _waited_since(before, belonging, now),
-        kept={name: text for name, text in kept.items() if name in raised_by_logs} if unread else {},
+        kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None) if unread else {},
     )
 
 

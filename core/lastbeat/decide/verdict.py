@@ -13,11 +13,13 @@ from lastbeat.model.observation import Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Explained, Finding, HeartbeatMemory
 from lastbeat.model.status import Status
-from lastbeat.model.text import one_line
+from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.signals import hints
 
 REASON_LIMIT = 300
+STOOD_STILL: Final = "twice exceeded)"
+"""How the reason of a run ends that was given up though it beat."""
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
 _STALE: Final = {METADATA: names.METADATA_STALE, PROGRESS: names.PROGRESS_STALE, LOG_STEP: names.PROGRESS_STALE}
@@ -62,6 +64,11 @@ class Evidence:
     """Conditions that logs raised which could not be read this time."""
 
     @property
+    def hidden(self) -> tuple[str, ...]:
+        """Logs that could not be looked at."""
+        return self.seen.logs.hidden if self.seen.logs is not None else ()
+
+    @property
     def life(self) -> HeartbeatMemory | None:
         """The logs where they stand in for metadata.json, which was never written."""
         return self.log if self.metadata is None else None
@@ -99,24 +106,30 @@ def _failed_by_log(evidence: Evidence) -> Verdict:
         return Verdict(
             Status.FAILED, "The log shows that the run failed", action=hints.UNEXPLAINED_FAILURE, by_log=True
         )
-    reason = f"The log shows that the run failed: {one_line(cause.evidence.text)}"[:REASON_LIMIT]
+    reason = fit(f"The log shows that the run failed: {one_line(cause.evidence.text)}", REASON_LIMIT)
     hint = cause.hint or hints.UNEXPLAINED_FAILURE
     return Verdict(Status.FAILED, reason, cause.error_type, hint, explained=Explained(logs.bounded(cause)), by_log=True)
 
 
 def _failure_reason(text: str, fault: str | None) -> str:
     if fault is not None:
-        return f"Training reported a failure; its _error could not be read: {fault}"[:REASON_LIMIT]
+        return fit(f"Training reported a failure; its _error could not be read: {fault}", REASON_LIMIT)
     lines = [line.strip() for line in text.splitlines() if line.strip(" \t\ufffd")]
     first = lines[0] if lines else ""
     if first.startswith("Traceback (most recent call last)"):
         # Written by ``2> _error``: a trace has its message at the end.
         first = lines[-1]
-    return first[:REASON_LIMIT] or "Training reported a failure (empty _error)"
+    return fit(first, REASON_LIMIT) or "Training reported a failure (empty _error)"
 
 
 def _never_beaten(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     waited_s = (now - evidence.first_looked_at).total_seconds()
+    report = evidence.seen.logs
+    empty_at = report.empty_at if report is not None else None
+    if empty_at is not None and waited_s >= policy.start_grace_s:
+        empty_s = (now - empty_at).total_seconds()
+        if empty_s <= policy.stale_s:
+            return Verdict(Status.RUNNING, f"A log is there, and empty so far ({format_duration(max(0.0, empty_s))})")
     if waited_s < policy.start_grace_s:
         detail = f"no heartbeat yet, {format_duration(waited_s)} of {format_minutes(policy.start_grace_s)} waited"
         return Verdict(
@@ -143,12 +156,11 @@ def _beating(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     if stand is not None:
         detail, stalled_s, limit_s = stand
         if stalled_s >= 2 * limit_s:
-            reason = f"{detail} (limit {format_minutes(limit_s)}, twice exceeded)"
+            reason = f"{detail} (limit {format_minutes(limit_s)}, {STOOD_STILL}"
             return Verdict(Status.TIMED_OUT, reason, action=hints.STALLED)
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
     raised.update(_oddities(evidence))
-    said = logs.conditions(evidence.seen.logs, evidence.finding) or evidence.kept
-    raised = {**said, **raised}
+    raised = {**evidence.kept, **logs.conditions(evidence.seen.logs, evidence.finding), **raised}
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
@@ -168,8 +180,16 @@ def _beats(evidence: Evidence) -> dict[str, datetime]:
         unread = evidence.seen.logs is None or evidence.seen.logs.unread
         # What could not be read may tell a later step.
         beaten = max(evidence.log.step_at, last_alive(evidence.log)) if unread else evidence.log.step_at
-        found[LOG_STEP] = beaten
+        if not evidence.hidden or not found:
+            found[LOG_STEP] = beaten
     return found
+
+
+def unseen(evidence: Evidence) -> str | None:
+    """Why it is not known whether a run that seems silent is; None: whatever counts was looked at."""
+    if not evidence.hidden or (evidence.metadata is not None and evidence.progress is not None):
+        return None
+    return fit(" ".join(evidence.hidden), REASON_LIMIT)
 
 
 def _limit_s(name: str, evidence: Evidence, policy: Policy) -> float:
@@ -192,13 +212,15 @@ def _silent(evidence: Evidence, stale: list[str], policy: Policy) -> Verdict:
     success = report.explanation.success if report is not None else None
     if success is None:
         return Verdict(Status.TIMED_OUT, reason, action=hints.STALE)
-    reason = f"{reason}; the log says that training is done: {one_line(success.text)}"[:REASON_LIMIT]
+    reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
     return Verdict(Status.TIMED_OUT, reason, action=DONE)
 
 
 def _stand(evidence: Evidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
     """What has stood still, how long, and how long it may; None: nothing has, or nothing is to be watched."""
     steps, log = evidence.steps, evidence.log
+    if evidence.hidden and (evidence.progress is None or logs.waits_for_lines(policy)):
+        return None
     step_at = steps.step_at if steps is not None and steps.step is not None else None
     if policy.stall_s is not None:
         limit_s, since = policy.stall_s, step_at

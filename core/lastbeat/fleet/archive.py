@@ -17,7 +17,7 @@ from lastbeat.fleet.memory import LOG, FleetMemory, RunMemory
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, RunLine, Shard
 from lastbeat.model.status import Status
-from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.stores.port import Blob, Entry, Store, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -97,12 +97,24 @@ class Archive:
         if blob is None:
             return None
         self._version = blob.version
-        try:
-            return decode(blob.body)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with an index, the fleet is found without it
-            what = f"{type(error).__name__}: {error}"[:200]
-            log.warning("%s/%s cannot be used (%s): the fleet is listed anew", self._store.url, key, what)
-            return None
+        return _understood(blob, key, self._store.url)
+
+
+def read_memory(store: Store, name: str) -> tuple[FleetMemory | None, str | None]:
+    """For whoever only looks: the memory in the document ``name`` below ``_watchdog/``, None where there is none that
+    can be used, and the document's version. Raises :class:`StoreError`."""
+    key = f"_watchdog/{name}"
+    blob = store.read(key, LIMIT_BYTES)
+    return (None, None) if blob is None else (_understood(blob, key, store.url), blob.version)
+
+
+def _understood(blob: Blob, key: str, url: str) -> FleetMemory | None:
+    try:
+        return decode(blob.body)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with an index, the fleet is found without it
+        what = f"{type(error).__name__}: {error}"[:200]
+        log.warning("%s/%s cannot be used (%s): the fleet is listed anew", url, key, what)
+        return None
 
 
 def _worth(memory: FleetMemory) -> tuple[object, ...]:

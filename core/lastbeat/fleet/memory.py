@@ -17,11 +17,14 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
 from lastbeat.model.status import METADATA_STALE, Status
+from lastbeat.model.text import fit, one_line
 from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 
 SETTLED_S: Final = 86400.0
 """A run that ended this long ago is asked about no more, but for what a listing shows by itself."""
+REASON_LIMIT: Final = 200
+"""Characters of a reason."""
 Files = Mapping[str, tuple[float, str] | None]
 """Name → when it was stored (unix seconds) and its version; None: it is not there. What is left out was not asked."""
 _SENTINELS = (runid.ERROR, runid.COMPLETE)
@@ -155,7 +158,9 @@ def after_look(
         line=RunLine(
             outcome.run_id,
             outcome.status,
-            outcome.reason[:200] if outcome.status is not Status.RUNNING or outcome.conditions else "",
+            fit(one_line(outcome.reason), REASON_LIMIT)
+            if outcome.status is not Status.RUNNING or outcome.conditions
+            else "",
             outcome.cause,
             outcome.action,
             tuple(outcome.conditions),

@@ -13,6 +13,8 @@ Progress = Callable[[int, int], None]
 
 _MARK_S = 1.0
 """What is kept of a pass's time for its mark."""
+_PAGE_S = 10.0
+"""And for the page of the fleet; it takes more where the sweep leaves more."""
 
 
 class Sweeping(Protocol):
@@ -29,13 +31,22 @@ class Sweeping(Protocol):
         ...
 
 
+class Paging(Protocol):
+    """What leaves a page for people to look at: ``lastbeat.page.writing.PageOfFleet``."""
+
+    def write(self, report: PassReport, until: float) -> PassReport:
+        """Write it if it is time, before ``until``; never raises."""
+        ...
+
+
 @dataclass(frozen=True)
 class Passes:
-    """Makes the passes of one process: sweep, leave the mark, ping."""
+    """Makes the passes of one process: sweep, leave the mark, ping, and now and then leave a page."""
 
     sweep: Sweeping
     mark: Mark
     ping: Ping | None = None
+    page: Paging | None = None
 
     def make(self, *, deadline: float | None = None, progress: Progress | None = None) -> PassReport:
         """One pass, as :meth:`Sweeping.run`; never raises for what a store, a channel, a run or the ping does.
@@ -51,10 +62,15 @@ class Passes:
         if self.ping is not None:
             left_s = float("inf") if deadline is None else deadline - time.monotonic()
             ping_pass(self.ping, report, within_s=left_s)
+        if self.page is not None:
+            until = float("inf") if deadline is None else deadline - _MARK_S
+            # After the mark, for it may fail: then nobody must think that nobody watches.
+            report = self.page.write(report, until)
+            report = self.mark.amend(report, at_once=time.monotonic() < until)
         return report
 
     def _sweep_until(self, deadline: float | None) -> float | None:
         if deadline is None:
             return None
-        after_s = _MARK_S + (LIMITS.total_s if self.ping is not None else 0.0)
+        after_s = _MARK_S + (LIMITS.total_s if self.ping else 0.0) + (_PAGE_S + _MARK_S if self.page else 0.0)
         return deadline - min(after_s, max(0.0, deadline - time.monotonic()) / 4)

@@ -35,3 +35,9 @@ class LogReport:
     unread: tuple[str, ...] = ()
     """Files whose newest text could not be read in this look, be it for the store or for want of time. While there are
     any, that no later step and no other line is known means nothing: unreadable is not empty."""
+    unread_at: datetime | None = None
+    """When the newest of those was stored, as far as that could be seen: its text may be new."""
+    hidden: tuple[str, ...] = ()
+    """What could not even be looked at, and why: nobody knows whether something was written there."""
+    empty_at: datetime | None = None
+    """When the newest log was stored that holds nothing so far."""

@@ -13,15 +13,12 @@ costs no more than a long one.
 import math
 import re
 from dataclasses import dataclass
-from typing import Final
 
 from lastbeat.model import progress_fields
 from lastbeat.model.pattern import Pattern
 
 LINE_LIMIT = 2000
 """Characters of a line that are searched."""
-NEEDLES: Final = ("loss", "%|", "iteration", "step=", "step:", "[batch=")
-"""One of these is in each line, in lower case, that :meth:`Progress.read` does not pass over at once."""
 
 _OF = r"(?:\s{0,8}(?:/|of)\s{0,8}(\d{1,15}))"
 _MEGATRON = Pattern(rf"iteration\s{{1,8}}(\d{{1,15}}){_OF}\s{{0,8}}\|")
@@ -34,12 +31,6 @@ _BARE_STEP = Pattern(
 _BAR = Pattern(r"\s{0,8}([^%|]{0,80}?)\s{0,8}\d{1,3}%\|[^|]{0,400}\|\s{0,8}(\d{1,15})/(\d{1,15}) \[(.*)")
 _TUNE = Pattern(r"\s{0,8}(\d{1,7})\|(\d{1,15})\|loss: ([-+]?[\w.]{1,25}): {1,8}\d{1,3}%\|")
 _TRAINING = Pattern(r"(?:train(?:ing)?|steps?|iterations?|epoch.{0,40}):?", re.IGNORECASE)
-
-
-def may_be_progress(line: str) -> bool:
-    """Whether it is worth a :meth:`Progress.read`; cheap."""
-    lower = line[:LINE_LIMIT].lower()
-    return any(needle in lower for needle in NEEDLES)
 
 
 @dataclass

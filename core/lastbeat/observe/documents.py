@@ -1,23 +1,25 @@
 """Reading what training wrote: minimal, hand-made, broken or hostile documents alike."""
 
 import json
-import math
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from lastbeat.model.numbers import number, whole
 from lastbeat.model.observation import Heartbeat
+from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.times import parse_time
 from lastbeat.stores.port import Blob
 
 DOCUMENT_LIMIT_BYTES = 256 * 1024
 _TEXT_LIMIT = 200
 _TIME_KEYS = ("last_update", "last_updated", "timestamp")
-_LARGEST = 10**15
 _PLAUSIBLE = timedelta(days=3653)
 _LEAD = timedelta(minutes=1)
 
 
-def read_heartbeat(blob: Blob) -> Heartbeat:
-    """Understand a heartbeat document as far as it can be understood.
+def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Heartbeat:
+    """Understand a heartbeat document as far as it can be understood. ``mask`` hides the secrets in its texts, before
+    they are cut: of one that a cut runs through, a part would stay.
 
     Never raises: whatever is wrong with it is said in ``fault``, and it still is a heartbeat at its
     ``LastModified``. Fields of an unexpected type are missing, unknown fields are ignored.
@@ -27,7 +29,7 @@ def read_heartbeat(blob: Blob) -> Heartbeat:
         return Heartbeat(modified=blob.modified, version=blob.version, fault=document)
     own = next((time for time in (_time(document.get(key), blob) for key in _TIME_KEYS) if time is not None), None)
     start = _time(document.get("start_time"), blob)
-    fault = _time_fault(document)
+    fault = _time_fault(document, mask)
     if start is not None and start > (own or blob.modified) + _LEAD:
         # Left in, it would make every sentinel look older than the attempt.
         fault, start = "its start_time is later than the document itself; write both times in UTC", None
@@ -36,16 +38,16 @@ def read_heartbeat(blob: Blob) -> Heartbeat:
         version=blob.version,
         own_time=own,
         fault=fault,
-        phase=_text(document.get("phase")),
-        instance_id=_text(document.get("instance_id")),
-        zone=_text(document.get("zone")),
-        instance_type=_text(document.get("instance_type")),
-        host=_text(document.get("host")),
+        phase=_text(document.get("phase"), mask),
+        instance_id=_text(document.get("instance_id"), mask),
+        zone=_text(document.get("zone"), mask),
+        instance_type=_text(document.get("instance_type"), mask),
+        host=_text(document.get("host"), mask),
         start_time=start,
-        attempt=_whole(document.get("attempt")),
-        step=_whole(document.get("step")),
-        total_steps=_whole(document.get("total_steps")),
-        loss=_number(document.get("loss")),
+        attempt=whole(document.get("attempt")),
+        step=whole(document.get("step")),
+        total_steps=whole(document.get("total_steps")),
+        loss=number(document.get("loss")),
     )
 
 
@@ -55,11 +57,11 @@ def _time(value: object, blob: Blob) -> datetime | None:
     return when if when is not None and abs(when - blob.modified) < _PLAUSIBLE else None
 
 
-def _time_fault(document: dict[str, object]) -> str | None:
+def _time_fault(document: dict[str, object], mask: Callable[[str], str]) -> str | None:
     for key in (*_TIME_KEYS, "start_time"):
         value = document.get(key)
         if isinstance(value, str) and value.strip() and parse_time(value) is None:
-            return f"its {key} {value[:40]!r} is not a time; write for example 2025-08-04T17:16:21Z"
+            return f"its {key} {mask(value)[:40]!r} is not a time; write for example 2025-08-04T17:16:21Z"
     return None
 
 
@@ -88,31 +90,7 @@ def _json_type(value: object) -> str:
     return names.get(type(value), "value")
 
 
-def _text(value: object) -> str | None:
+def _text(value: object, mask: Callable[[str], str]) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
-    return str(value)[:_TEXT_LIMIT] or None
-
-
-def _number(value: object) -> float | None:
-    """A float that may be NaN or infinite, also where it was written as text (``"NaN"``, ``"-inf"``)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    if isinstance(value, str) and len(value) > 40:
-        return None
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _finite(value: object) -> float | None:
-    number = _number(value)
-    return number if number is not None and math.isfinite(number) else None
-
-
-def _whole(value: object) -> int | None:
-    number = _finite(value)
-    if number is None or number != int(number) or abs(number) > _LARGEST:
-        return None
-    return int(number)
+    return mask(str(value))[:_TEXT_LIMIT] or None

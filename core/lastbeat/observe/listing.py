@@ -67,15 +67,16 @@ def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
     return found
 
 
-def run_files(store: Store, run_id: str) -> dict[str, Entry]:
-    """The run's files by their name below its folder, from as few listing requests as possible.
+def run_files(store: Store, run_id: str, folder: Folder | None = None) -> dict[str, Entry]:
+    """The run's files by their name below its folder, from as few listing requests as possible; ``folder`` picks them
+    out, where more is wanted than :class:`Folder` knows.
 
     One page (1,000 keys) usually holds them all. Where it does not, because checkpoints lie between them,
     the listing goes on right before the next wanted name, so 100,000 checkpoint files cost one request more
     and nothing costs more than one for each wanted name.
     """
     prefix = f"{run_id}/"
-    folder = Folder()
+    folder = Folder() if folder is None else folder
     start_after = ""
     begun = {start_after}
     while True:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from lastbeat.observe.log_files import MOST, choose, rank_of
 from lastbeat.stores.port import Blob, DeniedError, Entry, UnreachableError
@@ -75,18 +76,29 @@ def local_log(path: Path, name: str | None = None) -> LocalLog | None:
     return LocalLog(path, name or str(path), found.st_size, modified_of(found), version_of(found))
 
 
-def local_logs(patterns: Iterable[str], most: int = MOST) -> tuple[list[LocalLog], list[str]]:
-    """The files that match any of ``patterns``, at most ``most`` of them as :func:`choose` chooses, and what is to be
-    said of it: a pattern without a file, files that were left out. Never raises.
+class Found(NamedTuple):
+    """What patterns lead to."""
+
+    logs: list[LocalLog]
+    notes: list[str]
+    """What is to be said of it: a pattern without a file, files that were left out."""
+    hidden: list[str]
+    """What could not be looked at, and why: unreadable is not missing."""
+
+
+def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] = ()) -> Found:
+    """The files that match any of ``patterns``, at most ``most`` of them as :func:`choose` chooses. Never raises.
+    ``known`` are paths where logs lay before, which may be hidden now.
 
     A pattern is a path, also with ``*``, ``?``, ``[…]`` and a leading ``~``, or with what Slurm replaces in names
     (``slurm-%j.out``, ``%x-%t.log``). Where it names a job, only the files of that job count that was written last.
     """
     logs: dict[str, LocalLog] = {}
     notes: list[str] = []
+    hidden: dict[str, None] = {}
     for pattern in patterns:
         found, faults = _matching(pattern)
-        notes += faults
+        hidden |= dict.fromkeys(faults)
         if not found and not faults:
             folder = _is_folder(pattern)
             notes.append(
@@ -99,32 +111,69 @@ def local_logs(patterns: Iterable[str], most: int = MOST) -> tuple[list[LocalLog
     chosen = choose(entries, most)
     if len(chosen) < len(logs):
         notes.append(f"{len(logs) - len(chosen)} more log files match and are not read; name fewer.")
-    return [logs[name] for name in chosen], notes
+    for name in known:
+        if name not in logs and (fault := _fault(Path(name))) is not None:
+            hidden[fault] = None
+    return Found([logs[name] for name in chosen], notes, list(hidden))
 
 
 def _matching(pattern: str) -> tuple[dict[str, LocalLog], list[str]]:
     """The files, and which could not be looked at: unreadable is not missing."""
     expanded = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would lose what a pattern ends in
     wild = _SLURM.sub("*", expanded) if _SLURM.search(expanded) else expanded
-    paths = [expanded] if _is_there(expanded) else _some(wild)
     found: dict[str, LocalLog] = {}
     faults: list[str] = []
+    paths, folder = [expanded], Path(expanded)
+    if not _may_be_there(folder):
+        paths, folder = _some(wild), _fixed(wild)
+        try:
+            if folder.is_dir():
+                os.scandir(folder).close()
+        except (OSError, ValueError) as error:
+            faults += _said(folder, error)
     for path in paths:
         try:
             log = local_log(Path(path))
-        except OSError as error:
-            faults.append(f"{path} cannot be looked at now: {error.strerror or type(error).__name__}.")
+        except (OSError, ValueError) as error:
+            faults += _said(path, error)
             continue
         if log is not None:
             found[log.name] = log
     return _of_one_job(expanded, found), faults
 
 
-def _is_there(path: str) -> bool:
+def _said(path: object, error: OSError | ValueError) -> list[str]:
+    """Why ``path`` cannot be looked at; nothing where there is no such thing."""
+    if not isinstance(error, OSError) or error.errno in NO_SUCH_FILE:
+        return []
+    return [f"{path} cannot be looked at now: {error.strerror or type(error).__name__}."]
+
+
+def _fault(path: Path) -> str | None:
     try:
-        return Path(path).exists()
-    except (OSError, ValueError):  # a folder that may not be looked into, a path that can be none
+        local_log(path)
+    except (OSError, ValueError) as error:
+        return next(iter(_said(path, error)), None)
+    return None
+
+
+def _fixed(wild: str) -> Path:
+    """The folder that a pattern begins in, as far as it is the same for all that match."""
+    folder = Path(wild).parent
+    while glob.has_magic(str(folder)):
+        folder = folder.parent
+    return folder
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether something lies there, or nobody can tell."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno not in NO_SUCH_FILE
+    except ValueError:  # a path that can be none
         return False
+    return True
 
 
 def _is_folder(path: str) -> bool:

@@ -12,7 +12,8 @@ from lastbeat.model.log_report import LogReport
 def report_state(report: LogReport) -> dict[str, Any]:
     """``report`` without what was special about its look."""
     state = asdict(report)
-    del state["notes"], state["unread"], state["cold"]
+    for special in ("notes", "unread", "unread_at", "hidden", "empty_at", "cold"):
+        del state[special]
     plain: dict[str, Any] = _plain(state)
     return plain
 

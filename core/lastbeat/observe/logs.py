@@ -1,6 +1,5 @@
 """What a run's logs say: read as they grow, and further back when something has happened."""
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +10,11 @@ from lastbeat.model.cause import NOTHING, Explanation
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.text import one_line
 from lastbeat.observe.file_log import FileLog, Readers
-from lastbeat.observe.log_files import LISTED, MOST, choose, is_log, is_of_now
+from lastbeat.observe.log_care import Care
+from lastbeat.observe.log_files import MOST, is_of_now
+from lastbeat.observe.log_finding import find
 from lastbeat.observe.log_shown import shown
-from lastbeat.observe.log_source import LogSource, StoredLog
+from lastbeat.observe.log_source import LogSource
 from lastbeat.observe.log_states import report_state, restored_report
 from lastbeat.observe.log_summary import summary
 from lastbeat.stores.port import Entry, Store, StoreError
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from lastbeat.causes.mentions import Account
     from lastbeat.causes.reading import LogReader
     from lastbeat.model.signal import Catalogue
-    from lastbeat.observe.log_deep import Share, Told
-
-log = logging.getLogger(__name__)
 
 ERROR = "_error"
 _KNOWN_FILES = 2 * MOST
@@ -80,22 +78,36 @@ class RunLogs:
         self._places = tuple(places)
         self._limits = limits
         self._readers = Readers(self._fresh, self._restored)
+        self._care = Care(run_id, self._readers)
         self._files: dict[str, FileLog] = {}
         self._turn = 0
         self._appeared: set[str] = set()
         """Files that the last look was the first to find."""
         self._report = LogReport()
+        self._cold = False
+        """Nothing was known before the last look."""
 
     def look(
-        self, files: Mapping[str, Entry], since: datetime | None = None, old_until: datetime | None = None
+        self,
+        files: Mapping[str, Entry],
+        since: datetime | None = None,
+        old_until: datetime | None = None,
+        *,
+        again: bool = False,
     ) -> LogReport:
         """What the logs say now. ``files`` are the run's files by their name below its folder, as they were just
         listed; one that is not among them need not be gone. What was stored by ``old_until`` is an earlier attempt's.
-        Never raises. A file that has not changed costs nothing, one that grew a single read of what is new."""
-        sources, notes = self._sources(files)
-        cold = self._turn == 0
-        self._turn += 1
-        self._appeared = {each.name for each in sources}.difference(self._files) if self._turn > 1 else set()
+        Never raises. A file that has not changed costs nothing, one that grew a single read of what is new.
+
+        ``again``: the last look is taken a second time, so nothing stood still in between."""
+        sources, notes, hidden = find(self._store, files, self._places, self._files)
+        again = again and self._turn > 0
+        if not again:
+            self._cold, self._appeared = self._turn == 0, set()
+            self._turn += 1
+        if self._turn > 1:
+            self._appeared |= {each.name for each in sources}.difference(self._files)
+        self._care.begin()
         began, left = time.monotonic(), self._limits.look_bytes
         fresh = False
         unread: list[str] = []
@@ -104,9 +116,11 @@ class RunLogs:
         for source in sorted(sources, key=lambda each: self._known(each).turn):
             file = self._known(source)
             if file.is_read(source):
-                # Then its last line counts, though it may not have ended.
-                fresh = fresh or (bool(file.half) and not file.still)
-                file.still, file.notes, file.anew = True, [], False
+                if not again:
+                    # Then its last line counts, though it may not have ended.
+                    fresh = fresh or (bool(file.half) and not file.still)
+                    file.still, file.notes, file.anew = True, [], False
+                notes += file.notes
                 continue
             room = min(self._limits.file_bytes, left)
             if room < self._limits.file_bytes // 4 or time.monotonic() - began >= self._limits.look_s:
@@ -114,17 +128,13 @@ class RunLogs:
                 unread.append(source.name)
                 continue
             try:
-                left -= self._follow(file, source, room, since)
+                left -= self._follow(file, source, room, since, again=again)
             except StoreError as error:
                 notes.append(f"{source.name} could not be read: {error}")
                 unread.append(source.name)
                 continue
-            except Exception as error:
-                # One log that trips what understands text must not hide the others.
-                log.exception("%s of %s could not be understood", source.name, self._run_id)
-                file.forget()
-                notes.append(f"{source.name} could not be understood ({type(error).__name__}).")
-                unread.append(source.name)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this log's
+                self._care.trip(file, error)
                 continue
             fresh = True
             if old_until is not None and source.modified <= old_until:
@@ -138,8 +148,17 @@ class RunLogs:
         if fresh:
             self.changed = True
             self._report = self._said()
-        said = self._cleaned(notes)
-        return replace(self._report, notes=said, unread=self._cleaned(unread, most=None), cold=cold)
+        unread += [*self._care.tripped, *hidden]
+        times = [source.modified for source in sources if source.name in unread]
+        return replace(
+            self._report,
+            notes=self._cleaned([*hidden, *notes, *self._care.tripped.values()]),
+            unread=self._cleaned(unread, most=None),
+            unread_at=max(times, default=None),
+            hidden=self._cleaned(hidden),
+            empty_at=max((source.modified for source in sources if source.size_bytes == 0), default=None),
+            cold=self._cold,
+        )
 
     def explain(
         self,
@@ -154,22 +173,23 @@ class RunLogs:
 
         Never raises; what cannot be read says nothing.
         """
-        from lastbeat.observe.log_deep import Told, known, shares  # noqa: PLC0415 - only at an event
+        from lastbeat.observe.log_deep import Told, shares  # noqa: PLC0415 - only at an event
 
-        self.look(files, since, old_until)
+        # Of one look with that before: what it tells is told of the same instant.
+        self.look(files, since, old_until, again=True)
         began = time.monotonic()
         told: list[Told | None] = []
-        sources, _ = self._sources(files)
+        sources, *_ = find(self._store, files, self._places, self._files)
         newest = max((source.modified for source in sources), default=None)
         found: list[tuple[LogSource, FileLog]] = [
             (source, self._known(source)) for source in sources if is_of_now(source.modified, newest)
         ]
         for share in shares(found, self._limits.deep_file_bytes, self._limits.deep_bytes):
             late = time.monotonic() - began >= self._limits.deep_s
-            told.append(known(share.file, self._readers) if late else self._read_back(share, since))
+            told.append(self._care.known(share.file) if late else self._care.read_back(share, since))
         listed = {source.name for source in sources}
         told += [
-            known(file, self._readers)
+            self._care.known(file)
             for name, file in self._files.items()
             if name not in listed and is_of_now(file.written_at, newest or file.written_at)
         ]
@@ -213,36 +233,14 @@ class RunLogs:
         self._files, self._turn, self._report = {file.name: file for file in files}, turn, report
         self.changed = False
 
-    def _sources(self, files: Mapping[str, Entry]) -> tuple[list[LogSource], list[str]]:
-        logs = {name: entry for name, entry in files.items() if is_log(name)}
-        chosen = choose(logs, MOST)
-        notes = []
-        if len(logs) > len(chosen):
-            more = f"{len(logs) - len(chosen)}{' or more' if len(logs) >= LISTED else ''}"
-            notes.append(f"logs/ holds more than {MOST} log files: {more} of them are not read.")
-        found: list[LogSource] = [StoredLog(self._store, name, entry) for name, entry in chosen.items()]
-        if self._places:
-            from lastbeat.observe.local_logs import local_logs  # noqa: PLC0415 - few watch any
-
-            local, said = local_logs(self._places, MOST)
-            found += local
-            notes += said
-        return found, notes
-
-    def _follow(self, file: FileLog, source: LogSource, room: int, since: datetime | None) -> int:
+    def _follow(self, file: FileLog, source: LogSource, room: int, since: datetime | None, *, again: bool) -> int:
         from lastbeat.observe.log_following import follow  # noqa: PLC0415 - only where there is something new
 
+        notes, anew = (file.notes, file.anew) if again else ([], False)
         taken = follow(file, source, room, since, self._readers)
-        file.turn, file.anew = self._turn, file.anew or source.name in self._appeared
+        file.notes = [*notes, *file.notes]
+        file.turn, file.anew = self._turn, file.anew or anew or source.name in self._appeared
         return taken
-
-    def _read_back(self, share: "Share", since: datetime | None) -> "Told | None":
-        from lastbeat.observe.log_deep import known, read_back  # noqa: PLC0415 - as above
-
-        try:
-            return read_back(share, since, self._readers)
-        except StoreError:
-            return known(share.file, self._readers)
 
     def _known(self, source: LogSource) -> FileLog:
         file = self._files.get(source.name)
@@ -260,7 +258,7 @@ class RunLogs:
     def _said(self) -> LogReport:
         newest = max((file.written_at for file in self._files.values() if file.written_at is not None), default=None)
         files = [file for _, file in sorted(self._files.items()) if is_of_now(file.written_at, newest)]
-        told = [(file, account) for file in files if (account := file.account(self._readers)) is not None]
+        told = [(file, account) for file in files if (account := self._care.account(file)) is not None]
         if not told:
             return LogReport()
         # A number that was counted from where reading began would be another one for whoever begins elsewhere.

@@ -78,19 +78,25 @@ class Reading:
         return self._logs is not None
 
     def add_to(
-        self, seen: Seen | NeverSeen, files: Mapping[str, Entry], record: Record | None, now: datetime
+        self,
+        seen: Seen | NeverSeen,
+        files: Mapping[str, Entry],
+        record: Record | None,
+        now: datetime,
+        *,
+        again: bool = False,
     ) -> Seen | NeverSeen:
         """``seen`` with what the logs say; ``record`` tells which attempt the run was last known to be in, and ``now``
-        is the store's time."""
+        is the store's time. ``again``: the last look has to be taken a second time."""
         if record is not None:
             self.begin(record.attempt)
-        report = self.look(files, now)
-        if report is None or (isinstance(seen, NeverSeen) and report.written_at is None and not report.notes):
+        report = self.look(files, now, again=again)
+        if report is None or (isinstance(seen, NeverSeen) and _is_empty(report)):
             return seen
         return replace(seen if isinstance(seen, Seen) else Seen(), logs=report)
 
-    def look(self, files: Mapping[str, Entry], now: datetime) -> LogReport | None:
-        """What the logs say; None where there are none. Never raises."""
+    def look(self, files: Mapping[str, Entry], now: datetime, *, again: bool = False) -> LogReport | None:
+        """What the logs say; None where there are none. Never raises. ``again`` as in :meth:`add_to`."""
         if not self._signals.places and not any(map(is_log, files)):
             return None
         if self._last is not None and self._read_at is not None and self._poll_s is not None:
@@ -99,14 +105,16 @@ class Reading:
                 return self._last
         self._read_at = now
         try:
-            self._last = self._reader().look(files, self._since, self._old_until)
+            self._last = self._reader().look(files, self._since, self._old_until, again=again)
         except Exception as error:
             # Whatever is wrong with the reading of text, heartbeats are watched all the same.
             log.exception("the logs of %s could not be understood", self._run_id)
             # What was read before this says nothing of now: the next look reads again, poll or no poll.
             self._read_at = None
             note = f"The logs could not be understood ({type(error).__name__}); they count for nothing in this look."
-            return replace(self._last or LogReport(), notes=(note,), unread=("logs",))
+            # Of those of this machine nothing else shows whether they were written.
+            hidden = (note,) if self._signals.places else ()
+            return replace(self._last or LogReport(), notes=(note,), unread=("logs",), hidden=hidden)
         return self._last
 
     def explain(self, files: Mapping[str, Entry], error_text: str | None) -> Explanation:
@@ -168,6 +176,11 @@ class Reading:
             if self._attempt is not None:
                 self._logs.begin_attempt(self._attempt)
         return self._logs
+
+
+def _is_empty(report: LogReport) -> bool:
+    """Whether it says nothing at all, not even that there is a log."""
+    return report.written_at is None and report.empty_at is None and not report.notes
 
 
 def spent_until(attempt: Attempt) -> datetime | None:

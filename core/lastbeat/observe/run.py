@@ -1,7 +1,7 @@
 """One look at one run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from lastbeat.model import runid
 from lastbeat.model.observation import Heartbeat, LogFile, NeverSeen, Seen, Sentinel
@@ -72,19 +72,11 @@ class Observer:
             if blob is None:
                 # Listed, and gone: written anew in two steps, perhaps. That is no sign of anything.
                 raise ConflictError(f"{entry.key} went away while it was looked at")
-            heartbeat = read_heartbeat(blob)
+            heartbeat = read_heartbeat(blob, self._name)
             if heartbeat.fault is not None:
                 # Perhaps it was read while it was written, as ``cat >`` writes: then a second look finds it whole.
                 again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
-                heartbeat = read_heartbeat(again) if again is not None else heartbeat
-        heartbeat = replace(
-            heartbeat,
-            phase=self._name(heartbeat.phase),
-            instance_id=self._name(heartbeat.instance_id),
-            zone=self._name(heartbeat.zone),
-            instance_type=self._name(heartbeat.instance_type),
-            host=self._name(heartbeat.host),
-        )
+                heartbeat = read_heartbeat(again, self._name) if again is not None else heartbeat
         self._heartbeats[entry.key] = heartbeat
         return heartbeat
 
@@ -133,9 +125,9 @@ class Observer:
         """Without what a terminal would interpret, and without secrets, before anything is cut or judged."""
         return mask_tokens(self.mask(clean(text)))
 
-    def _name(self, text: str | None) -> str | None:
+    def _name(self, text: str) -> str:
         # Most names are shorter than any token, and then there is nothing to search for.
-        return text if text is None else self._shown(text) if len(text) >= _SHORTEST_TOKEN else self.mask(text)
+        return self._shown(text) if len(text) >= _SHORTEST_TOKEN else self.mask(text)
 
     def stack(self) -> tuple[tuple[str, ...], str | None]:
         """The innermost frames of training's main thread, the innermost last, and why there are none if they could

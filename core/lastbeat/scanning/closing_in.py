@@ -73,6 +73,12 @@ class CloserLook:
         return not signals or len(line) > MATCH_LIMIT or any(self._bears(line, index) for index in signals)
 
     def _bears(self, line: str, index: int) -> bool:
+        literals = self._matcher.shapes.literals[index]
+        if literals:
+            # Far cheaper than a pattern that may begin in many ways, which is tried at each character.
+            searched = line.lower() if self._matcher.signals[index].ignore_case else line
+            if not any(literal in searched for literal in literals):
+                return False
         if index not in self._loose:
             signal = self._matcher.signals[index]
             text = re.escape(signal.pattern) if signal.substring else loosened(signal.pattern)

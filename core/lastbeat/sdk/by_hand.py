@@ -9,13 +9,17 @@ from typing import Any
 from lastbeat.model import runid
 from lastbeat.model.times import parse_time
 from lastbeat.sdk.attempts import attempt_of, next_attempt
-from lastbeat.sdk.documents import encode, now_text
-from lastbeat.sdk.recent import Recent
+from lastbeat.sdk.documents import encode, now_text, told_phases
+from lastbeat.sdk.recent import Point, Recent
 from lastbeat.sdk.reporter import Surroundings
+from lastbeat.sdk.resources import machine
+from lastbeat.sdk.run import PHASES
 from lastbeat.sdk.values import number, text
 from lastbeat.stores.port import ConflictError, Expect, Store
 
 _LIMIT_BYTES = 256 * 1024
+_LATEST = 1e12
+_NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +59,23 @@ def beat(around: Surroundings, run_id: str, said: Said, *, begin: bool = False) 
         "start_time": start_time,
         "attempt": attempt,
         "instance_id": around.instance_id,
+        "phases": None,
+        # Of the machine alone: this process is not what trains.
+        "resources": machine(),
         "lastbeat": around.version,
     }
+    changes = [] if new else _changes(before.get("phases"))
+    document["phases"] = told_phases([*changes, (now, document["phase"])])[-PHASES:]
     # The start time first: from then on the old sentinels are older than the attempt, deleted or not.
     store.write(folder + runid.METADATA, encode(document))
     if new:
         for name in (runid.ERROR, runid.COMPLETE):
             store.delete(folder + name)
     if said.step is not None:
-        _progress(store, run_id, said, now, new=new)
+        _progress(store, run_id, said, now, phase=document["phase"], new=new)
 
 
-def _progress(store: Store, run_id: str, said: Said, now: float, *, new: bool) -> None:
+def _progress(store: Store, run_id: str, said: Said, now: float, *, phase: object, new: bool) -> None:
     key = f"{run_id}/{runid.PROGRESS}"
     blob = None if new else store.read(key, _LIMIT_BYTES)
     before = _document(blob.body) if blob is not None else {}
@@ -74,9 +83,10 @@ def _progress(store: Store, run_id: str, said: Said, now: float, *, new: bool) -
     for point in _points(before.get("recent")):
         recent.add(point)
     assert said.step is not None  # noqa: S101 - asked by the only caller
-    recent.add((round(now, 1), said.step, number(said.loss)))
+    recent.add((round(now, 3), said.step, number(said.loss), number(said.learning_rate)))
     document = {
         "run_id": run_id,
+        "phase": phase,
         "step": said.step,
         "total_steps": said.total_steps if said.total_steps is not None else _whole(before.get("total_steps")),
         "loss": number(said.loss),
@@ -126,13 +136,27 @@ def _document(body: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _points(value: object) -> list[tuple[float, int, float | str | None]]:
-    rows = [row for row in value if isinstance(row, list) and len(row) == 3] if isinstance(value, list) else []
+def _points(value: object) -> list[Point]:
+    # Three values were written before learning rates were.
+    rows = [row for row in value if isinstance(row, list) and len(row) in {3, 4}] if isinstance(value, list) else []
     return [
-        (row[0], row[1], row[2] if isinstance(row[2], (int, float, str)) else None)
+        (row[0], row[1], _plain(row[2]), _plain(row[3]) if len(row) > 3 else None)
         for row in rows[-1000:]
-        if isinstance(row[0], (int, float)) and isinstance(row[1], int)
+        if _is_time(row[0]) and isinstance(row[1], int)
     ]
+
+
+def _plain(value: object) -> float | str | None:
+    return value if isinstance(value, str) and value in _NOT_FINITE else number(value)
+
+
+def _changes(value: object) -> list[tuple[float, object]]:
+    rows = [row for row in value if isinstance(row, list) and len(row) == 2] if isinstance(value, list) else []
+    return [(row[0], row[1]) for row in rows[-1000:] if _is_time(row[0]) and isinstance(row[1], str)]
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) < _LATEST
 
 
 def _whole(value: object) -> int | None:

@@ -1,6 +1,7 @@
 """The documents that a beat writes, made from what training last said."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -38,8 +39,8 @@ class Identity:
     version: str
 
 
-def metadata(run: Run, who: Identity, at: float) -> dict[str, Any]:
-    """metadata.json: that it lives, and what it does."""
+def metadata(run: Run, who: Identity, at: float, resources: dict[str, Any] | None = None) -> dict[str, Any]:
+    """metadata.json: that it lives, what it does and did, and what it uses."""
     phase, detail = run.phase_now
     status = "running"
     if run.ending is not None:
@@ -58,8 +59,20 @@ def metadata(run: Run, who: Identity, at: float) -> dict[str, Any]:
         "instance_type": who.instance.type,
         "host": who.instance.host,
         "process": who.process,
+        "resources": resources,
+        "phases": told_phases(run.phases.copy()),
         "lastbeat": who.version,
     }
+
+
+def told_phases(changes: Iterable[tuple[float, object]]) -> list[tuple[float, str]]:
+    """Unix time and name of each phase, oldest first; what only changes its detail is no new phase."""
+    told: list[tuple[float, str]] = []
+    for at, given in changes:
+        name = text(given)
+        if name is not None and (not told or told[-1][1] != name):
+            told.append((round(at, 3), name))
+    return told
 
 
 @dataclass
@@ -83,7 +96,7 @@ class Pace:
         count = step if type(step) is int else whole(said)
         if count is None:
             return None
-        self.recent.add((round(at, 1), count, lost))
+        self.recent.add((round(at, 3), count, lost, learning_rate))
         self._window.append((at, count, run.tokens))
         while len(self._window) > 2 and at - self._window[0][0] > _WINDOW_S:
             self._window.pop(0)
@@ -91,6 +104,7 @@ class Pace:
         left = run.total_steps - count if run.total_steps is not None else None
         return {
             "run_id": run.run_id,
+            "phase": text(run.phase_now[0]),
             "step": count,
             "total_steps": run.total_steps,
             "loss": lost,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 LIMIT = 120
-Point = tuple[float, int, float | str | None]
-"""Unix time in s, step, loss (text where it is not finite)."""
+Point = tuple[float, int, float | str | None, float | str | None]
+"""Unix time in s, step, loss and learning rate (text where they are not finite). Time and step of two points tell how
+fast training was between them, so the time is not rounded to more than a millisecond."""
 
 
 @dataclass

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from lastbeat.model import runid
 from lastbeat.sdk.attempts import attempt_of, next_attempt, start_of
@@ -22,6 +23,9 @@ from lastbeat.sdk.rank_beats import Follower, LeadBeats
 from lastbeat.sdk.ranks import Rank, lead_facts, rank_error_key, told_by
 from lastbeat.sdk.run import Run
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.resources import Meter
 
 log = logging.getLogger("lastbeat")
 
@@ -60,7 +64,12 @@ class Reporter:
     """
 
     def __init__(
-        self, prepare: Callable[[], Surroundings], extras: Iterable[Extra] = (), *, resume: bool = False
+        self,
+        prepare: Callable[[], Surroundings],
+        extras: Iterable[Extra] = (),
+        *,
+        resume: bool = False,
+        meter: "Meter | None" = None,
     ) -> None:
         self._prepare = prepare
         self._surroundings: Surroundings | None = None
@@ -78,6 +87,7 @@ class Reporter:
         self._left_behind: set[str] = set()
         """Sentinels of an earlier attempt that could not be deleted."""
         self._pace = Pace()
+        self._meter = meter
         self._failures = 0
         self._extras = Extras(extras)
         self._follower: Follower | None = None
@@ -168,7 +178,8 @@ class Reporter:
         rank = self._surroundings.rank
         # At the start of a distributed training twice: the other ranks want to know that it has begun.
         if not first or ending is not None or rank.world > 1:
-            store.write(folder + runid.METADATA, encode(metadata(run, who, now) | lead_facts(rank, begun=True)))
+            used = self._used(quick=first or ending is not None)
+            store.write(folder + runid.METADATA, encode(metadata(run, who, now, used) | lead_facts(rank, begun=True)))
         fault = self._progress(run, store, folder, now, last=ending is not None)
         self._extras.write(Beat(run, store, folder, now, ending))
         if ending is not None:
@@ -179,6 +190,13 @@ class Reporter:
         if ending is None and first and self._surroundings.ask is not None:
             # Only now, because it may take a second to find out that nobody answers.
             self._identity = replace(who, instance=self._surroundings.ask())
+
+    def _used(self, *, quick: bool) -> dict[str, Any] | None:
+        if self._meter is None:
+            from lastbeat.sdk.resources import Meter  # noqa: PLC0415 - here, so that training does not wait for it
+
+            self._meter = Meter()
+        return self._meter.measure(quick=quick)
 
     def _progress(self, run: Run, store: Store, folder: str, now: float, *, last: bool) -> StoreError | None:
         """progress.json where the step advanced. What is wrong with that file alone must not keep the sentinel back,
@@ -206,7 +224,8 @@ class Reporter:
             run.run_id, number, self._began, Instance(around.instance_id), os.getpid(), around.version
         )
         # The start time first: from then on the old sentinels are older than the attempt, deleted or not.
-        store.write(key, encode(metadata(run, self._identity, time.time()) | lead_facts(around.rank, begun=False)))
+        document = metadata(run, self._identity, time.time(), self._used(quick=True))
+        store.write(key, encode(document | lead_facts(around.rank, begun=False)))
         if around.rank.world > 1:
             for left in leftovers(store, run.run_id, self._started(store)):
                 self._clear(store, left)

@@ -3,8 +3,10 @@
 import logging
 import os
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import time
 from types import TracebackType
 from typing import Protocol
 
@@ -16,6 +18,10 @@ CANCELLED = "Cancelled: "
 """How the text of an ``_error`` begins that is no crash."""
 TEXT_LIMIT = 200_000
 """Characters of a sentinel, at most."""
+PHASES = 60
+"""So many changes of phase are kept."""
+STARTING = "starting"
+"""The phase of a run until its first step, or until training names another."""
 END_WAIT_S = 15.0
 """How long the end of a run waits for its sentinel to be written, at most."""
 
@@ -46,7 +52,9 @@ class Run:
         self.steps = 0
         """How often ``step`` was called, raised after ``latest`` was set."""
         self.tokens = 0
-        self.phase_now: tuple[str, str | None] = ("starting", None)
+        self.phase_now: tuple[str, str | None] = (STARTING, None)
+        self.phases: deque[tuple[float, object]] = deque([(time(), STARTING)], PHASES)
+        """Unix time and name of the latest changes of phase, oldest first."""
         self.ending: tuple[str, str] | None = None
         """Sentinel to write and its text, once the run is over."""
         self._reports = reports
@@ -71,6 +79,8 @@ class Run:
         """
         self.latest = (step, loss, learning_rate, epoch, metrics)
         self.steps += 1
+        if self.phase_now[0] is STARTING:
+            self.set_phase("training")
         if type(tokens) is int:
             self.tokens += tokens
         else:
@@ -85,14 +95,17 @@ class Run:
     def phase(self, name: str, detail: str | None = None) -> Iterator[None]:
         """Name what training is doing; the phase before comes back with the end of the block."""
         before = self.phase_now
-        self.phase_now = (name, detail)
+        self.set_phase(name, detail)
         try:
             yield
         finally:
-            self.phase_now = before
+            self.set_phase(*before)
 
     def set_phase(self, name: str, detail: str | None = None) -> None:
         """Name what training is doing from now on."""
+        # Not by what they say: nobody knows what training gives us, and what comparing it would do.
+        if name is not self.phase_now[0]:
+            self.phases.append((time(), name))
         self.phase_now = (name, detail)
 
     def complete(self, note: str = "", *, wait_s: float = END_WAIT_S) -> bool:
@@ -129,8 +142,8 @@ class Run:
         return self.ending is not None
 
     def __enter__(self) -> "Run":
-        if self.phase_now[0] == "starting":
-            self.phase_now = ("training", None)
+        if self.phase_now[0] is STARTING:
+            self.set_phase("training")
         return self
 
     def __exit__(

@@ -6,8 +6,6 @@ from typing import Final
 
 from lastbeat.model.signal import ErrorType
 
-HINT_LIMIT: Final = 400
-"""Characters of a hint: it has to be read on a telephone at night."""
 UNKNOWN: Final = "unknown"
 
 # ``restartable``: the same run, begun again from its last checkpoint with nothing changed, may well get past this.

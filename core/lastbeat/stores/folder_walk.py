@@ -69,10 +69,12 @@ def _wanted(found: "Iterator[os.DirEntry[str]]", prefix: str, after: bytes) -> I
             name = entry.name.encode()
         except UnicodeEncodeError:
             continue  # the file system gave bytes that are no text, and a key is text
+        key = start + name + b"/"
+        if key <= after and not after.startswith(key):
+            # It lies before, be it a folder or a file, and each page of a listing meets it again.
+            continue
         if _leads_on(entry, prefix):
-            key = start + name + b"/"
-            if key > after or after.startswith(key):
-                yield name + b"/", entry.name
+            yield name + b"/", entry.name
         elif start + name > after:
             yield name, entry.name
 

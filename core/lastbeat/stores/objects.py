@@ -15,7 +15,7 @@ from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page, Store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from obstore import GetResult, ObjectMeta, PutMode
+    from obstore import Attributes, GetResult, ObjectMeta, PutMode
     from obstore.store import ObjectStore as Backend
 
 _log = logging.getLogger(__name__)
@@ -25,6 +25,13 @@ WHOLE_READ_BYTES = 8 << 20
 """The most that is read to get at an end, from a server that cannot give a part of an object."""
 _ABSENT = "_watchdog/.absent"
 """A key that is never written."""
+
+_KINDS: "dict[str, Attributes]" = {
+    # What browsers get of the page has to be the newest; they still need not load again what they have.
+    ".html": {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-cache"},
+    ".json": {"Content-Type": "application/json"},
+}
+"""End of a key → what whoever gets it from the bucket is told of it."""
 
 _MODES: "dict[Expect, PutMode]" = {Expect.ANYTHING: "overwrite", Expect.NOTHING: "create"}
 
@@ -131,7 +138,7 @@ class ObjectStore:
             from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415 - see _connect
 
             try:
-                written = backend.put(key, body, mode=mode, use_multipart=False)
+                written = backend.put(key, body, mode=mode, use_multipart=False, attributes=_told(key))
             except (AlreadyExistsError, PreconditionError) as error:
                 # 404 is how S3 says that there is nothing to update, and 409 that another writer was faster.
                 refused = answers.status_of(str(error)) != 404 or answers.code_of(str(error)) == "NoSuchKey"
@@ -217,6 +224,10 @@ class ObjectStore:
                 "use an object store that gives ETags, and check the endpoint (AWS_ENDPOINT_URL)",
             )
         return str(meta["e_tag"])
+
+
+def _told(key: str) -> "Attributes | None":
+    return next((told for end, told in _KINDS.items() if key.endswith(end)), None)
 
 
 def _client_error() -> type[Exception]:

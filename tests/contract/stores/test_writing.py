@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastbeat.stores.port import ConflictError, Expect, Store
+from lastbeat.stores.s3 import s3_store
 from lastbeat.stores.selftest import honours_conditions
+from support.s3 import REGION, S3Server
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root
@@ -101,3 +103,26 @@ def test_of_sixteen_that_update_at_once_one_wins(root: "Root", store: Store) -> 
         assert blob is not None
         assert blob.body == f"writer {winner}".encode()
         version = store.write(KEY, b"begin again", blob.version)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        pytest.param("_watchdog/index.html", "text/html; charset=utf-8", id="a page is a page"),
+        pytest.param("run-1/metadata.json", "application/json", id="a document is JSON"),
+        pytest.param("_watchdog/fleet.json.z", None, id="what is neither is not said to be"),
+    ],
+)
+@pytest.mark.parametrize("name", ["s3_server", "seaweed"])
+def test_a_browser_is_told_what_it_gets(name: str, key: str, kind: str | None, request: pytest.FixtureRequest) -> None:
+    server: S3Server = request.getfixturevalue(name)
+    bucket = server.bucket()
+    version = s3_store(f"s3://{bucket}/runs", server.environment(), region=REGION).write(key, b"{}")
+    answer = server.client().get_object(Bucket=bucket, Key=f"runs/{key}")
+    assert version
+    assert answer["Body"].read() == b"{}"
+    if kind is None:
+        assert answer["ContentType"] not in {"text/html; charset=utf-8", "application/json"}
+    else:
+        assert answer["ContentType"] == kind
+    assert answer.get("CacheControl") == ("no-cache" if key.endswith(".html") else None)

@@ -36,8 +36,10 @@ def everything(deployed: Deployed, webhook: str) -> None:
     running = deployed.start(LASTBEAT_FANOUT="1")
     running.invoke(SCHEDULE)
     deployed.put("fails", "_error", "ValueError: boom")
+    deployed.put("fails", "ranks/0.json", '{"rank": 0, "step": 5}')
     deployed.put("ends", "_complete")
     running.invoke(SCHEDULE)
+    deployed.start(LASTBEAT_PAGE_MINUTES="5").invoke(SCHEDULE)
     for each in deployed.messages():
         running.invoke({"Records": [each]})
     running.invoke(object_created(deployed.bucket, f"{PREFIX}/fails/_error"))

@@ -1,12 +1,12 @@
 """A pass with its mark and its ping: what comes after what, and what a blind one leaves out."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from lastbeat.fleet.mark import Mark
+from lastbeat.fleet.mark import Mark, read_mark
 from lastbeat.fleet.passes import Passes, Progress
 from lastbeat.fleet.ping import Ping
 from lastbeat.model.fleet import FleetPolicy, PassReport
@@ -114,3 +114,88 @@ def test_what_the_mark_cost_is_in_the_report() -> None:
     passes = Passes(Sweeping(GOOD), Mark(MemoryStore(), FleetPolicy()))
     assert passes.make().requests == {"LIST": 1, "GET": 1, "PUT": 1, "DELETE": 0}
     assert passes.make().requests == {"LIST": 1, "GET": 0, "PUT": 1, "DELETE": 0}
+
+
+@dataclass
+class Paging:
+    """Notes what a page was asked for, and what was there by then."""
+
+    store: MemoryStore
+    cost: Mapping[str, int] = field(default_factory=lambda: {"LIST": 7})
+    asked: list[tuple[PassReport, float, bool]] = field(default_factory=list)
+
+    def write(self, report: PassReport, until: float) -> PassReport:
+        self.asked.append((report, until, SWEEP_MARK in self.store.held))
+        requests = {kind: count + self.cost.get(kind, 0) for kind, count in report.requests.items()}
+        return replace(report, notes=("a page",), requests=requests)
+
+
+def test_a_page_comes_last_and_what_became_of_it_is_in_the_report() -> None:
+    store = MemoryStore()
+    page = Paging(store)
+    made = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=page).make()
+    [(report, until, marked)] = page.asked
+    assert (until, marked, made.notes) == (float("inf"), True, ("a page",))
+    assert report.requests["PUT"] == 1
+
+
+@pytest.mark.parametrize("processes", ["one process", "a process for each pass"])
+def test_what_the_page_cost_is_in_the_mark_too(processes: str) -> None:
+    store = MemoryStore()
+    marked = []
+    passes = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store))
+    for _ in range(3):
+        made = passes.make()
+        mark = read_mark(store)
+        assert mark is not None
+        assert mark.recent[-1].requests == made.requests
+        marked = [each.requests["LIST"] for each in mark.recent]
+        if processes != "one process":
+            passes = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store))
+    assert marked == [8, 8, 8]
+
+
+def test_what_costs_less_than_a_mark_is_told_by_the_next() -> None:
+    store = MemoryStore()
+    passes = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store, {"GET": 1}))
+    gets = []
+    for _ in range(3):
+        assert passes.make().requests["PUT"] == 1
+        mark = read_mark(store)
+        assert mark is not None
+        gets.append([each.requests["GET"] for each in mark.recent])
+    assert gets == [[1], [2, 0], [2, 1, 0]]
+
+
+def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
+    store = MemoryStore()
+    written = []
+
+    def once(what: str, key: str) -> None:
+        written.append((what, key))
+        if written.count(("write", SWEEP_MARK)) == 2:
+            raise StoreError("full")
+
+    store.before = once
+    made = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store)).make()
+    assert made.notes == ("a page",)
+
+
+def test_a_blind_pass_leaves_the_page_alone() -> None:
+    store = MemoryStore()
+    page = Paging(store)
+    Passes(Sweeping(BLIND), Mark(store, FleetPolicy()), page=page).make()
+    assert page.asked == []
+
+
+def test_a_page_is_given_a_part_of_the_time_and_never_more_than_there_is() -> None:
+    store = MemoryStore()
+    for left_s in (60.0, 4.0, -5.0):
+        page, sweep = Paging(store), Sweeping(GOOD)
+        deadline = time.monotonic() + left_s
+        Passes(sweep, Mark(store, FleetPolicy()), page=page).make(deadline=deadline)
+        [(until, _)] = sweep.asked
+        assert until is not None
+        assert deadline - 2 <= page.asked[0][1] <= deadline
+        assert deadline - max(0.0, left_s) / 4 - 1 <= until <= deadline
+        assert until < deadline or left_s < 0

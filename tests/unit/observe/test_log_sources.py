@@ -11,7 +11,7 @@ from lastbeat.stores.port import DeniedError
 
 
 def _names(folder: Path, *patterns: str) -> list[str]:
-    logs, _ = local_logs(str(folder / pattern) for pattern in patterns)
+    logs, *_ = local_logs(str(folder / pattern) for pattern in patterns)
     return sorted(Path(log.name).name for log in logs)
 
 
@@ -60,7 +60,7 @@ def test_patterns(tmp_path: Path, patterns: list[str], expected: list[str]) -> N
 def test_what_matches_nothing_and_what_is_left_out_is_said(tmp_path: Path) -> None:
     for number in range(5):
         _put(tmp_path / f"rank{number}.log")
-    logs, notes = local_logs([str(tmp_path / "rank*.log"), str(tmp_path / "gone.log")], most=3)
+    logs, notes, _ = local_logs([str(tmp_path / "rank*.log"), str(tmp_path / "gone.log")], most=3)
     assert [log.rank for log in logs] == [0, 1, 2]
     assert [words in note for words, note in zip(("gone.log", "2 more"), notes, strict=True)] == [True, True]
 

@@ -48,7 +48,7 @@ def test_no_logs_say_nothing() -> None:
     run.put("metadata.json", "{}")
     assert run.look() == LogReport()
     run.put(MAIN, "")
-    assert run.look() == LogReport()
+    assert run.look() == LogReport(empty_at=run.store.now)
     assert run.logs.explain(run_files(run.store, RUN), None).cause is None
 
 

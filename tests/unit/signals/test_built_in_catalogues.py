@@ -6,10 +6,12 @@ import pytest
 
 from lastbeat.model.signal import Catalogue
 from lastbeat.scanning.matching import matcher_of
-from lastbeat.signals.error_types import HINT_LIMIT, TYPES
+from lastbeat.signals.error_types import TYPES
 from lastbeat.signals.hints import fields_of, filled
 from lastbeat.signals.loading import description, load, names
 
+HINT_LIMIT = 400
+"""Characters of a hint: it has to be read on a telephone at night."""
 SIGNALS = load("default").signals
 ITERATION = (
     " [2026-01-01 10:00:00] iteration      100/  500000 | consumed samples:        25600 | elapsed time per iteration "

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from lastbeat.sdk.documents import Identity, Pace, encode, metadata, now_text
 from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.run import Run
+from lastbeat.sdk.run import PHASES, Run
+from lastbeat.sdk.values import LIMIT_CHARS
 
 AT = 1_700_000_000.0
 WHO = Identity("run-1", 2, AT - 60, Instance("i-0abc"), 4711, "1.2.3")
@@ -25,7 +27,9 @@ def read(document: dict[str, Any] | None) -> dict[str, Any]:
 def test_metadata_says_that_it_lives() -> None:
     run = Run("run-1", None)
     run.set_phase("data_prep", "corpus 3/8")
-    assert read(metadata(run, WHO, AT)) == {
+    found = read(metadata(run, WHO, AT, {"cpu": 1.5}))
+    assert [name for _, name in found.pop("phases")] == ["starting", "data_prep"]
+    assert found == {
         "run_id": "run-1",
         "status": "running",
         "phase": "data_prep",
@@ -35,6 +39,7 @@ def test_metadata_says_that_it_lives() -> None:
         "attempt": 2,
         "instance_id": "i-0abc",
         "process": 4711,
+        "resources": {"cpu": 1.5},
         "lastbeat": "1.2.3",
     }
 
@@ -66,6 +71,71 @@ def test_phases_come_back() -> None:
     assert seen == [("starting", None), ("inner", "1/2"), ("outer", None), ("training", None)]
 
 
+def told(run: Run) -> list[str]:
+    return [name for _, name in read(metadata(run, WHO, AT))["phases"]]
+
+
+class Odd:
+    """Compares with nothing and says nothing."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("the truth value of an array is ambiguous")
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_the_changes_of_phase_are_told_also_of_blocks_within_blocks() -> None:
+    began = time.time()
+    run = Run("run-1", None)
+    with run:
+        with run.phase("training"), run.phase("evaluation"), run.phase("evaluation", "2/3"):
+            run.set_phase("evaluation", "3/3")
+        run.set_phase("saving")
+    assert told(run) == ["starting", "training", "evaluation", "training", "saving"]
+    times = [at for at, _ in read(metadata(run, WHO, AT))["phases"]]
+    assert times == sorted(times)
+    assert began - 1 < times[0] <= times[-1] < time.time() + 1
+
+
+def test_who_takes_a_step_no_longer_starts() -> None:
+    run = Run("run-1", None)
+    with run.phase("warm-up"):
+        run.step(1)
+    assert told(run) == ["starting", "warm-up", "starting"]
+    run.step(2)
+    run.step(3)
+    assert told(run) == ["starting", "warm-up", "starting", "training"]
+
+
+def test_a_step_leaves_a_phase_that_has_a_name() -> None:
+    run = Run("run-1", None)
+    run.set_phase("pretraining")
+    run.step(1)
+    assert told(run) == ["starting", "pretraining"]
+
+
+def test_of_many_changes_of_phase_the_latest_are_told() -> None:
+    run = Run("run-1", None)
+    for epoch in range(1000):
+        run.set_phase(f"epoch {epoch}")
+    assert told(run) == [f"epoch {epoch}" for epoch in range(1000 - PHASES, 1000)]
+
+
+def test_a_phase_may_be_anything_and_nothing_raises() -> None:
+    run = Run("run-1", None)
+    given: list[Any] = [Odd(), np.zeros(3), np.zeros(3), None, "x" * 5000]
+    for name in given:
+        run.set_phase(name)
+        with run.phase(name):
+            assert run.phase_now == (name, None) or name is not None
+    assert told(run)[0] == "starting"
+    assert max(map(len, told(run))) == LIMIT_CHARS
+
+
 def test_progress_before_the_first_step_is_none() -> None:
     assert Pace().document(Run("run-1", None), AT) is None
 
@@ -89,7 +159,8 @@ def test_progress_has_speed_and_what_is_left() -> None:
         "tokens_per_second": 1024.0,
         "eta_s": 400,
         "metrics": {"grad_norm": 0.5},
-        "recent": [[AT, 100, 2.0], [AT + 50, 200, 1.5]],
+        "phase": "training",
+        "recent": [[AT, 100, 2.0, None], [AT + 50, 200, 1.5, 3e-4]],
         "last_updated": now_text(AT + 50),
     }
 
@@ -125,7 +196,12 @@ def test_odd_things_that_training_says(said: dict[str, Any], expected: dict[str,
     found = read(document)
     found["recent"] = None
     assert {name: found[name] for name in expected} == expected
-    assert set(found) - set(expected) - {"metrics"} == {"run_id", "last_updated", "recent"}
+    assert set(found) - set(expected) - {"metrics"} == {
+        "run_id",
+        "phase",
+        "last_updated",
+        "recent",
+    }
 
 
 def test_many_metrics_with_long_names_are_bounded() -> None:

@@ -11,14 +11,14 @@ from lastbeat.sdk.recent import LIMIT, Recent
 def taken(count: int) -> Recent:
     recent = Recent()
     for n in range(count):
-        recent.add((float(n), n, None))
+        recent.add((float(n), n, None, None))
     return recent
 
 
 @given(st.integers(min_value=0, max_value=5000))
 def test_the_law_of_thinning(count: int) -> None:
     points = taken(count).points
-    steps = [step for _, step, _ in points]
+    steps = [step for _, step, *_ in points]
     assert len(points) <= LIMIT
     assert steps == sorted(set(steps))
     if count:
@@ -31,7 +31,7 @@ def test_the_law_of_thinning(count: int) -> None:
 
 
 def test_few_points_are_all_kept() -> None:
-    assert [step for _, step, _ in taken(100).points] == list(range(100))
+    assert [step for _, step, *_ in taken(100).points] == list(range(100))
 
 
 def test_asking_changes_nothing() -> None:

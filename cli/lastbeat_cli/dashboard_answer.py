@@ -1,0 +1,76 @@
+"""What the dashboard answers: status, headers and body, packed once for however many browsers."""
+
+import gzip
+import html
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+JSON = "application/json; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+
+_SMALL_BYTES = 512
+"""What is shorter is not worth packing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One body in both forms that a browser may take."""
+
+    plain: bytes
+    kind: str
+    packed: bytes | None = None
+
+
+def body(plain: bytes, kind: str) -> Body:
+    """``plain``, packed where that pays."""
+    return Body(plain, kind, gzip.compress(plain, compresslevel=6, mtime=0) if len(plain) >= _SMALL_BYTES else None)
+
+
+def json_body(document: Mapping[str, object]) -> Body:
+    """``document`` as JSON; a lone surrogate, which UTF-8 has no bytes for, becomes a question mark."""
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return body(text.encode("utf-8", "replace"), JSON)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer."""
+
+    status: str
+    body: Body
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def refusal(
+    status: str, error: str, advice: str = "", *, data: bool, headers: Mapping[str, str] | None = None
+) -> Answer:
+    """Why there is nothing, and what to do: for programs where ``data`` was asked for, else for people."""
+    if data:
+        return Answer(status, json_body({"error": error, "advice": advice}), headers or {})
+    told = "".join(f"<p>{html.escape(text)}</p>" for text in (error, advice) if text)
+    return Answer(status, Body(f"{_PLAIN_PAGE}<h1>{html.escape(status)}</h1>{told}".encode(), HTML), headers or {})
+
+
+_PLAIN_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"><title>lastbeat</title>'
+)
+
+
+LED_ON: Final = Body(
+    f'{_PLAIN_PAGE}<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Go on</a></p>'.encode(), HTML
+)
+"""Leads on to the page by itself. A redirect would, for who comes from another site, leave the new cookie behind."""
+
+
+def takes_packed(accept_encoding: str) -> bool:
+    """Whether who sent this header can unpack gzip."""
+    for part in accept_encoding.lower().split(",")[:20]:
+        coding, _, weight = part.partition(";")
+        if coding.strip() in {"gzip", "*"}:
+            return not re.fullmatch(r"\s*q\s*=\s*0(\.0*)?\s*", weight)
+    return False

@@ -1,0 +1,116 @@
+"""Who may look at the dashboard: on loopback whoever is on this machine, from elsewhere who has the token."""
+
+import hmac
+import ipaddress
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+from urllib.parse import parse_qs
+
+_LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
+
+
+class Said(Enum):
+    """What the door says of a request."""
+
+    WELCOME = "welcome"
+    ENTERED = "entered"
+    """It brought the token in its address, and now gets a cookie instead."""
+    STRANGER = "stranger"
+    """It has no token, or a wrong one."""
+    ELSEWHERE = "elsewhere"
+    """It was sent to another name than this machine's, as a page would that had its own name point here."""
+    INTRUDER = "intruder"
+    """A page of another origin wants data."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` reaches this machine alone, by its address or as "localhost"."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Door:
+    """``token`` None: whoever reaches it may look. ``local``: it listens on loopback alone."""
+
+    local: bool
+    token: str | None = None
+    name: str = "lastbeat"
+    """Of the cookie. Cookies know no ports, so that two dashboards of one machine need two names."""
+    _keys: set[str] = field(default_factory=set)
+
+    def judge(self, environ: Mapping[str, object]) -> Said:
+        """Of one request, by WSGI's names for what it brings."""
+        if self.local and not _is_local(_text(environ, "HTTP_HOST")):
+            return Said.ELSEWHERE
+        asks_data = _text(environ, "PATH_INFO").startswith("/data/")
+        # Browsers say so to this machine and over TLS alone; elsewhere the cookie's own rules have to do.
+        if asks_data and _text(environ, "HTTP_SEC_FETCH_SITE") not in {"", "none", "same-origin"}:
+            return Said.INTRUDER
+        if self.token is None:
+            return Said.WELCOME
+        # Before anything else that opens: it must not stay in the address, where people see it and browsers keep it.
+        if not asks_data and any(map(self._opens, _asked(_text(environ, "QUERY_STRING")))):
+            return Said.ENTERED
+        scheme, _, given = _text(environ, "HTTP_AUTHORIZATION").partition(" ")
+        if scheme.lower() == "bearer" and _same(given.strip(), self.token):
+            return Said.WELCOME
+        if any(_same(value, self._pass()) for value in _cookies(_text(environ, "HTTP_COOKIE"), self.name)):
+            return Said.WELCOME
+        return Said.STRANGER
+
+    def key(self) -> str:
+        """What opens it once in the token's place: for a browser's command line, which everybody here may read."""
+        made = secrets.token_urlsafe(24)
+        self._keys.add(made)
+        return made
+
+    @property
+    def cookie(self) -> str:
+        """The Set-Cookie header for who brought the token. No script can read it, and no other site can send it."""
+        return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Strict"
+
+    def _opens(self, given: str) -> bool:
+        found = [key for key in tuple(self._keys) if _same(given, key)]
+        self._keys.difference_update(found)
+        return bool(found) or _same(given, self.token or "")
+
+    def _pass(self) -> str:
+        # Not the token itself, which opens other machines' dashboards too where people set one for all.
+        return hmac.new((self.token or "").encode(), self.name.encode(), "sha256").hexdigest()
+
+
+def _is_local(host: str) -> bool:
+    # Whatever the port: it may be another one at the near end of an ssh tunnel.
+    found = _HOST.fullmatch(host)
+    return found is not None and (found["name"].lower() in _LOCAL_NAMES or is_loopback(found["name"]))
+
+
+def _cookies(header: str, name: str) -> list[str]:
+    pairs = (part.strip().partition("=") for part in header.split(";")[:50])
+    return [value for key, _, value in pairs if key == name]
+
+
+def _asked(query: str) -> list[str]:
+    try:
+        return parse_qs(query, max_num_fields=20).get("token", [])
+    except ValueError:
+        return []
+
+
+def _same(given: str, own: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), own.encode())
+
+
+def _text(environ: Mapping[str, object], name: str) -> str:
+    value = environ.get(name, "")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,81 @@
+"""Which logs of a run there are, and which of them are meant."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final, cast
+
+from lastbeat.model import runid
+from lastbeat.observe import log_files
+from lastbeat.observe.log_files import FOLDER, MOST, choose, is_log, is_of_now
+from lastbeat.observe.log_source import LogSource, StoredLog
+from lastbeat.settings import Settings
+from lastbeat.stores.port import Entry, Store
+
+EXTRA: Final = (runid.ERROR, runid.STACKS)
+"""Texts of a run that are no logs, and are shown when they are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was asked for on the command line; nothing: the run's own log."""
+
+    files: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.files or self.ranks)
+
+    def wants(self, source: LogSource) -> bool:
+        """Whether ``source`` was named."""
+        name = source.name
+        short = name.removeprefix(FOLDER)
+        if any(fnmatchcase(name, each) or fnmatchcase(short, each) for each in self.files):
+            return True
+        return source.rank is not None and source.rank in self.ranks and name not in EXTRA
+
+
+def stored(store: Store, files: Mapping[str, Entry]) -> list[LogSource]:
+    """The logs among a run's files, and what else has text in it, the newest first."""
+    names = [name for name in files if is_log(name) or name in EXTRA]
+    names.sort(key=lambda name: (files[name].modified, name), reverse=True)
+    return [StoredLog(store, name, files[name]) for name in names]
+
+
+def local(settings: Settings) -> tuple[list[LogSource], list[str]]:
+    """The logs of this machine that LASTBEAT_LOGS names, which a program that was never changed leaves; and what is to
+    be said of them."""
+    patterns = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"])
+    if not patterns:
+        return [], []
+    from lastbeat.observe.local_logs import local_logs  # noqa: PLC0415 - only where somebody asks for it
+
+    found, notes, hidden = local_logs(patterns)
+    return list(found), [*notes, *hidden]
+
+
+def chosen(sources: Sequence[LogSource], choice: Choice) -> list[LogSource]:
+    """Those that are meant, by name; without a word from anybody the run's own log, and where there is none the one
+    that tells most: of now rather than of a job before, of no rank rather than of one, of the first rank rather than of
+    another."""
+    if choice.anything:
+        found = [source for source in sources if choice.wants(source)]
+        return sorted(found, key=_order)[:MOST]
+    named = {source.name: source for source in sources if source.name not in EXTRA}
+    newest = max((source.modified for source in named.values()), default=None)
+    now = {
+        name: Entry(name, source.size_bytes, source.modified, source.version)
+        for name, source in named.items()
+        if is_of_now(source.modified, newest)
+    }
+    return [named[name] for name in choose(now, 1)]
+
+
+def _order(source: LogSource) -> tuple[bool, int, str]:
+    return source.rank is not None, source.rank or 0, source.name
+
+
+def rank_of(source: LogSource) -> int | None:
+    """The rank whose log it is; what is no log is nobody's."""
+    return None if source.name in EXTRA else log_files.rank_of(source.name)

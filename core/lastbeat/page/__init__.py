@@ -1,0 +1,1 @@
+"""The web page: put together from its parts, served, or written beside the runs."""

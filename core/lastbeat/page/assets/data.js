@@ -1,0 +1,257 @@
+"use strict";
+/* Data: what the page knows. It fetches and polls where the page is served, and unpacks what is embedded in the file.
+ *
+ *   Data.start()                     once, by app.js
+ *   Data.rows, Data.row(id)          rows of the fleet, in the order in which they need people
+ *   Data.fleet                       the fleet document without its runs; null until there is one
+ *   Data.run(id)                     → Promise of a run document; rejects with a Data.Fault: message, advice, status
+ *                                      (404: no such run; 0: the server does not answer; null: not in this file)
+ *   Data.subscribe(listener)         → a function that ends it. listener({ kind: "fleet", full, changed: Set of ids,
+ *                                      gone: [id], before: Map id → row }) after each answer, also where nothing
+ *                                      changed (a run view asks anew then); listener({ kind: "state" }) when
+ *                                      Data.state is another
+ *   Data.state                       { mode: "loading" | "live" | "lost" | "file" | "broken", paused, since, message,
+ *                                      advice, retryAt }; times in milliseconds of this machine's clock
+ *   Data.now()                       milliseconds: the store's time that ages are measured against; null until known.
+ *                                      It stands still between answers, for a beat may have come meanwhile.
+ *   Data.age()                       seconds since then; of the file: since it was made
+ *   Data.want(ids)                   which runs people see right now; the server reads those first
+ *   Data.pause(yes), Data.again()    stop and go on; ask now
+ */
+const Data = (() => {
+  const TIMEOUT_MS = 60000;
+  const LONGEST_WAIT_S = 60;
+  const MOST_WANTED = 60;
+  const listeners = new Set();
+  const rows = new Map();
+  let order = [], list = [], fleet = null, embeddedRuns = null, receivedAt = 0, firstVersion = null;
+  let wanted = [], timer = null, asking = null, failures = 0, embedded = false;
+  let state = Object.freeze({ mode: "loading", paused: false, since: null, message: "", advice: "", retryAt: null });
+
+  /** Why something could not be had, and what people can do. */
+  class Fault extends Error {
+    constructor(message, advice = "", status = null) {
+      super(message);
+      this.advice = advice;
+      this.status = status;
+    }
+  }
+
+  function tell(change) {
+    for (const listener of [...listeners]) {
+      try {
+        listener(change);
+      } catch (fault) {
+        console.error(fault);  // One view that fails must not stop the others, nor the polling.
+      }
+    }
+  }
+
+  function become(change) {
+    state = Object.freeze({ ...state, ...change });
+    tell({ kind: "state" });
+  }
+
+  // ---- the document -------------------------------------------------------------------------------------------
+
+  function take(told) {
+    if (told === null || typeof told !== "object" || told.schema !== 1 || !Array.isArray(told.runs)) {
+      throw new Fault("The data is of another version of lastbeat than this page.", "Load the page anew.");
+    }
+    const full = told.since === null || told.since === undefined || fleet === null;
+    const before = new Map(), changed = new Set();
+    let gone = told.gone || [];
+    if (full) {
+      const old = new Map(rows);
+      rows.clear();
+      for (const row of told.runs) {
+        if (old.has(row.run_id)) before.set(row.run_id, old.get(row.run_id));
+        rows.set(row.run_id, row);
+        changed.add(row.run_id);
+      }
+      gone = order.filter((id) => !rows.has(id));
+      order = [...rows.keys()];
+    } else {
+      for (const id of gone) rows.delete(id);
+      for (const row of told.runs) {
+        if (rows.has(row.run_id)) before.set(row.run_id, rows.get(row.run_id));
+        rows.set(row.run_id, row);
+        changed.add(row.run_id);
+      }
+      order = reordered(order.filter((id) => rows.has(id) && !changed.has(id)), told.runs);
+    }
+    list = order.map((id) => rows.get(id));
+    const { runs: _left, ...rest } = told;
+    const first = fleet === null;
+    fleet = Object.freeze(rest);
+    firstVersion ??= fleet.version;
+    receivedAt = Date.now();
+    tell({ kind: "fleet", full, first, changed, gone, before });
+  }
+
+  /** Rows that did not change keep their order among themselves; the others go to the places that their ranks tell. */
+  function reordered(standing, moved) {
+    const placed = [...moved].sort((one, other) => one.rank - other.rank);
+    const result = [];
+    let next = 0;
+    for (const row of placed) {
+      while (result.length < row.rank && next < standing.length) result.push(standing[next++]);
+      result.push(row.run_id);
+    }
+    return result.concat(standing.slice(next));
+  }
+
+  // ---- the server ---------------------------------------------------------------------------------------------
+
+  async function get(path) {
+    const stop = new AbortController();
+    const alarm = setTimeout(() => stop.abort(), TIMEOUT_MS);
+    let answer, body;
+    try {
+      answer = await fetch(path, { signal: stop.signal, cache: "no-store", redirect: "error",
+        credentials: "same-origin", headers: { Accept: "application/json" } });
+      body = await answer.json();
+    } catch (fault) {
+      if (answer && answer.ok === false) body = null;
+      else if (answer) throw new Fault("The server's answer cannot be read.", "Load the page anew.", answer.status);
+      else {
+        throw new Fault("The server does not answer.",
+          "Is `lastbeat dashboard` still running, and can it be reached?", 0);
+      }
+    } finally {
+      clearTimeout(alarm);
+    }
+    if (answer.ok) return body;
+    const told = body && typeof body.error === "string" ? body.error : `The server refuses (${answer.status}).`;
+    const advice = body && typeof body.advice === "string" ? body.advice
+      : answer.status === 401 || answer.status === 403 ? "Open the address that `lastbeat dashboard` printed." : "";
+    throw new Fault(told, advice, answer.status);
+  }
+
+  function question() {
+    const asked = new URLSearchParams();
+    if (fleet !== null && typeof fleet.seq === "number" && fleet.epoch) {
+      asked.set("since", String(fleet.seq));
+      asked.set("epoch", fleet.epoch);
+    }
+    if (wanted.length) asked.set("look", wanted.join(","));
+    const text = asked.toString().replaceAll("%2C", ",");
+    return text ? `data/fleet?${text}` : "data/fleet";
+  }
+
+  async function poll() {
+    clearTimeout(timer);
+    timer = null;
+    if (asking !== null || embedded || state.paused || document.hidden) return;
+    asking = get(question());
+    let wait;
+    try {
+      take(await asking);
+      failures = 0;
+      // While documents are still being read there is more to see soon; the server's own rounds set the pace.
+      const usual = Math.min(LONGEST_WAIT_S, Math.max(1, Number(fleet.interval_s) || 15));
+      wait = fleet.at === null ? 1 : fleet.unread > 0 ? Math.min(3, usual) : usual;
+      if (state.mode !== "live") become({ mode: "live", since: null, message: "", advice: "", retryAt: null });
+    } catch (fault) {
+      failures += 1;
+      wait = Math.min(LONGEST_WAIT_S, 2 ** Math.min(failures, 6)) * (0.85 + Math.random() * 0.3);
+      become({ mode: "lost", since: state.mode === "lost" ? state.since : Date.now(), message: fault.message,
+        advice: fault.advice || "", retryAt: Date.now() + wait * 1000 });
+    } finally {
+      asking = null;
+    }
+    clearTimeout(timer);
+    timer = setTimeout(poll, wait * 1000);
+  }
+
+  // ---- the file -----------------------------------------------------------------------------------------------
+
+  async function unpack(text) {
+    if (typeof DecompressionStream !== "function") {
+      throw new Fault("This browser cannot unpack the data in this file.", "Open it in a browser of 2023 or later.");
+    }
+    const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).json();
+  }
+
+  async function start() {
+    const text = (document.getElementById("data")?.textContent ?? "").trim();
+    embedded = text.length > 0 && !text.startsWith("<");
+    if (!embedded) {
+      document.addEventListener("visibilitychange", () => {
+        if (!document.hidden) poll();
+      });
+      window.addEventListener("online", again);
+      await poll();
+      return;
+    }
+    try {
+      const whole = await unpack(text);
+      embeddedRuns = whole.runs || {};
+      state = Object.freeze({ ...state, mode: "file" });
+      take(whole.fleet);
+      tell({ kind: "state" });
+    } catch (fault) {
+      const known = fault instanceof Fault;
+      become({ mode: "broken", message: known ? fault.message : "The data in this file cannot be read.",
+        advice: known ? fault.advice : "It may have been cut short on its way; the next pass writes it anew." });
+    }
+  }
+
+  async function run(id) {
+    if (!embedded) return get(`data/runs/${encodeURIComponent(id)}`);
+    if (embeddedRuns && Object.hasOwn(embeddedRuns, id)) return embeddedRuns[id];
+    throw rows.has(id)
+      ? new Fault("This file does not hold all about this run.", command("show", id), null)
+      : new Fault("There is no such run in this file.", command("show", id), 404);
+  }
+
+  /** What tells more of a run in a terminal, for any shell, whatever root is in its settings. */
+  function command(verb, id) {
+    const root = fleet?.root ?? "";
+    const quoted = /^[\w@%+=:,./-]+$/.test(root) ? root : `'${root.replaceAll("'", "'\\''")}'`;
+    const [name, ...options] = verb.split(" ");
+    const where = root ? ["--root", quoted] : [], which = id.startsWith("-") ? ["--", id] : [id];
+    return ["lastbeat", name, ...where, ...options, ...which].join(" ");
+  }
+
+  function again() {
+    failures = 0;
+    poll();
+  }
+
+  function pause(yes) {
+    become({ paused: yes });
+    if (!yes) again();
+  }
+
+  function now() {
+    return fleet === null ? null : Format.moment(fleet.at) ?? Format.moment(fleet.made_at);
+  }
+
+  function age() {
+    if (fleet === null) return null;
+    const made = Format.moment(fleet.made_at), seen = Format.moment(fleet.at);
+    if (embedded) return made === null ? null : Math.max(0, (Date.now() - made) / 1000);
+    if (seen === null) return null;
+    return (Math.max(0, (made ?? seen) - seen) + Math.max(0, Date.now() - receivedAt)) / 1000;
+  }
+
+  function subscribe(listener) {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  return Object.freeze({
+    Fault, start, run, command, again, pause, now, age, subscribe,
+    want: (ids) => { wanted = ids.slice(0, MOST_WANTED); },
+    row: (id) => rows.get(id) ?? null,
+    get rows() { return list; },
+    get fleet() { return fleet; },
+    get state() { return state; },
+    get embedded() { return embedded; },
+    /** The server has been updated since this page was loaded. */
+    get outdated() { return fleet !== null && fleet.version !== firstVersion; },
+  });
+})();

@@ -1,0 +1,105 @@
+"use strict";
+/* Excerpts: lines of logs in a box of their own, numbered, the evidence marked by a sign, a border and a word.
+ *
+ * Lines come from training: they may be 100,000 characters long. Each is cut, with a button that shows all of it; which
+ * were asked for is kept in the given set. `Excerpts.box` builds; whoever shows it listens for [data-whole].
+ */
+const Excerpts = (() => {
+  const { el } = Draw;
+  const MOST_CHARACTERS = 1200;
+  const WHOLE_CHARACTERS = 200000;
+
+  function line(excerpt, text, index, whole) {
+    const number = excerpt.first_line === null || excerpt.first_line === undefined ? null : excerpt.first_line + index;
+    const marked = excerpt.marked === index;
+    const key = `${excerpt.file}:${number ?? `+${index}`}`;
+    const over = text.length - MOST_CHARACTERS;
+    const cut = over > 200 && !whole.has(key);
+    const shown = cut ? text.slice(0, MOST_CHARACTERS) : text.slice(0, WHOLE_CHARACTERS);
+    return el(
+      "div",
+      { class: marked ? "line marked" : "line", "data-key": key },
+      el(
+        "span",
+        { class: "n" },
+        marked ? el("span", { class: "mark", "aria-hidden": "true" }, "▶") : null,
+        number ?? "·",
+      ),
+      el(
+        "span",
+        { class: "t" },
+        marked ? el("span", { class: "unseen" }, "This line shows it: ") : null,
+        shown,
+        cut
+          ? el(
+              "button",
+              { type: "button", class: "quiet", "data-whole": key },
+              `… ${Format.integer(over)} more characters`,
+            )
+          : null,
+      ),
+    );
+  }
+
+  /** Where an excerpt stands, how old and how large its file is. */
+  function about(excerpt, now) {
+    const last = typeof excerpt.first_line === "number" ? excerpt.first_line + excerpt.lines.length - 1 : null;
+    const parts = [
+      last === null || excerpt.lines.length === 0
+        ? Format.count(excerpt.lines.length, "line")
+        : excerpt.lines.length === 1
+          ? `line ${excerpt.first_line}`
+          : `lines ${excerpt.first_line} to ${last}`,
+      typeof excerpt.size_bytes === "number" ? `of ${Format.bytes(excerpt.size_bytes)}` : null,
+      excerpt.modified ? `written ${Format.ago(excerpt.modified, now)}` : null,
+    ];
+    return parts.filter((part) => part !== null).join(", ");
+  }
+
+  /** The box of an excerpt; `name` is what it is, for screen readers, `follow` keeps its end in sight. */
+  function box(excerpt, { name, now, whole, follow = false, facts = [] }) {
+    const lines =
+      excerpt.lines.length > 0
+        ? el(
+            "div",
+            {
+              class: "log",
+              tabindex: "0",
+              role: "region",
+              "aria-label": `${name}, ${excerpt.file}`,
+              "data-follow": follow,
+            },
+            excerpt.lines.map((text, index) => line(excerpt, String(text), index, whole)),
+          )
+        : el("p", { class: "muted" }, excerpt.note ? null : "There is no text in it.");
+    return el(
+      "div",
+      { class: "excerpt", "data-key": `${name}:${excerpt.file}` },
+      el(
+        "p",
+        { class: "excerpt-head" },
+        el("code", {}, excerpt.file),
+        facts.map((fact) => [" · ", fact]),
+        " · ",
+        el("span", { class: "muted" }, about(excerpt, now)),
+      ),
+      lines,
+      excerpt.note ? el("p", { class: "muted" }, excerpt.note) : null,
+    );
+  }
+
+  /** Text of many lines as an excerpt from its first line on. */
+  function ofText(file, text) {
+    return {
+      file,
+      lines: text.replace(/\n+$/, "").split("\n"),
+      first_line: 1,
+      marked: null,
+      modified: null,
+      size_bytes: null,
+      note: null,
+    };
+  }
+
+  return Object.freeze({ box, ofText });
+})();

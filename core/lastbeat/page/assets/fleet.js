@@ -1,0 +1,299 @@
+"use strict";
+/* Fleet: the table of all runs, who needs people on top; its filter, its counts by status, its order.
+ *
+ * Fleet.show(main) shows it and returns what ends it; Fleet.follow() takes the filter from the address again.
+ *
+ * Rows change where they stand. They change places only while nobody points at the table, is in it with the keyboard or
+ * has text in it selected: a row that jumps away under the pointer is worse than one that stands where it stood.
+ * Until then a button offers the new order.
+ */
+const Fleet = (() => {
+  const { el, put, setText } = Draw;
+  const STEP = 150;
+  const FIRST = 20, NEXT = 40, MOST_KEPT = 1000;
+  /** Beyond so many, rows come only when they are asked for: who scrolls that far is better served by the filter. */
+  const BY_ITSELF = 600;
+  const CALM_MS = 1200;
+  const ALL = "all";
+  // What stands here stays while a run is looked at, and is there again when people come back.
+  let limit = STEP, left = null;
+  let view = null;
+
+  // ---- drawing ------------------------------------------------------------------------------------------------
+
+  const context = () => ({ at: Data.now() ?? Date.now(), staleS: Number(Data.fleet?.stale_s) || 0 });
+
+  /** Somebody points at the table, is in it with the keyboard, holds a selection in it, or has just touched it. */
+  function busy() {
+    const { table } = view;
+    const selection = document.getSelection();
+    return table.tBodies[0].contains(document.activeElement) || Date.now() - view.touched < 4000 ||
+      (matchMedia("(hover: hover)").matches && table.tBodies[0].matches(":hover")) ||
+      (selection !== null && !selection.isCollapsed && table.contains(selection.anchorNode));
+  }
+
+  /** Shows what is known now. `moved`: people asked for it, so rows may change places at once. */
+  function refresh(moved) {
+    if (view === null) return;
+    if (Data.fleet === null) return showAround();
+    const order = Choice.ids();
+    const held = !moved && view.order.length > 0 && busy();
+    const differs = order.length !== view.order.length || order.some((id, index) => id !== view.order[index]);
+    if (!held) view.order = order;
+    view.reorder.hidden = !(held && differs);
+    // What is in sight first: a key that was pressed must not wait for what is not.
+    showSoon(moved ? FIRST : limit);
+    showCounts(order.length);
+    showAround();
+  }
+
+  function showSoon(most) {
+    clearTimeout(view.drawing);
+    showRows(Math.min(most, limit));
+    if (most < limit && most < view.order.length) view.drawing = setTimeout(() => showSoon(most + NEXT), 20);
+  }
+
+  function showRows(most) {
+    const { body, lines } = view, around = context();
+    const ids = view.order.slice(0, most), wanted = new Set(ids);
+    if (body.childElementCount > ids.length && !body.contains(document.activeElement)) empty();
+    for (const line of [...body.children]) if (!wanted.has(line.dataset.run)) takeAway(line);
+    let place = body.firstChild;
+    for (const id of ids) {
+      const row = Data.row(id);
+      let known = lines.get(id);
+      if (row === null) known?.line.classList.add("gone");
+      else if (!known) lines.set(id, (known = Rows.make(row, around)));
+      // What is out of sight follows when it comes into sight, as far as only its ages are others.
+      else if (known.row !== row || view.inSight.has(id)) known.update(row, around);
+      if (!known) continue;
+      if (known.line === place) place = place.nextSibling;
+      else {
+        if (known.line.parentNode === null) view.seen.observe(known.line);
+        body.insertBefore(known.line, place);
+      }
+    }
+    const more = view.order.length - limit;
+    view.more.hidden = more <= 0;
+    if (more > 0) setText(view.more, `Show ${Format.integer(Math.min(STEP, more))} more of ${Format.integer(more)}`);
+  }
+
+  /** Takes all rows away at once: one by one takes longer than people notice. */
+  function empty() {
+    const { body, lines } = view;
+    view.seen.disconnect();
+    view.inSight.clear();
+    body.replaceChildren();
+    if (lines.size > MOST_KEPT) lines.clear();
+  }
+
+  function takeAway(line) {
+    line.remove();
+    view.seen.unobserve(line);
+    view.inSight.delete(line.dataset.run);
+    if (Data.row(line.dataset.run) === null) view.lines.delete(line.dataset.run);
+  }
+
+  function cameInSight(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const id = target.dataset.run, row = Data.row(id);
+      if (isIntersecting) view.inSight.add(id);
+      else view.inSight.delete(id);
+      if (isIntersecting && row !== null) view.lines.get(id)?.update(row, context());
+    }
+    Data.want([...view.inSight]);
+  }
+
+  function showCounts(many) {
+    const all = Data.rows.length;
+    for (const [name, chip] of view.chips) {
+      const count = name === ALL ? all : Choice.counted().get(name) ?? 0;
+      const pressed = name === ALL ? Choice.statuses.size === 0 : Choice.statuses.has(name);
+      chip.hidden = count === 0 && !pressed && name !== Choice.NEED && name !== ALL;
+      chip.setAttribute("aria-pressed", String(pressed));
+      setText(chip.lastElementChild, Format.integer(count));
+    }
+    setText(view.found, Choice.some ? `${Format.integer(many)} of ${Format.count(all, "run")}` : "");
+    const { key: by, down } = Choice.sorted;
+    for (const [key, head] of view.heads) {
+      if (key === by) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+      const arrow = head.querySelector(".arrow");
+      if (arrow) setText(arrow, key === by ? (down ? " ▼" : " ▲") : "");
+    }
+    if (view.sortBy.value !== by) view.sortBy.value = by;
+  }
+
+  /** What is said in place of a table without rows, and below it. */
+  function showAround() {
+    const kind = Around.kind(view.order.length);
+    view.table.hidden = kind !== "";
+    view.tools.hidden = kind !== "" && kind !== "nothing";
+    view.empty.hidden = kind === "" || Data.state.mode === "broken";
+    if (view.empty.dataset.kind !== kind) {
+      view.empty.dataset.kind = kind;
+      put(view.empty, Around.instead(kind, Data.fleet?.root ?? "", clear));
+    }
+    const notes = Data.fleet === null ? [] : Around.notes(Data.fleet), text = JSON.stringify(notes);
+    if (view.notes.dataset.text !== text) {
+      view.notes.dataset.text = text;
+      put(view.notes, notes.map((one) => el("p", {}, App.marked(one))));
+    }
+  }
+
+  // ---- what people do -----------------------------------------------------------------------------------------
+
+  function changed() {
+    limit = STEP;
+    refresh(true);
+    Choice.write();
+    clearTimeout(view.telling);
+    view.telling = setTimeout(() => App.announce(`${Format.count(view.order.length, "run")} shown`), 900);
+  }
+
+  function clear() {
+    Choice.words = view.input.value = "";
+    Choice.statuses.clear();
+    changed();
+    view.input.focus();
+  }
+
+  function toggle(name) {
+    if (name === ALL) Choice.statuses.clear();
+    else Choice.toggle(name);
+    changed();
+  }
+
+  function showMore() {
+    limit += STEP;
+    showSoon(limit);
+  }
+
+  function pressedMore() {
+    const next = view.order[limit];
+    showMore();
+    view.lines.get(next)?.line.querySelector("a").focus();
+  }
+
+  function step(by) {
+    const links = [...view.body.querySelectorAll(".run-link")];
+    const here = links.indexOf(document.activeElement?.closest?.("tr")?.querySelector(".run-link"));
+    const next = here < 0 ? (by > 0 ? 0 : -1) : here + by;
+    if (next >= links.length && !view.more.hidden) return pressedMore();
+    links[next]?.focus();
+    links[next]?.closest("tr").scrollIntoView({ block: "nearest" });
+  }
+
+  function keys(event) {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = /^(?:INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName), inTable = view.body.contains(event.target);
+    if (event.target === view.input && event.key === "Escape") {
+      if (view.input.value) {
+        Choice.words = view.input.value = "";
+        changed();
+      } else view.input.blur();
+    } else if (event.target === view.input && (event.key === "ArrowDown" || event.key === "Enter")) step(1);
+    else if (typing) return;
+    else if (event.key === "/") {
+      view.input.focus();
+      view.input.select();
+    } else if (event.key === "j" || (inTable && event.key === "ArrowDown")) step(1);
+    else if (event.key === "k" || (inTable && event.key === "ArrowUp")) step(-1);
+    else return;
+    event.preventDefault();
+  }
+
+  // ---- the view -----------------------------------------------------------------------------------------------
+
+  function build(main) {
+    const chips = new Map([ALL, Choice.NEED, ...Object.keys(Draw.STATUSES)].map((name) => [name,
+      el("button", { type: "button", class: "chip", "aria-pressed": "false", on: { click: () => toggle(name) } },
+        name === ALL ? "All" : name === Choice.NEED ? "Need people" : Draw.status(name), " ",
+        el("span", { class: "many" }))]));
+    const heads = new Map(Rows.COLUMNS.map((column) => [column.key,
+      el("th", { class: `c-${column.key}`, scope: "col", role: "columnheader" }, column.by === null
+        ? el("span", {}, column.title)
+        : el("button", { type: "button", title: column.hint,
+          on: { click: () => { Choice.pressed(column.key); changed(); } } },
+        column.title, el("span", { class: "arrow", "aria-hidden": "true" })))]));
+    const input = el("input", { type: "search", id: "filter", autocomplete: "off", spellcheck: "false",
+      maxlength: Choice.MOST_TEXT, placeholder: "Filter runs  ( / )", "aria-keyshortcuts": "/",
+      "aria-label": "Filter runs: all words must match", title: Around.SEARCHED,
+      on: { input: () => { Choice.words = input.value; changed(); } } });
+    input.value = Choice.words;
+    const sortBy = el("select", { id: "sort-by", on: { change: () => { Choice.sortBy(sortBy.value); changed(); } } },
+      [...Choice.columns].map(([key, { title }]) =>
+        el("option", { value: key }, key === "status" ? "who needs people" : title)));
+    const parts = {
+      chips, heads, input, sortBy,
+      found: el("span", { class: "found" }),
+      body: el("tbody", { role: "rowgroup" }),
+      empty: el("div", { class: "empty" }),
+      notes: el("div", { class: "notes" }),
+      more: el("button", { type: "button", class: "more", hidden: true, on: { click: pressedMore } }),
+      reorder: el("button", { type: "button", class: "reorder", hidden: true, on: { click: () => refresh(true) } },
+        "The order has changed: show it"),
+    };
+    parts.tools = el("div", { class: "tools" },
+      el("div", { class: "chips", role: "group", "aria-label": "Show only these statuses" }, [...chips.values()]),
+      el("div", { class: "filter", role: "search" }, input, parts.found),
+      el("label", { class: "sort-by" }, el("span", { class: "unseen" }, "Sort by "), sortBy));
+    parts.table = el("table", { class: "runs", role: "table" }, el("caption", { class: "unseen" }, "Runs"),
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, [...heads.values()])), parts.body);
+    put(main, el("div", { class: "fleet" }, el("h1", { class: "unseen" }, "Fleet"), parts.tools, parts.table,
+      parts.empty, parts.more, parts.notes, parts.reorder));
+    return parts;
+  }
+
+  function show(main, { first = false } = {}) {
+    Choice.read();
+    view = { ...build(main), order: [], lines: new Map(), inSight: new Set(), touched: 0, telling: null, calming: null,
+      drawing: null };
+    const mine = view;
+    mine.seen = new IntersectionObserver((entries) => {
+      if (view === mine) cameInSight(entries);
+    });
+    const nearEnd = new IntersectionObserver((entries) => {
+      if (limit < BY_ITSELF && entries.some((entry) => entry.isIntersecting)) showMore();
+    }, { rootMargin: "800px" });
+    nearEnd.observe(mine.more);
+    const calm = () => {
+      clearTimeout(mine.calming);
+      mine.calming = setTimeout(() => {
+        if (view === mine && !mine.reorder.hidden && !busy()) refresh(false);
+      }, CALM_MS);
+    };
+    mine.table.addEventListener("pointerleave", calm);
+    mine.table.addEventListener("focusout", calm);
+    mine.table.addEventListener("pointerdown", () => { mine.touched = Date.now(); });
+    document.addEventListener("keydown", keys);
+    const unsubscribe = Data.subscribe((change) => refresh(change.kind === "fleet" && change.first));
+    refresh(true);
+    if (!first && left !== null) {
+      showSoon(limit);
+      window.scrollTo(0, left.top);
+      const line = mine.lines.get(left.id)?.line;
+      line?.scrollIntoView({ block: "nearest" });
+      line?.querySelector("a").focus({ preventScroll: true });
+    }
+    return () => {
+      left = { top: window.scrollY, id: document.activeElement?.closest?.("tr")?.dataset.run ?? null };
+      unsubscribe();
+      mine.seen.disconnect();
+      nearEnd.disconnect();
+      [mine.telling, mine.calming, mine.drawing].forEach(clearTimeout);
+      document.removeEventListener("keydown", keys);
+      view = null;
+    };
+  }
+
+  /** Somebody changed the address by hand, or went back in the browser's history. */
+  function follow() {
+    Choice.read();
+    if (view.input.value !== Choice.words) view.input.value = Choice.words;
+    limit = STEP;
+    refresh(true);
+  }
+
+  return Object.freeze({ show, follow });
+})();

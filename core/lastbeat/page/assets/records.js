@@ -1,0 +1,240 @@
+"use strict";
+/* Records: what the store holds of a run, as tables: heartbeats, alerts, transitions, logs, and where it all lies. */
+const Records = (() => {
+  const { el } = Draw;
+  const { when, some } = Account;
+  const SENT = {
+    sent: { sign: "✔", name: "succeeded" },
+    waiting: { sign: "◷", name: "timed-out" },
+    failed: { sign: "✖", name: "failed" },
+  };
+  const MOST_ROWS = 200;
+
+  /** A table whose rows become cards where it is narrow. Rows: { key, cells }, a cell for each column. */
+  function table(name, columns, rows) {
+    return el(
+      "table",
+      { class: "table cards", "aria-label": name },
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          columns.map((column) => el("th", { scope: "col" }, column)),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        rows.slice(0, MOST_ROWS).map(({ key, cells, name: kind }) =>
+          el(
+            "tr",
+            { "data-key": key, class: kind ?? null },
+            cells.map((cell, index) =>
+              el(
+                "td",
+                { "data-label": columns[index], class: cell === null ? "nothing" : null },
+                cell ?? Format.MISSING,
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
+  }
+
+  /** Heartbeat files: how old, what time they give themselves, what else stands in them. */
+  function beats(doc, now) {
+    const list = doc.beats ?? [];
+    if (list.length === 0) return [el("p", { class: "muted" }, "No heartbeat file was found.")];
+    return [
+      table(
+        "Heartbeats",
+        ["File", "Stored", "Its own time", "What it says"],
+        list.map((beat) => ({
+          key: beat.name,
+          cells: [
+            el("code", {}, beat.name),
+            when(beat.modified, now),
+            beat.own_time ? el("span", { title: Format.full(beat.own_time) }, Format.ago(beat.own_time, now)) : null,
+            [
+              beat.fault
+                ? el("p", { class: "s-warning" }, el("span", { "aria-hidden": "true" }, "▲ "), beat.fault)
+                : null,
+              Object.keys(beat.facts ?? {}).length > 0
+                ? Account.facts(
+                    Object.entries(beat.facts)
+                      .slice(0, 40)
+                      .map(([label, value]) => [label, String(value)]),
+                    "facts small",
+                  )
+                : beat.fault
+                  ? null
+                  : Format.MISSING,
+            ],
+          ],
+        })),
+      ),
+    ];
+  }
+
+  /** When it was sent, or when one that waits is tried again. */
+  function told(state, at, now) {
+    if (state !== "waiting") return Format.ago(at, now);
+    const wait = (Format.moment(at) - now) / 1000;
+    return wait > 0 ? `next try in ${Format.duration(wait)}` : "due with the next pass";
+  }
+
+  function delivery([channel, state, at], now) {
+    const looks = SENT[state] ?? { sign: "·", name: "unknown" };
+    return el(
+      "li",
+      {},
+      el("code", {}, channel),
+      ": ",
+      el("span", { class: `s-${looks.name}` }, el("span", { "aria-hidden": "true" }, `${looks.sign} `), state),
+      at ? el("span", { class: "muted", title: Format.full(at) }, ` ${told(state, at, now)}`) : null,
+    );
+  }
+
+  /** What people were told, and what still waits. */
+  function alerts(doc, now) {
+    const told = doc.alerts;
+    if (!told) return null;
+    const list = [...(told.list ?? [])].reverse();
+    const dropped = told.dropped > 0 ? `, ${Format.integer(told.dropped)} given up because too many waited` : "";
+    return [
+      el(
+        "p",
+        {},
+        `${Format.integer(told.delivered)} delivered, `,
+        told.pending > 0
+          ? el("strong", { class: "s-timed-out" }, `◷ ${Format.integer(told.pending)} waiting`)
+          : "none waiting",
+        `${dropped}.`,
+      ),
+      list.length === 0
+        ? el("p", { class: "muted" }, "The record keeps no alert.")
+        : table(
+            "Alerts",
+            ["Alert", "When", "Reason", "Deliveries"],
+            list.map((alert) => ({
+              key: alert.number,
+              name: (alert.deliveries ?? []).some(([, state]) => state === "waiting") ? "waits" : null,
+              cells: [
+                [el("strong", {}, alert.event), el("span", { class: "muted" }, ` #${alert.number}`)],
+                when(alert.at, now),
+                [
+                  alert.reason,
+                  alert.error
+                    ? el("p", { class: "s-failed" }, el("span", { "aria-hidden": "true" }, "✖ "), alert.error)
+                    : null,
+                ],
+                (alert.deliveries ?? []).length > 0
+                  ? el(
+                      "ul",
+                      { class: "plain" },
+                      alert.deliveries.map((each) => delivery(each, now)),
+                    )
+                  : "no channel is set",
+              ],
+            })),
+          ),
+    ];
+  }
+
+  /** How its status changed, the latest first. */
+  function transitions(doc, now) {
+    const list = [...(doc.history ?? [])].reverse();
+    if (list.length === 0) return [el("p", { class: "muted" }, "No change of status is recorded.")];
+    const more = (doc.transitions ?? list.length) - list.length;
+    return [
+      table(
+        "Transitions",
+        ["#", "When", "Change", "Reason", "Attempt"],
+        list.map((each) => ({
+          key: each.number,
+          cells: [
+            String(each.number),
+            when(each.at, now),
+            [
+              each.before
+                ? [
+                    Draw.status(each.before),
+                    el("span", { "aria-hidden": "true" }, " → "),
+                    el("span", { class: "unseen" }, " to "),
+                  ]
+                : null,
+              Draw.status(each.after),
+            ],
+            [
+              each.reason,
+              each.cause ? [" ", el("code", {}, each.cause)] : null,
+              each.silenced ? el("p", { class: "muted" }, `Nobody was told: ${each.silenced}`) : null,
+            ],
+            Format.integer(each.attempt),
+          ],
+        })),
+      ),
+      more > 0
+        ? el(
+            "p",
+            { class: "muted" },
+            `${Format.count(more, "earlier transition")} ${more === 1 ? "is" : "are"} not kept.`,
+          )
+        : null,
+    ];
+  }
+
+  /** All log files there are. */
+  function logs(doc, now) {
+    const list = doc.logs ?? [];
+    if (list.length === 0) return null;
+    return [
+      el(
+        "details",
+        { class: "expand" },
+        el("summary", {}, Format.count(list.length, "log file")),
+        table(
+          "Log files",
+          ["File", "Written", "Size"],
+          list.map(([name, at, size]) => ({
+            key: name,
+            cells: [el("code", {}, name), at ? when(at, now) : null, el("span", {}, Format.bytes(size))],
+          })),
+        ),
+        list.length > MOST_ROWS ? el("p", { class: "muted" }, `and ${list.length - MOST_ROWS} more.`) : null,
+      ),
+    ];
+  }
+
+  function copied(label, text, key) {
+    return el(
+      "div",
+      { class: "copied", "data-key": key },
+      el("span", { class: "copied-name" }, label),
+      el("code", { id: `copy-${key}` }, text),
+      el(
+        "button",
+        { type: "button", class: "quiet", "data-copy": `copy-${key}`, "aria-label": `Copy: ${label}` },
+        "Copy",
+      ),
+    );
+  }
+
+  /** Where the files lie, and the commands that show more. */
+  function files(doc) {
+    const id = doc.run.run_id;
+    const logged = Boolean(doc.log) || doc.logs?.length > 0;
+    return [
+      some(doc.where) ? copied("Files", doc.where, "where") : null,
+      some(doc.link) ? el("p", {}, "In the console: ", Draw.outside(doc.link, doc.link)) : null,
+      copied("All about it", Data.command("show", id), "show"),
+      logged ? copied("Its log as it grows", Data.command("logs -f", id), "logs") : null,
+      copied("Live in a terminal", Data.command("top", id), "top"),
+    ];
+  }
+
+  return Object.freeze({ beats, alerts, transitions, logs, files });
+})();

@@ -1,0 +1,183 @@
+"""A page of the whole fleet that passes leave beside the runs, for a team to put behind its own access control."""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.text import one_line
+from lastbeat.model.view import FleetView, Row, RunView
+from lastbeat.page.assembling import page
+from lastbeat.page.embedding import fitted
+from lastbeat.stores.counting import Tally
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.documents import fleet_document
+from lastbeat.views.order import need
+from lastbeat.views.run_document import run_document
+
+log = logging.getLogger(__name__)
+
+KEY: Final = "_watchdog/index.html"
+MOST_RUNS: Final = 100
+"""So many runs have their details in a page, those that need people first."""
+PAGE_S: Final = 30.0
+"""The most that writing one takes of a pass's time."""
+_WRITE_S: Final = 2.0
+"""What is kept of that for the writing itself."""
+_AHEAD_S: Final = 60.0
+_AT_ONCE: Final = 8
+_NEEDS_PEOPLE: Final = 2
+"""What :func:`lastbeat.views.order.need` says at most of runs that need people."""
+
+
+class Watching(Protocol):
+    """What reads the fleet: :class:`lastbeat.views.watching.FleetWatch`."""
+
+    def open(self, until: float = float("inf"), on_progress: Callable[[int, int], None] | None = None) -> FleetView: ...
+
+
+class Looking(Protocol):
+    """What reads one run: :class:`lastbeat.views.one_run.RunWatch`."""
+
+    def look(self, *, log_lines: int = 40) -> RunView | None: ...
+
+
+@dataclass
+class _Known:
+    """A run whose details were read."""
+
+    looking: Looking
+    row: Row | None = None
+    document: Mapping[str, object] | None = None
+
+
+class PageOfFleet:
+    """Writes the page at the end of a pass, at most every ``every_s`` seconds, whoever wrote the last one.
+
+    When that was stands beside the page itself, as the time of its last change, so that processes that know nothing of
+    each other keep to it together. ``watch`` and what ``runs`` gives remember what they read, and so does this.
+    ``tally`` counts what ``store`` and both of them are asked.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        watch: Watching,
+        runs: Callable[[str], Looking],
+        every_s: float,
+        *,
+        stale_s: float,
+        tally: Tally | None = None,
+    ) -> None:
+        self._store = store
+        self._watch = watch
+        self._runs = runs
+        self._every_s = every_s
+        self._stale_s = stale_s
+        self._tally = tally or Tally()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._not_before: datetime | None = None
+        self._writing: threading.Thread | None = None
+        self._note: str | None = None
+
+    def write(self, report: PassReport, until: float) -> PassReport:
+        """Write the page if it is time, before ``until``, a time of ``time.monotonic()``. The report, with what that
+        cost, and why there is none. Never raises: of a pass this is the part that may fail."""
+        asked = self._tally.counts
+        until = min(until, time.monotonic() + PAGE_S)
+        if self._writing is None or not self._writing.is_alive():
+            # A thread, because a store may take longer than there is time; what it is at then, it ends alone.
+            self._note = None
+            self._writing = threading.Thread(target=self._try, args=(until,), name="lastbeat-page", daemon=True)
+            self._writing.start()
+        self._writing.join(max(0.0, until - time.monotonic()))
+        late = "The page of the fleet was not ready in time, and an older one stands until it is."
+        note = late if self._writing.is_alive() else self._note
+        cost = self._tally.since(asked)
+        kinds = dict.fromkeys((*report.requests, *cost))
+        requests = {kind: report.requests.get(kind, 0) + cost.get(kind, 0) for kind in kinds}
+        return replace(report, requests=requests, notes=(*report.notes, one_line(note)) if note else report.notes)
+
+    def _try(self, until: float) -> None:
+        try:
+            self._note = self._write(until)
+        except StoreError as error:
+            self._note = f"The page of the fleet could not be written: {error}"
+        except Exception as error:
+            log.exception("the page of the fleet could not be written")
+            self._note = f"The page of the fleet could not be written: {type(error).__name__}: {error}"
+
+    def _write(self, until: float) -> str | None:
+        now = self._store.clock()
+        if not self._due(now) or time.monotonic() > until - _WRITE_S:
+            return None
+        # One that cannot be written is not read for again in each pass.
+        self._not_before = _later(now, self._every_s)
+        view = self._watch.open(until=until - _WRITE_S)
+        if view.fault is not None or view.at is None:
+            why = view.fault.reason if view.fault is not None else "the time ran out"
+            return f"The page of the fleet was not written, and an older one stands: {why}"
+        fleet = fleet_document(view, made_at=now, live=False, interval_s=self._every_s, stale_s=self._stale_s)
+        needy = [row.run_id for row in view.rows if need(row, view.at) <= _NEEDS_PEOPLE]
+        data = fitted(fleet, self._documents(view.rows[:MOST_RUNS], now, until - _WRITE_S), needy=needy)
+        self._store.write(KEY, page(data=data).html)
+        return None
+
+    def _due(self, now: datetime) -> bool:
+        if self._not_before is not None and now < self._not_before:
+            return False
+        # A byte of it tells when it was written, here or anywhere.
+        blob = self._store.read(KEY, 1)
+        if blob is None:
+            return True
+        # A time that is yet to come says nothing of when it was written.
+        if (blob.modified - now).total_seconds() > _AHEAD_S:
+            return True
+        self._not_before = _later(blob.modified, self._every_s)
+        return now >= self._not_before
+
+    def _documents(
+        self, rows: Sequence[Row], now: datetime, until: float
+    ) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """What there is time for, in the order of ``rows``. A run that did not change is not asked for again."""
+        pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lastbeat-page")
+        try:
+            for first in range(0, len(rows), _AT_ONCE):
+                part = [(row, self._remembered(row.run_id)) for row in rows[first : first + _AT_ONCE]]
+                asked = [pool.submit(_look, known, row, now) for row, known in part if known.row != row]
+                wait(asked, timeout=max(0.0, until - time.monotonic()))
+                for row, known in part:
+                    if known.row == row and known.document is not None:
+                        yield row.run_id, known.document
+                if time.monotonic() > until:
+                    return
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _remembered(self, run_id: str) -> _Known:
+        known = self._known.get(run_id) or _Known(self._runs(run_id))
+        self._known[run_id] = known
+        self._known.move_to_end(run_id)
+        while len(self._known) > MOST_RUNS:
+            self._known.popitem(last=False)
+        return known
+
+
+def _look(known: _Known, row: Row, now: datetime) -> None:
+    try:
+        view = known.looking.look()
+    except StoreError as fault:
+        log.info("the page has no details of %s: %s", row.run_id, fault)
+        return
+    if view is not None:
+        known.document, known.row = run_document(view, now), row
+
+
+def _later(when: datetime, seconds: float) -> datetime:
+    return when + timedelta(seconds=seconds)

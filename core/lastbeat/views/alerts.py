@@ -1,0 +1,56 @@
+"""Alerts of a run, and what became of each on every channel."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from lastbeat.model.alert import Alert, Delivery
+from lastbeat.model.record import Record
+from lastbeat.model.view import SentAlert
+from lastbeat.views.excerpts import Safe
+
+SENT: Final = "sent"
+WAITING: Final = "waiting"
+FAILED: Final = "failed"
+TOLD: Final = "told by a group"
+_ERROR_LIMIT: Final = 500
+_REASON_LIMIT: Final = 500
+_CHANNELS: Final = 20
+
+
+def alerts(record: Record, safe: Safe) -> tuple[SentAlert, ...]:
+    """Those that the record still knows, oldest first."""
+    return tuple(_alert(alert, safe) for alert in record.outbox)
+
+
+def pending(record: Record) -> int:
+    """Alerts that still have to go out on some channel."""
+    return sum(any(not each.settled for each in alert.deliveries.values()) for alert in record.outbox)
+
+
+def _alert(alert: Alert, safe: Safe) -> SentAlert:
+    told = list(_deliveries(alert))
+    faults = (each.failed or each.last_error for each in alert.deliveries.values() if each.sent_at is None)
+    fault = next((each for each in faults if each), None)
+    return SentAlert(
+        alert.number,
+        str(alert.event),
+        alert.created_at,
+        safe.name(alert.message.reason, _REASON_LIMIT),
+        tuple(told[:_CHANNELS]),
+        safe.maybe(fault, _ERROR_LIMIT),
+    )
+
+
+def _deliveries(alert: Alert) -> Iterator[tuple[str, str, datetime | None]]:
+    for identity, delivery in alert.deliveries.items():
+        # What follows the colon tells two web hooks apart, and is nobody's to read.
+        yield (identity.partition(":")[0], *_state(delivery))
+
+
+def _state(delivery: Delivery) -> tuple[str, datetime | None]:
+    if delivery.sent_at is not None:
+        return (TOLD if delivery.told_by else SENT), delivery.sent_at
+    if delivery.failed is not None:
+        return FAILED, None
+    return WAITING, delivery.not_before

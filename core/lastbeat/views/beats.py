@@ -1,0 +1,88 @@
+"""A run's heartbeat files as people are shown them, understood once for each time that they were written."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lastbeat.model import runid
+from lastbeat.model.observation import Seen
+from lastbeat.model.times import format_time
+from lastbeat.model.view import Beat
+from lastbeat.stores.port import Blob
+from lastbeat.views.excerpts import Safe
+from lastbeat.views.heartbeats import Told, read_told
+from lastbeat.views.held import Got
+
+NAMES = (runid.METADATA, runid.PROGRESS)
+
+
+@dataclass(frozen=True)
+class Beats:
+    """What both heartbeats say."""
+
+    metadata: Told | None = None
+    progress: Told | None = None
+    """What tells of progress: progress.json, or a metadata.json that does. None where it is of an earlier attempt."""
+    shown: tuple[Beat, ...] = ()
+    told: Mapping[str, Told] = field(default_factory=dict)
+    """What each file says, by name, whosoever wrote it."""
+    world_size: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class BeatReader:
+    """Understands one run's heartbeats again and again."""
+
+    safe: Safe
+    _told: dict[str, tuple[Blob, Told]] = field(default_factory=dict)
+
+    def look(self, got: Mapping[str, Got], seen: Seen | None) -> Beats:
+        """``seen`` is what counts for this attempt; None: that could not be told, so all of it may."""
+        told = {name: self._understood(name, read) for name in NAMES if (read := got.get(name)) is not None}
+        metadata, progress = told.get(runid.METADATA), told.get(runid.PROGRESS)
+        notes = []
+        if seen is not None:
+            if metadata is not None and seen.metadata is None:
+                notes.append("metadata.json was written by an earlier attempt, and does not count.")
+                metadata = None
+            if progress is not None and seen.progress is None:
+                notes.append("progress.json was written by an earlier attempt, and does not count.")
+                progress = None
+        shown = tuple(self._beat(name, got[name], told[name]) for name in NAMES if name in told)
+        world = metadata.facts.get("world_size", "") if metadata is not None else ""
+        size = int(world) if world.isdecimal() and len(world) < 8 else None
+        known = {name: each for name, each in told.items() if each is not None}
+        return Beats(metadata, progress or metadata, shown, known, size, tuple(notes))
+
+    def _understood(self, name: str, read: Got) -> Told | None:
+        if read.blob is None:
+            return None
+        known = self._told.get(name)
+        if known is None or known[0] is not read.blob:
+            known = self._told[name] = (read.blob, read_told(read.blob, self.safe.mask))
+        return known[1]
+
+    def _beat(self, name: str, read: Got, told: Told | None) -> Beat:
+        fault = None if read.fault is None else self.safe.name(f"it could not be read: {read.fault}")
+        if told is None:
+            return Beat(name, read.entry.modified, None, fault or "it went away while it was read")
+        beat = told.heartbeat
+        return Beat(name, beat.modified, beat.own_time, fault or beat.fault, dict(_facts(told)))
+
+
+def _facts(told: Told) -> Iterator[tuple[str, str]]:
+    beat = told.heartbeat
+    named = {
+        "phase": beat.phase,
+        "instance": beat.instance_id,
+        "host": beat.host,
+        "zone": beat.zone,
+        "instance_type": beat.instance_type,
+        "started": None if beat.start_time is None else format_time(beat.start_time.replace(microsecond=0)),
+        "attempt": beat.attempt,
+        "step": beat.step,
+        "total_steps": beat.total_steps,
+        "tokens": told.tokens,
+    }
+    yield from ((name, str(value)) for name, value in named.items() if value is not None)
+    yield from ((name, text) for name, text in told.facts.items() if name not in named)

@@ -1,0 +1,140 @@
+"""Fleets and rows as JSON can hold them: what ``lastbeat fleet --json`` prints and the page gets. Pure.
+
+Every row has its ``rank``, its place in the order of need, from 0 (see :mod:`lastbeat.views.order`). That alone is no
+change of a row: in a delta, rows that are not named keep their order among themselves, and those that are named go to
+the places that their ranks tell.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from lastbeat.model import document
+from lastbeat.model.numbers import json_number
+from lastbeat.model.version import __version__
+from lastbeat.model.view import Fault, FleetView, Row, Span
+
+SCHEMA: Final = 1
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What changed of a view since its reader's sequence number."""
+
+    since: int
+    changed: Sequence[Row]
+    gone: Sequence[str] = ()
+
+
+def fleet_document(  # noqa: PLR0913 - what a reader is told beside the view, each by its name
+    view: FleetView,
+    *,
+    made_at: datetime | None = None,
+    live: bool = False,
+    interval_s: float | None = None,
+    stale_s: float | None = None,
+    seq: int = 0,
+    epoch: str = "",
+    delta: Delta | None = None,
+) -> dict[str, object]:
+    """The promised keys, all of them always there; what is not known is null. ``made_at`` is when it is told."""
+    ranks = {row.run_id: place for place, row in enumerate(view.rows)}
+    rows: Iterable[Row] = view.rows
+    if delta is not None:
+        rows = sorted((row for row in delta.changed if row.run_id in ranks), key=lambda row: ranks[row.run_id])
+    return {
+        "schema": SCHEMA,
+        "root": clean(view.root),
+        "at": _time(view.at),
+        "made_at": _time(made_at if made_at is not None else view.at),
+        "version": __version__,
+        "live": live,
+        "interval_s": interval_s,
+        "seq": seq,
+        "since": delta.since if delta is not None else None,
+        "epoch": epoch,
+        "stale_s": stale_s,
+        "older": view.older,
+        "unread": view.unread,
+        "counts": dict(view.counts),
+        "watching": {
+            "last_pass_at": _time(view.watching.last_pass_at),
+            "interval_s": view.watching.interval_s,
+            "overdue": view.watching.overdue,
+        },
+        "fault": _fault(view.fault),
+        "ignored": [clean(name) for name in view.ignored],
+        "notes": [clean(note) for note in view.notes],
+        "gone": list(delta.gone) if delta is not None else [],
+        "runs": [row_document(row, ranks[row.run_id]) for row in rows],
+    }
+
+
+def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
+    """One run. ``rank``: its place in the order of need."""
+    return {
+        "run_id": row.run_id,
+        "status": row.status.value,
+        "shown": row.shown,
+        "recorded": row.recorded,
+        "rank": rank,
+        "reason": clean(row.reason),
+        "cause": clean(row.cause),
+        "action": clean(row.action),
+        "conditions": [clean(name) for name in row.conditions],
+        "since": _time(row.since),
+        "attempt": row.attempt,
+        "phase": clean(row.phase),
+        "step": row.step,
+        "total_steps": row.total_steps,
+        "eta_s": None if row.eta_s is None else round(row.eta_s),
+        "loss": _number(row.loss, 6),
+        "losses": [_number(loss, 4) if _is_number(loss) else None for loss in row.losses],
+        "steps_per_s": _number(row.steps_per_s, 4),
+        "tokens_per_s": _number(row.tokens_per_s, 4),
+        "beat_at": _time(row.beat_at),
+        "host": clean(row.host),
+        "strip": [span_document(span) for span in row.strip],
+        "pending": row.pending,
+        "doubt": clean(row.doubt),
+        "fault": clean(row.fault),
+        "complete": row.complete,
+    }
+
+
+def span_document(span: Span) -> list[object]:
+    """When, what, and of which attempt."""
+    return [_time(span.since), span.status.value, span.attempt]
+
+
+def clean(text: str | None) -> str | None:
+    """``text`` as UTF-8 can hold it; nearly all of it is ASCII, and then there is nothing to look for."""
+    return text if text is None or text.isascii() else str(document.clean(text))
+
+
+def _fault(fault: Fault | None) -> Mapping[str, object] | None:
+    if fault is None:
+        return None
+    return {"reason": clean(fault.reason), "advice": clean(fault.advice), "since": _time(fault.since)}
+
+
+def _time(when: datetime | None) -> str | None:
+    """Whole seconds: no store is more exact about when a file was written."""
+    if when is None:
+        return None
+    return when.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _is_number(value: float | None) -> bool:
+    return isinstance(json_number(value), (int, float))
+
+
+def _number(value: float | None, digits: int) -> float | str | None:
+    """With so many significant digits; as text where JSON has no such number."""
+    told = json_number(value)
+    if not isinstance(told, (int, float)):
+        return told
+    short = float(f"{told:.{digits}g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short

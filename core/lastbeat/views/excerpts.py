@@ -1,0 +1,80 @@
+"""Lines of logs made fit to be shown: cleaned, bounded, without secrets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import clean, fit, one_line
+from lastbeat.model.view import Excerpt
+from lastbeat.stores.port import Blob
+
+TAIL_BYTES: Final = 64 * 1024
+"""So much of a log's end is read for its last lines."""
+LINE_LIMIT: Final = 1000
+"""Characters of one line."""
+STACKS_LIMIT_BYTES: Final = 64 * 1024
+STACKS_LINES: Final = 1000
+NAME_LIMIT: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    """Makes what training wrote fit to be shown; ``mask`` hides the secrets of who looks."""
+
+    mask: Callable[[str], str] = str
+
+    def text(self, text: str) -> str:
+        """Many lines: cleaned, with every secret masked."""
+        return mask_tokens(self.mask(clean(text)))
+
+    def line(self, text: str, limit: int = LINE_LIMIT) -> str:
+        """One line with its indentation, at most ``limit`` characters of it."""
+        # What a terminal would break it at is no line of the file.
+        return fit(self.text(text).replace("\n", " ").rstrip(), limit)
+
+    def name(self, text: str, limit: int = NAME_LIMIT) -> str:
+        """A few words on one line."""
+        return fit(mask_tokens(self.mask(one_line(text))), limit)
+
+    def maybe(self, text: str | None, limit: int = NAME_LIMIT) -> str | None:
+        """:meth:`name` of what there is."""
+        return None if text is None else self.name(text, limit)
+
+    def lines(self, data: Sequence[bytes]) -> tuple[str, ...]:
+        """Lines of a log as they are shown."""
+        return tuple(self.line(each.decode("utf-8", "replace")) for each in data)
+
+
+def split(data: bytes, *, cut_at_start: bool) -> list[bytes]:
+    """The lines of ``data``, told apart by newlines alone, as everywhere; without a first one that is cut, unless it is
+    all there is. What stands behind the last newline is a line if there is anything."""
+    lines = data.split(b"\n")
+    if cut_at_start and len(lines) > 1 and any(lines[1:]):
+        lines = lines[1:]
+    if lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def tail(name: str, blob: Blob, most: int, safe: Safe) -> Excerpt:
+    """The last ``most`` lines of a log, of which ``blob`` is the end."""
+    whole = blob.size_bytes <= len(blob.body)
+    lines = split(blob.body, cut_at_start=not whole)
+    kept = lines[-most:] if most > 0 else []
+    first = len(lines) - len(kept) + 1 if whole else None
+    note = None
+    if not whole and len(lines) < most:
+        note = f"only the last {len(blob.body) // 1024} KB were read"
+    return Excerpt(
+        safe.name(name), safe.lines(kept), first if kept else None, None, blob.modified, blob.size_bytes, note
+    )
+
+
+def stacks(name: str, blob: Blob, safe: Safe) -> Excerpt:
+    """All that was written down of where threads hang."""
+    lines = split(blob.body, cut_at_start=False)
+    cut = len(lines) > STACKS_LINES or blob.size_bytes > len(blob.body)
+    shown = safe.lines(lines[:STACKS_LINES])
+    note = "it is longer than what is shown" if cut else None
+    return Excerpt(name, shown, 1 if shown else None, None, blob.modified, blob.size_bytes, note)

@@ -1,0 +1,134 @@
+"""What passes over a fleet left for whoever looks at it: their memory of its runs, and their mark."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.fleet.archive import read_memory
+from lastbeat.fleet.mark import Marked, read_mark
+from lastbeat.fleet.memory import FleetMemory, RunMemory
+from lastbeat.model import runid
+from lastbeat.model.view import STRIP_S, Watching
+from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.views.standings import Standing, of_memory
+
+log = logging.getLogger(__name__)
+
+SHARDS_LIMIT: Final = 64
+OVERDUE_INTERVALS: Final = 3
+"""Passes that are not made for so many of their intervals have stopped; training warns then, too."""
+MARK_EVERY: Final = 10
+"""What a mark tells but its time, which the listing shows, is read anew after so many listings."""
+_WHOLE: Final = "fleet.json.z"
+_SHARD: Final = ("fleet-", ".json.z")
+
+
+@dataclass
+class Index:
+    """``lines``: run → what it is, and the version of the record that says so. ``finished``: run that ended long ago →
+    unix seconds that nothing of it is younger than."""
+
+    store: Store
+    mask: Callable[[str], str] = str
+    lines: dict[str, tuple[Standing, str | None]] = field(default_factory=dict)
+    finished: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, Entry] = field(default_factory=dict)
+    """The fleet's own files, as last listed."""
+    readings: int = 0
+    """How often something was read that ``lines`` and ``finished`` are made of."""
+    _read: dict[str, tuple[str, FleetMemory]] = field(default_factory=dict)
+    _mark: Marked | None = None
+    _mark_read: int | None = None
+
+    def due(self) -> list[str]:
+        """The memories that were written since they were read."""
+        names = [name for name in self.own if name == _WHOLE or _is_shard(name)][:SHARDS_LIMIT]
+        return [name for name in names if self._read.get(name, ("",))[0] != self.own[name].version]
+
+    def mark_due(self, listing: int) -> bool:
+        """Whether the mark is worth a read."""
+        if _mark_name() not in self.own:
+            return False
+        return self._mark_read is None or listing - self._mark_read >= MARK_EVERY
+
+    def read(self, at: datetime) -> int:
+        """Read the memories that are due; how many requests that took. Nothing rests on them, so that one that cannot
+        be had is passed over."""
+        due = self.due()
+        for name in due:
+            if not self._read_one(name, self.own[name].version):
+                break
+        if due:
+            self._read = {name: known for name, known in self._read.items() if name in self.own}
+            self._understand(at)
+        return len(due)
+
+    def read_ahead(self, at: datetime) -> None:
+        """Before the first listing, which need not hold on to a run that this knows to be over long since."""
+        if not self._read and self._read_one(_WHOLE, None):
+            self._understand(at)
+
+    def _read_one(self, name: str, version: str | None) -> bool:
+        """Whether the store answered."""
+        memory = None
+        try:
+            memory, read = read_memory(self.store, name)
+            version = version or read
+        except StoreError as error:
+            log.info("the fleet's memory cannot be read, so that records are: %s", error)
+            if error.retryable:
+                return False
+        if version is not None:
+            self._read[name] = version, memory or FleetMemory()
+        return True
+
+    def read_mark(self, listing: int) -> None:
+        """Find out how often passes are made."""
+        try:
+            self._mark = read_mark(self.store)
+        except StoreError as error:
+            log.info("the mark of the last pass cannot be read: %s", error)
+            if error.retryable:
+                return
+        self._mark_read = listing
+
+    def watching(self, at: datetime) -> Watching:
+        """Whether passes are being made as of ``at``."""
+        entry = self.own.get(_mark_name())
+        if entry is None or self._mark is None:
+            return Watching()
+        interval_s = self._mark.interval_s
+        overdue = at - entry.modified > timedelta(seconds=OVERDUE_INTERVALS * interval_s)
+        return Watching(entry.modified, interval_s, overdue)
+
+    def _understand(self, at: datetime) -> None:
+        """Of a run that several parts know, the one that saw it last knows it best."""
+        self.readings += 1
+        strip_from = at - timedelta(seconds=STRIP_S)
+        best: dict[str, RunMemory] = {}
+        finished: dict[str, int] = {}
+        for memory in self._memories():
+            for run_id, run in memory.runs.items():
+                known = best.get(run_id)
+                if known is None or known.seen_at < run.seen_at:
+                    best[run_id] = run
+            for run_id, ended in memory.finished.items():
+                finished[run_id] = max(ended, finished.get(run_id, 0))
+        self.finished = finished
+        self.lines = {
+            run_id: (of_memory(run, strip_from, self.mask), (run.files.get(runid.RECORD) or (0.0, None))[1])
+            for run_id, run in best.items()
+        }
+
+    def _memories(self) -> Iterator[FleetMemory]:
+        return (memory for _, memory in self._read.values())
+
+
+def _mark_name() -> str:
+    return runid.SWEEP_MARK.partition("/")[2]
+
+
+def _is_shard(name: str) -> bool:
+    return name.startswith(_SHARD[0]) and name.endswith(_SHARD[1]) and "/" not in name

@@ -1,0 +1,226 @@
+"""All that is known of a fleet's runs, and the rows that follow from it. Asks nobody; not for two threads at once."""
+
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+
+from lastbeat.model import runid
+from lastbeat.model.policy import Policy
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import clean
+from lastbeat.model.view import SPARK_POINTS, Watching
+from lastbeat.observe.fleet import RunFiles
+from lastbeat.record.codec import DamagedRecordError, decode
+from lastbeat.stores.port import Blob, StoreError
+from lastbeat.views.fleet_index import Index
+from lastbeat.views.heartbeats import Told, read_told, shown
+from lastbeat.views.known import Known, Refused, Wish, is_over, token
+from lastbeat.views.plans import chosen
+from lastbeat.views.rows import row
+from lastbeat.views.same_rows import same_until
+from lastbeat.views.standings import Standing, of_record
+from lastbeat.views.table import Table
+
+Understood = Told | Standing | str | None
+"""What a document says: a heartbeat, a record, a text; None: it was gone."""
+
+
+class FleetState:
+    """``at`` is the time of the last listing by the store's clock, ``listings`` how many there were. ``all_beats``:
+    every document that changed is read, for reading costs nothing."""
+
+    def __init__(self, policy: Policy, since_s: float, mask: Callable[[str], str], *, all_beats: bool) -> None:
+        self.at: datetime | None = None
+        self.listings = 0
+        self.watching = Watching()
+        self.table = Table()
+        self._policy = policy
+        self._since_s = since_s
+        self._mask = mask
+        self._all_beats = all_beats
+        self._runs: dict[str, Known] = {}
+        self._older: set[str] = set()
+        self._over: dict[str, tuple[str, Standing]] = {}
+        """Runs that only their records showed to be over long since → version of the record, and what it said."""
+        self._unread: dict[str, int] = {}
+        self._wishes: dict[str, list[Wish]] = {}
+        """What is to be read of runs of which something is."""
+        self._due: dict[str, float] = {}
+        """When (unix seconds) the row of a run may change though nothing of it is written."""
+        self._touched: set[str] = set()
+        """Runs that were written, or read, since their rows were made."""
+        self._readings = 0
+        """How often the index had been read when rows were last made anew."""
+        self._listed: set[str] = set()
+
+    @property
+    def older(self) -> int:
+        """Runs that are not shown."""
+        return len(self._older)
+
+    @property
+    def unread(self) -> int:
+        """Documents that rows lack."""
+        return sum(self._unread.values())
+
+    def begin(self, at: datetime) -> None:
+        """A listing begins at ``at``."""
+        self.at = at
+        self.listings += 1
+        self._listed = set()
+
+    def see(self, found: Iterable[RunFiles], index: Index) -> None:
+        """It came to these. What is over long since is held on to no longer than that is found out; what is new is
+        shown at once."""
+        for run in found:
+            run_id = run.run_id
+            self._listed.add(run_id)
+            known = self._runs.get(run_id)
+            if known is not None:
+                if known.files != run.files:
+                    known.see(run.files)
+                    self._touched.add(run_id)
+                continue
+            known = Known(run_id, read_at=self.listings)
+            if run_id in self._over:
+                known.record_version, known.record = self._over[run_id]
+            known.see(run.files)
+            if not self._shelved(known, index):
+                self._runs[run_id] = known
+                self._touched.add(run_id)
+
+    def end(self, *, complete: bool) -> None:
+        """The listing is over. Unless it is ``complete``, what it did not come to stands as it was."""
+        listed, self._listed = self._listed, set()
+        if complete:
+            for run_id in [run_id for run_id in self._runs if run_id not in listed]:
+                self._drop(run_id)
+            self._older &= listed
+            self._over = {run_id: each for run_id, each in self._over.items() if run_id in listed}
+
+    def judge(self, index: Index) -> None:
+        """Every row that may have changed anew, as of the last listing and with what ``index`` knows."""
+        at = self.at
+        if at is None:
+            return
+        self.watching = index.watching(at)
+        all_of_them, self._readings = index.readings != self._readings, index.readings
+        for run_id, known in list(self._runs.items()):
+            if all_of_them or run_id in self._touched or self._due[run_id] <= at.timestamp():
+                self._judge(known, index)
+        self._touched.clear()
+
+    def settle(self) -> None:
+        """Rows as what was seen and read since makes them: not with every document, for many come at once."""
+        for run_id in self._touched:
+            known = self._runs.get(run_id)
+            if known is not None:
+                self._judge(known)
+        self._touched.clear()
+
+    def _shelved(self, known: Known, index: Index | None) -> bool:
+        """Whether it ended so long ago that it is not shown."""
+        run_id, at, finished = known.run_id, self.at, None
+        if at is None:
+            return False
+        if index is not None:
+            line, finished = index.lines.get(run_id), index.finished.get(run_id)
+            if line is not None and known.listed_record is not None:
+                known.memory, known.memory_version = line
+        over = is_over(known, finished, at, self._since_s, self._policy.stale_s)
+        known.undecided = over is None
+        if over:
+            version, record = known.record_version, known.record
+            if record is not None and version is not None and version == known.listed_record:
+                self._over[run_id] = version, record
+            self._drop(run_id)
+            self._older.add(run_id)
+        return bool(over)
+
+    def _judge(self, known: Known, index: Index | None = None) -> None:
+        at = self.at
+        if at is None or self._shelved(known, index):
+            return
+        run_id = known.run_id
+        self._older.discard(run_id)
+        wishes = list(known.wishes(self.listings, all_beats=self._all_beats))
+        if wishes:
+            self._wishes[run_id] = wishes
+        else:
+            self._wishes.pop(run_id, None)
+        lacking = self._unread[run_id] = sum(wish.first for wish in wishes)
+        shown = row(known, at, self._policy, self.watching, unread=lacking > 0)
+        self.table.put(shown, at)
+        self._due[run_id] = same_until(known, shown, at, self._policy, self._since_s)
+
+    def _drop(self, run_id: str) -> None:
+        for known in (self._runs, self._unread, self._wishes, self._due):
+            known.pop(run_id, None)
+        self.table.drop(run_id)
+
+    def wishes(self, most: float, wanted: Collection[str], *, extras: bool) -> list[Wish]:
+        """At most ``most`` documents that are to be read, the most urgent first. ``extras``: also such as rows can do
+        without."""
+        self.settle()
+        return chosen(
+            (wish for wishes in self._wishes.values() for wish in wishes if extras or not wish.extra),
+            most,
+            wanted,
+            self.table.needs,
+            lambda run_id: self._runs[run_id].read_at,
+        )
+
+    def record_wishes(self) -> int:
+        """Records that are to be read."""
+        self.settle()
+        return sum(wish.name == runid.RECORD for wishes in self._wishes.values() for wish in wishes)
+
+    def take(self, wish: Wish, understood: Understood, fault: str | None) -> None:
+        """``wish`` was read."""
+        known = self._runs.get(wish.run_id)
+        entry = None if known is None else known.files.get(wish.name)
+        if known is None or entry is None or token(entry) != token(wish.entry):
+            # Listed anew meanwhile.
+            return
+        known.read_at = self.listings
+        if wish.name == runid.RECORD:
+            known.take_record(wish, understood if isinstance(understood, Standing) else None, fault)
+        elif isinstance(understood, Told):
+            known.take_told(wish, understood)
+        else:
+            if isinstance(understood, str):
+                known.error_text = understood
+            known.read(wish)
+        self._touched.add(wish.run_id)
+
+    def refuse(self, wish: Wish, error: StoreError) -> None:
+        """``wish`` cannot be read."""
+        known = self._runs.get(wish.run_id)
+        if known is not None:
+            why = shown(str(error), self._mask)
+            known.refused[wish.name] = Refused(token(wish.entry), why, self.listings, error.retryable)
+            self._touched.add(wish.run_id)
+
+    def forgive(self) -> None:
+        """The store does not answer: that is no fault of the runs that were asked about meanwhile."""
+        for run_id, known in self._runs.items():
+            lost = [name for name, refused in known.refused.items() if refused.again]
+            for name in lost:
+                del known.refused[name]
+            if lost:
+                self._touched.add(run_id)
+
+
+def understand(wish: Wish, blob: Blob | None, mask: Callable[[str], str]) -> tuple[Understood, str | None]:
+    """What a document says, and why it could not be understood. None: it is gone, which the next listing will show."""
+    if blob is None:
+        return None, None
+    if wish.name == runid.ERROR:
+        return mask_tokens(mask(clean(blob.body.decode("utf-8", "replace")))), None
+    if wish.name != runid.RECORD:
+        return read_told(blob, mask, SPARK_POINTS), None
+    if blob.size_bytes > len(blob.body):
+        return None, f"it is {blob.size_bytes:,} bytes long"
+    try:
+        return of_record(decode(blob.body), mask), None
+    except DamagedRecordError as error:
+        return None, shown(str(error), mask)

@@ -1,0 +1,202 @@
+"""What metadata.json and progress.json tell people, beyond what a watchdog judges by."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from lastbeat.model.numbers import finite, number, whole
+from lastbeat.model.observation import Heartbeat
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import fit, one_line
+from lastbeat.model.times import parse_time
+from lastbeat.model.view import PhaseSpan, Point, Resources
+from lastbeat.observe.documents import read_heartbeat
+from lastbeat.stores.port import Blob
+from lastbeat.views.resources import read_resources
+
+POINTS_LIMIT: Final = 240
+"""So many points of a run's curves are kept, the first and the newest among them."""
+PHASES_LIMIT: Final = 100
+METRICS_LIMIT: Final = 50
+FACTS_LIMIT: Final = 12
+TEXT_LIMIT: Final = 200
+NAME_LIMIT: Final = 100
+_SPEED_POINTS: Final = 8
+"""Where nobody told how fast training is, this many of the latest points tell it."""
+_PLAUSIBLE: Final = timedelta(days=3653)
+_UNDERSTOOD: Final = frozenset({
+    "run_id", "phase", "instance_id", "start_time", "attempt", "last_update", "last_updated", "timestamp", "step",
+    "total_steps", "loss", "learning_rate", "epoch", "tokens", "steps_per_second", "tokens_per_second", "eta_s",
+    "metrics", "recent", "phases", "resources",
+})  # fmt: skip
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one heartbeat document tells, as far as it can be understood. Texts in it are cleaned and masked."""
+
+    heartbeat: Heartbeat
+    """What a watchdog reads of it; ``fault`` says why it could not be understood."""
+    learning_rate: float | None = None
+    """May be NaN or infinite, as ``epoch`` and ``metrics`` may."""
+    epoch: float | None = None
+    steps_per_s: float | None = None
+    """As the document says; where it does not, as its latest points tell. Never negative, nor endless."""
+    tokens_per_s: float | None = None
+    eta_s: float | None = None
+    """Seconds that were left when it was written."""
+    tokens: int | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()
+    """Oldest first, at most :data:`POINTS_LIMIT`."""
+    phases: tuple[PhaseSpan, ...] = ()
+    """Oldest first, the latest :data:`PHASES_LIMIT`."""
+    resources: Resources | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What else stands in it, as it stands there; few."""
+
+
+def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = POINTS_LIMIT) -> Told:
+    """Understand a heartbeat document, with at most ``most_points`` of its points. Never raises; each field is usable
+    when its neighbours are broken."""
+    heartbeat = _safe(read_heartbeat(blob, lambda text: mask_tokens(mask(one_line(text)))), mask)
+    document = _document(blob)
+    if not document:
+        return Told(heartbeat)
+    points = _points(document.get("recent"), blob.modified, most_points)
+    told = Told(
+        heartbeat,
+        learning_rate=number(document.get("learning_rate")),
+        epoch=number(document.get("epoch")),
+        steps_per_s=_amount(document.get("steps_per_second")),
+        tokens_per_s=_amount(document.get("tokens_per_second")),
+        eta_s=_amount(document.get("eta_s")),
+        tokens=whole(document.get("tokens")),
+        metrics=_metrics(document.get("metrics"), mask),
+        points=points,
+        phases=_phases(document.get("phases"), blob.modified, mask),
+        resources=read_resources(document.get("resources"), lambda name: shown(name, mask, NAME_LIMIT)),
+        facts=_facts(document, mask),
+    )
+    speed = told.steps_per_s if told.steps_per_s is not None else _speed(points)
+    return replace(told, steps_per_s=speed, eta_s=told.eta_s if told.eta_s is not None else _left(heartbeat, speed))
+
+
+def shown(text: str, mask: Callable[[str], str] = str, limit: int = TEXT_LIMIT) -> str:
+    """``text`` as people may be shown it: one line, harmless, without secrets, bounded."""
+    # Masked before it is cut, so that no part of a secret is left at the end.
+    return fit(mask_tokens(mask(one_line(text))), limit)
+
+
+def thinned(items: Sequence[Item], most: int) -> tuple[Item, ...]:
+    """At most ``most`` (2 or more) of ``items``, evenly spread, the first and the last among them."""
+    if len(items) <= most:
+        return tuple(items)
+    last = len(items) - 1
+    return tuple(items[index * last // (most - 1)] for index in range(most))
+
+
+def _safe(heartbeat: Heartbeat, mask: Callable[[str], str]) -> Heartbeat:
+    def safe(text: str | None) -> str | None:
+        return None if text is None else shown(text, mask) or None
+
+    return replace(
+        heartbeat,
+        fault=safe(heartbeat.fault),
+        phase=safe(heartbeat.phase),
+        instance_id=safe(heartbeat.instance_id),
+        zone=safe(heartbeat.zone),
+        instance_type=safe(heartbeat.instance_type),
+        host=safe(heartbeat.host),
+    )
+
+
+def _document(blob: Blob) -> dict[str, Any]:
+    """Empty where it is none; why, :func:`read_heartbeat` says."""
+    if blob.size_bytes > len(blob.body):
+        return {}
+    try:
+        document = json.loads(blob.body.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _amount(value: object) -> float | None:
+    told = finite(value)
+    return told if told is not None and told >= 0 else None
+
+
+def _metrics(value: object, mask: Callable[[str], str]) -> dict[str, float | None]:
+    if not isinstance(value, dict):
+        return {}
+    return {shown(name, mask, NAME_LIMIT): number(each) for name, each in islice(value.items(), METRICS_LIMIT)}
+
+
+def _points(value: object, modified: datetime, most: int) -> tuple[Point, ...]:
+    """Unix time, step, loss and, in later versions, learning rate."""
+    rows = thinned(value, most) if isinstance(value, list) else ()
+    found = (point for point in (_point(row, modified) for row in rows) if point is not None)
+    return tuple(sorted(found, key=lambda point: point.at))
+
+
+def _point(row: object, modified: datetime) -> Point | None:
+    if not isinstance(row, list) or not 2 <= len(row) <= 8:
+        return None
+    at, step = _time(row[0], modified), whole(row[1])
+    if at is None or step is None:
+        return None
+    loss, learning_rate, *_ = (*row[2:], None, None)
+    return Point(at, step, number(loss), number(learning_rate))
+
+
+def _phases(value: object, modified: datetime, mask: Callable[[str], str]) -> tuple[PhaseSpan, ...]:
+    rows = value[-PHASES_LIMIT:] if isinstance(value, list) else []
+    found = []
+    for row in rows:
+        if isinstance(row, list) and len(row) >= 2 and isinstance(row[1], str):
+            at, name = _time(row[0], modified), shown(row[1], mask, NAME_LIMIT)
+            if at is not None and name:
+                found.append(PhaseSpan(at, name))
+    return tuple(sorted(found, key=lambda span: span.since))
+
+
+def _time(value: object, modified: datetime) -> datetime | None:
+    when = parse_time(value)
+    return when if when is not None and abs(when - modified) < _PLAUSIBLE else None
+
+
+def _facts(document: Mapping[str, object], mask: Callable[[str], str]) -> dict[str, str]:
+    rest = (
+        (name, each)
+        for name, each in document.items()
+        if name not in _UNDERSTOOD and isinstance(each, (str, int, float)) and each != ""
+    )
+    return {shown(name, mask, NAME_LIMIT): shown(_said(each), mask) for name, each in islice(rest, FACTS_LIMIT)}
+
+
+def _said(value: str | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # A whole number may have more digits than Python turns into text.
+    return value if isinstance(value, str) else f"{value:g}" if finite(value) is not None else "a number"
+
+
+def _speed(points: Sequence[Point]) -> float | None:
+    """Steps a second over the latest points."""
+    latest = points[-_SPEED_POINTS:]
+    if len(latest) < 2:
+        return None
+    span_s, steps = (latest[-1].at - latest[0].at).total_seconds(), latest[-1].step - latest[0].step
+    return float(f"{steps / span_s:.4g}") if span_s > 0 and steps > 0 else None
+
+
+def _left(heartbeat: Heartbeat, steps_per_s: float | None) -> float | None:
+    step, total = heartbeat.step, heartbeat.total_steps
+    if step is None or total is None or not steps_per_s or total < step:
+        return None
+    return float(round((total - step) / steps_per_s))

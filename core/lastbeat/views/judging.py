@@ -1,0 +1,182 @@
+"""What a run is, as its record says; where there is none, as one look decides."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lastbeat.decide.transition import Decision, decide, explained
+from lastbeat.model import runid
+from lastbeat.model.observation import NeverSeen, Seen
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import Attempt, Explained, Record
+from lastbeat.model.status import Status
+from lastbeat.observe.reading import Reading, Signals
+from lastbeat.observe.run import Observer
+from lastbeat.record.codec import DamagedRecordError, decode
+from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
+from lastbeat.views.held import Got
+
+if TYPE_CHECKING:
+    from lastbeat.model.cause import Explanation
+
+
+_ENDED = frozenset({Status.FAILED, Status.SUCCEEDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Status and why. ``record`` is None where there is none that could be read."""
+
+    status: Status
+    reason: str = ""
+    record: Record | None = None
+    cause: str | None = None
+    action: str | None = None
+    explained: Explained | None = None
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    attempt: Attempt = field(default_factory=Attempt)
+    seen: Seen | None = None
+    """What counts for this attempt; None: it could not be told."""
+    ended: Status | None = None
+    """How this attempt ended, if it did and that was told: training itself may have said so since it was recorded."""
+    fault: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stacks_count(self) -> bool:
+        """Whether ``stacks.txt`` is of this attempt, as far as that could be told."""
+        return self.seen is None or self.seen.stacks is not None
+
+
+class Judge:
+    """Judges one run again and again from what was read of it."""
+
+    def __init__(self, store: Store, policy: Policy, run_id: str, mask: Callable[[str], str], signals: Signals) -> None:
+        self._store = store
+        self._policy = policy
+        self._run_id = run_id
+        self._mask = mask
+        self._signals = signals
+        self._served = _Served()
+        self._observer = Observer(self._served, run_id, mask)  # type: ignore[arg-type]  # it reads, and no more
+        self._reading: Reading | None = None
+        self._decoded: tuple[Blob, Record | None, str, bool] | None = None
+        self._explained: tuple[object, Explanation] | None = None
+
+    def judge(self, files: Mapping[str, Entry], got: Mapping[str, Got], at: datetime) -> Judged:
+        """``files`` are as they were listed at ``at``, the store's time; ``got`` is what was read of them.
+
+        Raises :class:`StoreError` when the store did not answer for the record, :class:`ConflictError` when a file went
+        away: then look again.
+        """
+        record, said, refused = self._record(got)
+        notes = (said,) if said else ()
+        self._served.got = {each.entry.key: each for each in got.values()}
+        try:
+            seen, _ = self._observer.look(dict(files))
+        except StoreError as fault:
+            if record is None or fault.retryable or isinstance(fault, ConflictError):
+                raise
+            return _recorded(record, None, str(fault), notes)
+        if record is not None:
+            self._reading = None
+            decision = decide(record, self._run_id, seen, self._policy, at)
+            judged = _recorded(record, decision.seen, _fault(got), notes)
+            return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
+        if refused:
+            now = decide(None, self._run_id, seen, self._policy, at)
+            return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said)
+        decision = self._first(seen, files, at)
+        verdict = decision.verdict
+        return Judged(
+            verdict.status,
+            verdict.reason,
+            None,
+            verdict.cause,
+            verdict.action,
+            verdict.explained,
+            verdict.conditions,
+            decision.record.attempt,
+            decision.seen,
+            verdict.status if verdict.status in _ENDED else None,
+            _fault(got),
+            (*notes, *decision.seen.log_notes),
+        )
+
+    def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime) -> Decision:
+        """What a pass that knows nothing of the run would decide."""
+        self._reading = self._reading or Reading(self._store, self._run_id, self._mask, self._signals)
+        decision = decide(None, self._run_id, self._reading.add_to(seen, files, None, at), self._policy, at)
+        if not decision.unexplained:
+            return decision
+        key = sorted((name, entry.version, entry.modified) for name, entry in files.items())
+        if self._explained is None or self._explained[0] != key:
+            self._reading.begin(decision.record.attempt)
+            error = decision.seen.error
+            self._explained = key, self._reading.explain(files, error.text if error is not None else None)
+        return explained(decision, self._explained[1])
+
+    def _record(self, got: Mapping[str, Got]) -> tuple[Record | None, str, bool]:
+        """The record, what is to be said of it, and whether there is one that this program may not judge without."""
+        read = got.get(runid.RECORD)
+        if read is None or (read.blob is None and read.fault is None):
+            return None, "", False
+        if read.blob is None:
+            assert read.fault is not None  # noqa: S101 - just asked
+            if read.fault.retryable:
+                raise read.fault
+            return None, f"The record could not be read: {read.fault}", True
+        if self._decoded is None or self._decoded[0] is not read.blob:
+            self._decoded = (read.blob, *_decoded(read.blob))
+        return self._decoded[1:]
+
+
+def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
+    try:
+        record = decode(blob.body)
+    except DamagedRecordError as wrong:
+        if wrong.newer:
+            return None, f"The record cannot be used: {wrong}; upgrade lastbeat on this machine", True
+        return None, f"The record is damaged ({wrong}): the status is what one look says.", False
+    if record.status is None:
+        return None, "", False
+    return record, "", False
+
+
+def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple[str, ...]) -> Judged:
+    return Judged(
+        record.status or Status.UNKNOWN,
+        record.reason,
+        record,
+        record.cause,
+        record.action,
+        record.explained,
+        record.conditions,
+        record.attempt,
+        seen,
+        record.status if record.status in _ENDED else None,
+        fault,
+        notes,
+    )
+
+
+def _fault(got: Mapping[str, Got]) -> str | None:
+    """Why something that the row is made of could not be read again."""
+    wanted = (got[name].fault for name in (runid.RECORD, runid.METADATA, runid.PROGRESS) if name in got)
+    return next((str(fault) for fault in wanted if fault is not None), None)
+
+
+class _Served:
+    """Answers an observer with what was read already."""
+
+    def __init__(self) -> None:
+        self.got: Mapping[str, Got] = {}
+
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:  # noqa: ARG002
+        got = self.got.get(key)
+        if got is None:
+            return None
+        if got.blob is None and got.fault is not None:
+            raise got.fault
+        return got.blob if got.blob is None else replace(got.blob, body=got.blob.body[:limit_bytes])

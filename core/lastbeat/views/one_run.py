@@ -1,0 +1,231 @@
+"""One run in depth, looked at again and again: one listing of its folder, and reads of what was written since."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from lastbeat.fleet.mark import Marked, read_mark
+from lastbeat.model import runid
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import Attempt
+from lastbeat.model.view import Excerpt, RunView, Watching
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.observe.log_files import is_log
+from lastbeat.observe.reading import Signals
+from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
+from lastbeat.record.keeper import RECORD_LIMIT_BYTES
+from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
+from lastbeat.views import excerpts, recorded
+from lastbeat.views.alerts import alerts, pending
+from lastbeat.views.attempts import attempts, began_at
+from lastbeat.views.beats import BeatReader
+from lastbeat.views.evidence import EvidenceReader
+from lastbeat.views.excerpts import Safe
+from lastbeat.views.fleet_index import OVERDUE_INTERVALS
+from lastbeat.views.held import Got, Held, Wish
+from lastbeat.views.judging import Judge, Judged
+from lastbeat.views.ranks import RankReader
+from lastbeat.views.rows import unjudged_end
+from lastbeat.views.run_listing import Listed, list_run
+from lastbeat.views.run_row import Looked, run_row
+from lastbeat.views.standings import of_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastbeat.model.status import Status
+
+_TRIES: Final = 3
+_LOGS: Final = 96
+_TAIL_MOST: Final = 1024 * 1024
+_LINE_BYTES: Final = 256
+
+
+class RunWatch:
+    """One run as people look at it: what is read once is read again only when the listing shows that it changed.
+
+    ``mask`` hides the secrets of who looks; ``link`` is a web address of the run's files; ``catalogue`` says what is
+    looked for in the logs of a run that no pass has recorded yet. May be asked by several threads.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        run_id: str,
+        *,
+        mask: "Callable[[str], str]" = str,
+        link: str | None = None,
+        catalogue: Signals | None = None,
+    ) -> None:
+        self.run_id = runid.check_run_id(run_id)
+        self.ended: Status | None = None
+        """How the run had ended as of the last look, if it had: perhaps no pass has recorded that yet."""
+        self._store = store
+        self._policy = policy
+        self._link = link
+        self._safe = Safe(mask)
+        self._held = Held(store)
+        self._judge = Judge(store, policy, self.run_id, mask, catalogue or Signals())
+        self._beats = BeatReader(self._safe)
+        self._ranks = RankReader(store, self._safe)
+        self._evidence = EvidenceReader(store, self._safe)
+        self._lock = Lock()
+
+    def look(self, *, log_lines: int = 40) -> RunView | None:
+        """All about the run as of now, with the last ``log_lines`` lines of its newest log; None: there is no such run.
+
+        Raises :class:`StoreError` when the run cannot be seen. What alone could not be read says so in its place.
+        """
+        with self._lock:
+            for tried in range(1, _TRIES + 1):
+                at = self._store.clock()
+                listed = list_run(self._store, self.run_id)
+                if not listed.files:
+                    return None
+                try:
+                    return self._look(listed, at, log_lines)
+                except ConflictError:
+                    # Something went away between the listing and the read: perhaps it is being written anew.
+                    if tried == _TRIES:
+                        raise
+        raise AssertionError  # pragma: no cover - the loop returns or raises
+
+    def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
+        files = listed.files
+        newest = newest_log(files)
+        got = self._held.read(_wishes(files, newest, log_lines))
+        judged = self._judge.judge(files, got, at)
+        record, attempt = judged.record, judged.attempt
+        self.ended = judged.ended
+        why = recorded.explained(judged.explained, self._safe)
+        beats = self._beats.look(got, judged.seen)
+        looked = Looked(self.run_id, at, files, got, beats.told, judged)
+        told = beats.progress
+        ranks = self._ranks.look(listed.ranks, _began(attempt), attempt.declared)
+        evidence = None
+        if judged.explained is not None:
+            found = judged.explained.cause.evidence
+            evidence = self._evidence.look(found, files.get(found.file), at)
+        notes = [*judged.notes, *beats.notes]
+        end = unjudged_end(of_record(record), files) if record is not None else None
+        if end is not None:
+            notes.append(f"It wrote {end}; the next pass records what became of it.")
+        if listed.more_ranks:
+            notes.append("There are more files in ranks/ than were listed.")
+        return RunView(
+            row=run_row(looked, self._policy, self._watching(looked), self._safe),
+            at=at,
+            where=f"{self._store.url.rstrip('/')}/{self.run_id}/",
+            link=self._link,
+            stale_s=self._policy.stale_s,
+            conditions={self._safe.name(name): self._safe.name(text) for name, text in judged.conditions.items()},
+            explained=why,
+            evidence=evidence,
+            beats=beats.shown,
+            points=told.points if told is not None else (),
+            metrics=told.metrics if told is not None else {},
+            learning_rate=told.learning_rate if told is not None else None,
+            epoch=told.epoch if told is not None else None,
+            resources=beats.metadata.resources if beats.metadata is not None else None,
+            phases=beats.metadata.phases if beats.metadata is not None else (),
+            ranks=ranks.lines,
+            ranks_left_out=ranks.left_out,
+            world_size=beats.world_size,
+            history=recorded.history(record, self._safe) if record is not None else (),
+            transitions=record.transitions if record is not None else 0,
+            attempts=attempts(record) if record is not None else (),
+            alerts=alerts(record, self._safe) if record is not None else (),
+            alerts_pending=pending(record) if record is not None else 0,
+            alerts_delivered=record.delivered if record is not None else 0,
+            alerts_dropped=record.dropped if record is not None else 0,
+            log=self._tail(newest, got, log_lines),
+            logs=_logs(files, self._safe),
+            stacks=self._stacks(files, got, judged),
+            error_text=self._error_text(got),
+            notes=tuple(notes),
+        )
+
+    def _watching(self, looked: Looked) -> Watching:
+        """Asked for only where it matters: one small read."""
+        if not looked.may_be_doubted(self._policy):
+            return Watching()
+        try:
+            return _watched(read_mark(self._store), looked.at)
+        except StoreError:
+            return Watching()
+
+    def _tail(self, newest: Entry | None, got: Mapping[str, Got], log_lines: int) -> Excerpt | None:
+        if newest is None or log_lines <= 0:
+            return None
+        name = newest.key.removeprefix(f"{self.run_id}/")
+        read = got[_TAIL]
+        if read.blob is None:
+            return self._unread(name, read)
+        shown = excerpts.tail(name, read.blob, log_lines, self._safe)
+        return shown if read.fault is None else replace(shown, note=self._unread(name, read).note)
+
+    def _stacks(self, files: Mapping[str, Entry], got: Mapping[str, Got], judged: Judged) -> Excerpt | None:
+        entry = files.get(runid.STACKS)
+        # Where nothing may delete the file it is emptied when training goes on.
+        if entry is None or entry.size_bytes == 0 or not judged.stacks_count:
+            return None
+        read = got[runid.STACKS]
+        return (
+            self._unread(runid.STACKS, read)
+            if read.blob is None
+            else excerpts.stacks(runid.STACKS, read.blob, self._safe)
+        )
+
+    def _unread(self, name: str, read: Got) -> Excerpt:
+        why = "it went away while it was read" if read.fault is None else f"it could not be read: {read.fault}"
+        return Excerpt(
+            self._safe.name(name), (), None, None, read.entry.modified, read.entry.size_bytes, self._safe.name(why)
+        )
+
+    def _error_text(self, got: Mapping[str, Got]) -> str | None:
+        read = got.get(runid.ERROR)
+        if read is None or read.blob is None:
+            return (
+                None if read is None or read.fault is None else self._safe.name(f"it could not be read: {read.fault}")
+            )
+        return self._safe.text(read.blob.body.decode("utf-8", "replace"))
+
+
+_TAIL: Final = "the end of the newest log"
+
+
+def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) -> dict[str, Wish]:
+    limits = {
+        runid.RECORD: RECORD_LIMIT_BYTES,
+        runid.METADATA: DOCUMENT_LIMIT_BYTES,
+        runid.PROGRESS: DOCUMENT_LIMIT_BYTES,
+        runid.ERROR: ERROR_LIMIT_BYTES,
+        runid.STACKS: excerpts.STACKS_LIMIT_BYTES,
+    }
+    wishes = {name: Wish(files[name], limit) for name, limit in limits.items() if name in files}
+    if newest is not None and log_lines > 0:
+        room = max(excerpts.TAIL_BYTES, min(log_lines * _LINE_BYTES, _TAIL_MOST))
+        wishes[_TAIL] = Wish(newest, room, from_end=True)
+    return wishes
+
+
+def _began(attempt: Attempt) -> datetime | None:
+    began = began_at(attempt)
+    # Stores that stamp whole seconds stamp a file written right after the start as older than it.
+    return None if began is None else began.replace(microsecond=0)
+
+
+def _logs(files: Mapping[str, Entry], safe: Safe) -> tuple[tuple[str, datetime, int], ...]:
+    logs = sorted((name for name in files if is_log(name)), key=lambda name: files[name].modified, reverse=True)
+    return tuple((safe.name(name), files[name].modified, files[name].size_bytes) for name in logs[:_LOGS])
+
+
+def _watched(mark: Marked | None, at: datetime) -> Watching:
+    """Whether anybody watches, as the mark of the last pass tells."""
+    if mark is None:
+        return Watching()
+    overdue = (at - mark.at).total_seconds() > OVERDUE_INTERVALS * mark.interval_s
+    return Watching(mark.at, mark.interval_s, overdue)

@@ -1,0 +1,72 @@
+"""In which order people are shown runs, and which of them they asked for. Pure.
+
+Who needs people goes first: runs that failed or fell silent within a day, or seem to have without anybody having judged
+it; runs that cannot be seen; runs with warnings; runs that live; then those that failed before that, and those that are
+done. Among equals the newest change goes first (of a run that is doubted, its last beat), then the run id decides. Only
+a row's own fields decide (and, a day after a failure, the time), so a row keeps its place among the others until it
+changes itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from lastbeat.model.status import Status
+from lastbeat.model.view import Row
+
+FRESH_S = 86400.0
+"""A failure needs people for this long."""
+UNWELL = frozenset({Status.FAILED, Status.TIMED_OUT})
+
+
+def need(row: Row, at: datetime | None) -> int:
+    """How much a run needs people as of ``at``, 0 most, 5 least."""
+    if row.status in UNWELL:
+        old = at is not None and row.since is not None and (at - row.since).total_seconds() > FRESH_S
+        return 4 if old else 0
+    if row.status is Status.UNKNOWN:
+        return 1
+    if row.status is Status.SUCCEEDED:
+        return 5
+    if row.doubt is not None:
+        return 0
+    return 2 if row.conditions or row.fault is not None else 3
+
+
+def sorted_rows(rows: Iterable[Row], at: datetime | None) -> tuple[Row, ...]:
+    """``rows`` with those first that need people, as of ``at``."""
+
+    def place(row: Row) -> tuple[int, float, str]:
+        changed = row.since if row.doubt is None else row.beat_at
+        return need(row, at), -changed.timestamp() if changed is not None else 0.0, row.run_id
+
+    return tuple(sorted(rows, key=place))
+
+
+def select(
+    rows: Iterable[Row], globs: Sequence[str] = (), statuses: Sequence[str] = (), text: str = ""
+) -> tuple[Row, ...]:
+    """Those that people asked for, in the same order: whose id matches one of ``globs``, which are shown as one of
+    ``statuses``, and in which every word of ``text`` stands somewhere, in capitals or not. Nothing asked for is all.
+
+    A status is one as it is shown (``RUNNING (WARNING)``), or ``WARNING`` for that, or ``RUNNING`` for both.
+    """
+    wanted = {status.strip().upper() for status in statuses}
+    words = text.casefold().split()
+    return tuple(
+        row
+        for row in rows
+        if (not globs or any(fnmatchcase(row.run_id, glob) for glob in globs))
+        and (not wanted or not wanted.isdisjoint(_names(row)))
+        and all(word in _said(row) for word in words)
+    )
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    warned = ("WARNING",) if row.shown != row.status.value else ()
+    return row.status.value, row.shown, *warned
+
+
+def _said(row: Row) -> str:
+    told = (row.run_id, row.shown, row.cause, row.reason, row.phase, row.host, row.doubt, row.fault, *row.conditions)
+    return "\n".join(each for each in told if each).casefold()

@@ -1,0 +1,114 @@
+"""What the ranks of a distributed training say of themselves, side by side."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from heapq import nsmallest
+from typing import Final
+
+from lastbeat.model.view import RankLine
+from lastbeat.observe.documents import read_heartbeat
+from lastbeat.stores.port import Blob, Entry, Store
+from lastbeat.views.excerpts import Safe
+from lastbeat.views.held import Got, Held, Wish
+
+MOST: Final = 512
+"""So many ranks are read."""
+LIMIT_BYTES: Final = 16 * 1024
+_THREADS: Final = 16
+_NAME_LIMIT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The ranks of one attempt."""
+
+    lines: tuple[RankLine, ...] = ()
+    """By number."""
+    left_out: int = 0
+    """So many more have written a heartbeat and were not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One rank's document, understood."""
+
+    line: RankLine
+    attempt: int | None = None
+
+
+@dataclass
+class RankReader:
+    """Reads the ranks of one run again and again, and only those that wrote since."""
+
+    store: Store
+    safe: Safe
+    _held: Held = field(init=False)
+    _known: dict[int, tuple[Got, _Read]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._held = Held(self.store, _THREADS)
+
+    def look(self, listed: Mapping[int, Entry], began: datetime | None, attempt: int | None) -> Ranks:
+        """The ranks as they are now. What was written before ``began``, by the store, or names another attempt
+        than ``attempt``, is of an earlier one. Never raises for the store: one that cannot be read says so."""
+        ours = {rank: entry for rank, entry in listed.items() if began is None or entry.modified >= began}
+        chosen = choose(ours)
+        got = self._held.read({str(rank): Wish(ours[rank], LIMIT_BYTES) for rank in chosen})
+        self._known = {rank: (got[str(rank)], self._read(rank, got[str(rank)])) for rank in chosen}
+        read = [each for _, each in self._known.values()]
+        lines = [each.line for each in read if attempt is None or each.attempt in {None, attempt}]
+        return Ranks(compared(lines), len(ours) - len(chosen))
+
+    def _read(self, rank: int, got: Got) -> _Read:
+        known = self._known.get(rank)
+        if known is not None and known[0] == got:
+            return known[1]
+        blob = got.blob
+        if blob is None:
+            fault = "it went away while it was read" if got.fault is None else self.safe.name(str(got.fault))
+            return _Read(RankLine(rank, got.entry.modified, fault=fault))
+        read = understood(rank, blob, self.safe)
+        if got.fault is None:
+            return read
+        return replace(read, line=replace(read.line, fault=self.safe.name(str(got.fault))))
+
+
+def choose(listed: Mapping[int, Entry], most: int = MOST) -> list[int]:
+    """Which of very many ranks are read, by number: half of them those that were silent for longest, then the first."""
+    if len(listed) <= most:
+        return sorted(listed)
+    silent = nsmallest(most // 2, listed, key=lambda rank: (listed[rank].modified, rank))
+    others = nsmallest(most - len(silent), listed.keys() - set(silent))
+    return sorted([*silent, *others])
+
+
+def understood(rank: int, blob: Blob, safe: Safe) -> _Read:
+    """One rank's document, as far as it can be understood."""
+    beat = read_heartbeat(blob, safe.text)
+    line = RankLine(
+        rank,
+        blob.modified,
+        beat.step,
+        beat.loss,
+        safe.maybe(beat.phase, _NAME_LIMIT),
+        safe.maybe(None if beat.fault else _status(blob), _NAME_LIMIT),
+        safe.maybe(beat.host, _NAME_LIMIT),
+        None,
+        safe.maybe(beat.fault),
+    )
+    return _Read(line, beat.attempt)
+
+
+def _status(blob: Blob) -> str | None:
+    status = json.loads(blob.body.decode("utf-8-sig")).get("status")
+    return status if isinstance(status, str) else None
+
+
+def compared(lines: list[RankLine]) -> tuple[RankLine, ...]:
+    """``lines`` with how far each is behind the foremost."""
+    foremost = max((line.step for line in lines if line.step is not None), default=None)
+    if foremost is None:
+        return tuple(lines)
+    return tuple(line if line.step is None else replace(line, behind=foremost - line.step) for line in lines)

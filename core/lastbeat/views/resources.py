@@ -1,0 +1,48 @@
+"""What training says that it uses: processor, memory, GPUs."""
+
+from collections.abc import Callable
+from typing import Final
+
+from lastbeat.model.numbers import finite, whole
+from lastbeat.model.view import Gpu, Resources
+
+GPUS_LIMIT: Final = 16
+
+
+def read_resources(value: object, shown: Callable[[str], str]) -> Resources | None:
+    """``resources`` of metadata.json; None where it tells nothing that can be understood. ``shown`` makes a name
+    harmless."""
+    if not isinstance(value, dict):
+        return None
+    listed = value.get("gpus")
+    gpus = (_gpu(each, shown) for each in listed[:GPUS_LIMIT]) if isinstance(listed, list) else ()
+    found = Resources(
+        cpu=_amount(value.get("cpu")),
+        rss_bytes=_bytes(value.get("rss_bytes")),
+        memory_available_bytes=_bytes(value.get("memory_available_bytes")),
+        memory_total_bytes=_bytes(value.get("memory_total_bytes")),
+        gpus=tuple(gpu for gpu in gpus if gpu is not None),
+    )
+    return None if found == Resources() else found
+
+
+def _gpu(value: object, shown: Callable[[str], str]) -> Gpu | None:
+    if not isinstance(value, dict):
+        return None
+    name, used = value.get("name"), finite(value.get("utilization"))
+    return Gpu(
+        name=shown(name) if isinstance(name, str) and name.strip() else "GPU",
+        utilization=used if used is not None and 0 <= used <= 1 else None,
+        memory_used_bytes=_bytes(value.get("memory_used_bytes")),
+        memory_total_bytes=_bytes(value.get("memory_total_bytes")),
+    )
+
+
+def _amount(value: object) -> float | None:
+    told = finite(value)
+    return told if told is not None and told >= 0 else None
+
+
+def _bytes(value: object) -> int | None:
+    told = whole(value)
+    return told if told is not None and told >= 0 else None

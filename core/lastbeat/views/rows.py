@@ -1,0 +1,174 @@
+"""What is known of a run → its row in the table of a fleet. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.decide.verdict import STOOD_STILL
+from lastbeat.model import runid
+from lastbeat.model import status as names
+from lastbeat.model.policy import Policy
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_duration
+from lastbeat.model.view import Row, Watching
+from lastbeat.observe.run import newest_log
+from lastbeat.stores.port import Entry
+from lastbeat.views.known import Gist, Known
+from lastbeat.views.standings import Standing, of_first_look
+from lastbeat.views.strip import strip
+
+FAULTS_LIMIT: Final = 300
+_ALONE_S: Final = 120.0
+"""Where no passes are made a command may still watch a single run; it judges within this time."""
+_PASSES: Final = 3
+"""So many intervals are given to those that make them."""
+_SAME_START: Final = timedelta(seconds=1)
+_NOTHING: Final = Standing(Status.UNKNOWN)
+_STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
+
+
+def row(known: Known, at: datetime, policy: Policy, watching: Watching, *, unread: bool = False) -> Row:
+    """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
+    standing, fault = _standing(known, at, policy)
+    beat_at = last_beat(known.files)
+    doubt = doubt_of(standing, known.files, at, policy, watching)
+    progress, metadata = known.gists.get(runid.PROGRESS), known.gists.get(runid.METADATA)
+    counts = _of_now(progress, metadata, standing)
+    tells = counts if counts is not None and _has_step(counts) else metadata
+    first, second = counts and counts.heartbeat, metadata and metadata.heartbeat
+    advances = standing.status is Status.RUNNING and doubt is None and _STANDS_STILL.isdisjoint(standing.conditions)
+    lives = advances and unjudged_end(standing, known.files) is None
+    return Row(
+        run_id=known.run_id,
+        status=standing.status,
+        recorded=standing.recorded,
+        reason=standing.reason,
+        cause=standing.cause,
+        action=standing.action,
+        conditions=standing.conditions,
+        since=standing.since,
+        attempt=standing.attempt,
+        phase=_either(first.phase if first else None, second.phase if second else None),
+        step=tells.heartbeat.step if tells is not None and _has_step(tells) else _step(known, standing),
+        total_steps=tells.heartbeat.total_steps if tells is not None else None,
+        eta_s=tells.eta_s if tells is not None and lives else None,
+        loss=tells.heartbeat.loss if tells is not None else None,
+        losses=tells.losses if tells is not None else (),
+        steps_per_s=tells.steps_per_s if tells is not None and lives else None,
+        tokens_per_s=tells.tokens_per_s if tells is not None and lives else None,
+        beat_at=beat_at,
+        host=_either(second.instance_id, second.host) if second else None,
+        strip=strip(standing.spans, at),
+        pending=standing.pending,
+        doubt=doubt,
+        fault=_faults(fault, known),
+        complete=not unread,
+    )
+
+
+def last_beat(files: Mapping[str, Entry]) -> datetime | None:
+    """When the newest heartbeat was stored; where there is none, the newest log."""
+    beats = [files[name].modified for name in (runid.METADATA, runid.PROGRESS) if name in files]
+    log = newest_log(files)
+    return max(beats, default=log.modified if log is not None else None)
+
+
+def doubt_of(
+    standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy, watching: Watching
+) -> str | None:
+    """Why what is recorded of a run may be out of date: it looks otherwise, and nobody has judged that."""
+    if not standing.recorded:
+        return None
+    watched = watching.last_pass_at is not None and not watching.overdue
+    why = "no pass has judged that" if watched else "nobody watches"
+    slack_s = _PASSES * (watching.interval_s or 0.0) if watched else _ALONE_S
+    end = unjudged_end(standing, files)
+    if end is not None and (at - files[end].modified).total_seconds() > slack_s:
+        return f"it wrote {end}, and {why}"
+    beat = last_life(files)
+    if beat is None:
+        return None
+    silent_s = (at - beat).total_seconds()
+    # Passes know more of silence: which file is gone since when, which timestamp stands still.
+    slack_s += policy.stale_s if watched else 0.0
+    if standing.status is Status.RUNNING and silent_s > policy.stale_s + slack_s:
+        return f"silent for {_about(silent_s)}, and {why}"
+    if standing.status.finished and standing.since is not None and silent_s <= policy.stale_s and not watched:
+        gone_on_s = (beat - standing.since).total_seconds()
+        if gone_on_s > policy.stale_s + slack_s and not standing.reason.endswith(STOOD_STILL):
+            return f"it beats again, and {why}"
+    return None
+
+
+def unjudged_end(standing: Standing, files: Mapping[str, Entry]) -> str | None:
+    """The sentinel that a run has written since it was seen to run."""
+    if standing.status is not Status.RUNNING or standing.since is None:
+        return None
+    ends = (name for name in (runid.ERROR, runid.COMPLETE) if name in files)
+    return next((name for name in ends if files[name].modified > standing.since), None)
+
+
+def last_life(files: Mapping[str, Entry]) -> datetime | None:
+    """The newest of what may count as life: logs, where a heartbeat is missing."""
+    beats = [files[name].modified for name in (runid.METADATA, runid.PROGRESS) if name in files]
+    log = newest_log(files) if len(beats) < 2 else None
+    return max([*beats, *([log.modified] if log is not None else [])], default=None)
+
+
+def _about(seconds: float) -> str:
+    """A duration in a unit or two; the longer, the coarser, so that a row does not change every minute."""
+    step = 60.0 if seconds < 3600 else 600.0 if seconds < 6 * 3600 else 3600.0
+    return format_duration(seconds // step * step)
+
+
+def _standing(known: Known, at: datetime, policy: Policy) -> tuple[Standing, str | None]:
+    """What it is, and why that could not be found out anew."""
+    if known.listed_record is not None:
+        fault = None
+        if known.standing is None:
+            refused = known.refused.get(runid.RECORD)
+            if known.damaged is not None and known.record_version == known.listed_record:
+                fault = f"its record cannot be used: {known.damaged}"
+            elif refused is not None:
+                fault = f"its record cannot be read: {refused.why}"
+        return known.last_known or _NOTHING, fault
+    beats = {name: gist.heartbeat for name, gist in known.gists.items()}
+    for name in (runid.METADATA, runid.PROGRESS, runid.ERROR):
+        if name in known.files and name not in known.versions:
+            # Nothing at all follows from a part of it.
+            return _NOTHING, None
+    return of_first_look(known.run_id, known.files, beats, known.error_text, policy, at), None
+
+
+def _of_now(progress: Gist | None, metadata: Gist | None, standing: Standing) -> Gist | None:
+    """progress.json, unless an earlier attempt left it behind."""
+    if progress is None:
+        return None
+    own, started = progress.heartbeat.own_time, [standing.start_time]
+    if metadata is not None:
+        started.append(metadata.heartbeat.start_time)
+    start = max((each for each in started if each is not None), default=None)
+    return None if own is not None and start is not None and own < start - _SAME_START else progress
+
+
+def _has_step(gist: Gist) -> bool:
+    return gist.heartbeat.step is not None or gist.heartbeat.loss is not None
+
+
+def _step(known: Known, standing: Standing) -> int | None:
+    return None if runid.PROGRESS in known.files else standing.step
+
+
+def _either(one: str | None, other: str | None) -> str | None:
+    return one or other or None
+
+
+def _faults(of_record: str | None, known: Known) -> str | None:
+    told = [of_record] if of_record else []
+    for name in (runid.METADATA, runid.PROGRESS, runid.ERROR):
+        gist, refused = known.gists.get(name), known.refused.get(name)
+        if refused is not None:
+            told.append(f"{name} cannot be read: {refused.why}")
+        elif gist is not None and gist.fault is not None:
+            told.append(f"{name}: {gist.fault}")
+    return "; ".join(told)[:FAULTS_LIMIT] or None

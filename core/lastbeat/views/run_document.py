@@ -1,0 +1,198 @@
+"""All about one run as JSON can hold it. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from lastbeat.model.document import clean
+from lastbeat.model.numbers import json_number
+from lastbeat.model.record import Explained, Transition
+from lastbeat.model.times import format_time
+from lastbeat.model.view import Beat, Excerpt, Point, RankLine, Resources, RunView, SentAlert, Span
+from lastbeat.views.documents import row_document
+
+SCHEMA: Final = 1
+_DIGITS: Final = 6
+Json = dict[str, Any]
+
+
+def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, object]:
+    """The promised keys, all of them always there; what is not known is null. ``made_at`` is when it is told."""
+    document: Json = {
+        "schema": SCHEMA,
+        "at": format_time(view.at),
+        "made_at": format_time(made_at or view.at),
+        "where": view.where,
+        "link": view.link,
+        "stale_s": view.stale_s,
+        "run": row_document(view.row),
+        "conditions": dict(view.conditions),
+        "explained": _explained(view.explained),
+        "evidence": excerpt_document(view.evidence),
+        "beats": [_beat(beat) for beat in view.beats],
+        "points": points_document(view.points),
+        "metrics": {name: _number(value) for name, value in view.metrics.items()},
+        "learning_rate": _number(view.learning_rate),
+        "epoch": _number(view.epoch),
+        "resources": _resources(view.resources),
+        "phases": [[format_time(each.since), each.phase] for each in view.phases],
+        "ranks": [_rank(line) for line in view.ranks],
+        "ranks_left_out": view.ranks_left_out,
+        "world_size": view.world_size,
+        "history": [_transition(each) for each in view.history],
+        "transitions": view.transitions,
+        "attempts": [_span(span) for span in view.attempts],
+        "alerts": {
+            "pending": view.alerts_pending,
+            "delivered": view.alerts_delivered,
+            "dropped": view.alerts_dropped,
+            "list": [_alert(alert) for alert in view.alerts],
+        },
+        "log": excerpt_document(view.log),
+        "logs": [[name, format_time(at), size] for name, at, size in view.logs],
+        "stacks": excerpt_document(view.stacks),
+        "error_text": view.error_text,
+        "notes": list(view.notes),
+    }
+    return {name: clean(value) for name, value in document.items()}
+
+
+def points_document(points: Sequence[Point]) -> Json:
+    """Columns of one length. How fast training was at a point is taken from the point before it."""
+    return {
+        "at": [round(point.at.timestamp(), 3) for point in points],
+        "step": [point.step for point in points],
+        "loss": [_number(point.loss) for point in points],
+        "learning_rate": [_number(point.learning_rate) for point in points],
+        "steps_per_s": speeds(points),
+    }
+
+
+def speeds(points: Sequence[Point]) -> list[float | None]:
+    """Steps a second between each point and the one before it; None for the first, and where time or steps went back:
+    there another attempt, or another clock, began."""
+    told: list[float | None] = [None] if points else []
+    for before, point in pairwise(points):
+        span_s = (point.at - before.at).total_seconds()
+        steps = point.step - before.step
+        told.append(_short(steps / span_s) if span_s > 0 and steps >= 0 else None)
+    return told
+
+
+def excerpt_document(excerpt: Excerpt | None) -> Json | None:
+    if excerpt is None:
+        return None
+    return {
+        "file": excerpt.file,
+        "lines": list(excerpt.lines),
+        "first_line": excerpt.first_line,
+        "marked": excerpt.marked,
+        "modified": format_time(excerpt.modified),
+        "size_bytes": excerpt.size_bytes,
+        "note": excerpt.note,
+    }
+
+
+def _explained(explained: Explained | None) -> Json | None:
+    if explained is None:
+        return None
+    cause, evidence = explained.cause, explained.cause.evidence
+    return {
+        "error_type": cause.error_type,
+        "confidence": round(cause.confidence, 3),
+        "hint": cause.hint or None,
+        "signal": cause.signal or None,
+        "subsystem": cause.subsystem,
+        "restartable": cause.restartable,
+        "evidence": {
+            "file": evidence.file,
+            "line": evidence.line,
+            "text": evidence.text,
+            "rank": evidence.rank,
+            "host": evidence.host,
+            "time": format_time(evidence.time),
+        },
+        "also_seen": list(explained.also_seen),
+    }
+
+
+def _beat(beat: Beat) -> Json:
+    return {
+        "name": beat.name,
+        "modified": format_time(beat.modified),
+        "own_time": format_time(beat.own_time),
+        "fault": beat.fault,
+        "facts": dict(beat.facts),
+    }
+
+
+def _resources(found: Resources | None) -> Json | None:
+    if found is None:
+        return None
+    return {
+        "cpu": _number(found.cpu),
+        "rss_bytes": found.rss_bytes,
+        "memory_available_bytes": found.memory_available_bytes,
+        "memory_total_bytes": found.memory_total_bytes,
+        "gpus": [
+            {
+                "name": gpu.name,
+                "utilization": _number(gpu.utilization),
+                "memory_used_bytes": gpu.memory_used_bytes,
+                "memory_total_bytes": gpu.memory_total_bytes,
+            }
+            for gpu in found.gpus
+        ],
+    }
+
+
+def _rank(line: RankLine) -> Json:
+    return {
+        "rank": line.rank,
+        "modified": format_time(line.modified),
+        "step": line.step,
+        "loss": _number(line.loss),
+        "phase": line.phase,
+        "status": line.status,
+        "host": line.host,
+        "behind": line.behind,
+        "fault": line.fault,
+    }
+
+
+def _transition(each: Transition) -> Json:
+    return {
+        "number": each.number,
+        "at": format_time(each.at),
+        "before": None if each.before is None else str(each.before),
+        "after": str(each.after),
+        "reason": each.reason,
+        "attempt": each.attempt,
+        "cause": each.cause,
+        "silenced": each.silenced,
+    }
+
+
+def _span(span: Span) -> list[object]:
+    return [format_time(span.since), str(span.status), span.attempt]
+
+
+def _alert(alert: SentAlert) -> Json:
+    return {
+        "number": alert.number,
+        "event": alert.event,
+        "at": format_time(alert.at),
+        "reason": alert.reason,
+        "deliveries": [[channel, state, format_time(at)] for channel, state, at in alert.deliveries],
+        "error": alert.error,
+    }
+
+
+def _number(value: float | None) -> float | str | None:
+    return json_number(_short(value))
+
+
+def _short(value: float | None) -> float | None:
+    """As many digits as people can make use of."""
+    return None if value is None else float(f"{value:.{_DIGITS}g}")

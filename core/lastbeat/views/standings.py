@@ -1,0 +1,153 @@
+"""What a run is, from whoever knows it: its record, the fleet's memory, or a first look where nobody recorded it. Pure.
+
+The first two tell the same of one version of a record, so that it does not matter which of them was read.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from lastbeat.decide.transition import decide
+from lastbeat.fleet.memory import RunMemory
+from lastbeat.model import runid
+from lastbeat.model.log_report import LogReport
+from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import Record
+from lastbeat.model.status import Status
+from lastbeat.model.view import Span
+from lastbeat.observe.run import newest_log
+from lastbeat.stores.port import Entry
+from lastbeat.views.alerts import pending
+from lastbeat.views.attempts import began_at
+from lastbeat.views.heartbeats import NAME_LIMIT, TEXT_LIMIT, shown
+from lastbeat.views.strip import SPANS_LIMIT, spans_of
+
+CONDITIONS_LIMIT: Final = 20
+Mask = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a run is, and since when. Texts in it are fit to be shown."""
+
+    status: Status
+    reason: str = ""
+    """Empty for a run that simply lives: how old its beats are is told elsewhere."""
+    cause: str | None = None
+    action: str | None = None
+    conditions: tuple[str, ...] = ()
+    since: datetime | None = None
+    attempt: int = 1
+    start_time: datetime | None = None
+    """Of the attempt, by the instance's clock."""
+    step: int | None = None
+    """As a watchdog saw it last, where no document tells one."""
+    pending: int = 0
+    spans: tuple[Span, ...] = ()
+    """Every one that is known."""
+    recorded: bool = True
+    partial: bool = False
+    """Its record tells more that people want to see."""
+
+
+def of_record(record: Record, mask: Mask = str) -> Standing:
+    """All that people are shown of it in a row."""
+    status = record.status or Status.UNKNOWN
+    beats = (record.progress, record.metadata, record.log)
+    reason = record.reason
+    if status is Status.RUNNING:
+        reason = "; ".join(record.conditions.values())
+    return Standing(
+        status=status,
+        reason=shown(reason, mask),
+        cause=_shown(record.cause, mask),
+        action=_shown(record.action, mask, 2 * TEXT_LIMIT),
+        conditions=_conditions(record.conditions, mask),
+        since=record.since,
+        attempt=record.attempt.number,
+        start_time=record.attempt.start_time,
+        step=next((beat.step for beat in beats if beat is not None and beat.step is not None), None),
+        pending=pending(record),
+        spans=tuple(spans_of(record.history[-2 * SPANS_LIMIT :], record.status, record.since, record.attempt.number)),
+    )
+
+
+def of_memory(run: RunMemory, strip_from: datetime, mask: Mask = str) -> Standing:
+    """The same, as far as an index of the fleet knows it. ``strip_from``: what was before that, nobody asks."""
+    line = run.line
+    happened = line.since is None or line.since > strip_from
+    return Standing(
+        status=line.status,
+        reason=shown(line.reason, mask) if line.status is not Status.RUNNING else "",
+        cause=_shown(line.cause, mask),
+        action=_shown(line.action, mask, 2 * TEXT_LIMIT),
+        conditions=_conditions(dict.fromkeys(line.conditions, ""), mask),
+        since=line.since,
+        attempt=line.attempt,
+        start_time=run.start_time,
+        pending=run.pending,
+        spans=tuple(spans_of((), line.status, line.since, line.attempt)),
+        # What happened lately, why people are warned, what waits to be told: its record knows.
+        partial=bool((happened and run.transitions != 1) or line.conditions or run.pending),
+    )
+
+
+def of_first_look(
+    run_id: str,
+    files: Mapping[str, Entry],
+    beats: Mapping[str, Heartbeat],
+    error_text: str,
+    policy: Policy,
+    now: datetime,
+) -> Standing:
+    """What one look decides of a run that nobody has recorded; ``beats`` are its heartbeats by name, as they were read,
+    and ``error_text`` the beginning of its ``_error``."""
+    error, complete, log = files.get(runid.ERROR), files.get(runid.COMPLETE), newest_log(files)
+    seen = Seen(
+        metadata=beats.get(runid.METADATA),
+        progress=beats.get(runid.PROGRESS),
+        error=Sentinel(error.modified, error.version, error.size_bytes, error_text) if error is not None else None,
+        complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete is not None else None,
+        log=LogFile(log.modified, log.version, log.size_bytes) if log is not None else None,
+        # Its text is not read for this; that there is some is life enough.
+        logs=LogReport(written_at=log.modified) if log is not None else None,
+    )
+    decided = decide(None, run_id, seen, policy, now)
+    verdict, attempt = decided.verdict, decided.record.attempt
+    counts = decided.seen
+    began, ended = began_at(attempt), None
+    if verdict.status is not Status.RUNNING:
+        sentinel = counts.error or counts.complete
+        ended = sentinel.modified if sentinel is not None else _last(files)
+    spans = [Span(began, Status.RUNNING, attempt.number)] if began is not None else []
+    if ended is not None:
+        spans.append(Span(ended, verdict.status, attempt.number))
+    reason = verdict.reason
+    if verdict.status is Status.RUNNING:
+        reason = "; ".join(verdict.conditions.values())
+    return Standing(
+        status=verdict.status,
+        reason=shown(reason),
+        cause=verdict.cause,
+        action=verdict.action,
+        conditions=tuple(verdict.conditions),
+        since=began if verdict.status is Status.RUNNING else ended,
+        attempt=attempt.number,
+        start_time=attempt.start_time,
+        spans=tuple(sorted(spans, key=lambda span: span.since)),
+        recorded=False,
+    )
+
+
+def _last(files: Mapping[str, Entry]) -> datetime | None:
+    return max((entry.modified for name, entry in files.items() if name != runid.RECORD), default=None)
+
+
+def _shown(text: str | None, mask: Mask, limit: int = TEXT_LIMIT) -> str | None:
+    return None if text is None else shown(text, mask, limit) or None
+
+
+def _conditions(raised: Mapping[str, str], mask: Mask) -> tuple[str, ...]:
+    return tuple(shown(name, mask, NAME_LIMIT) for name in list(raised)[:CONDITIONS_LIMIT])

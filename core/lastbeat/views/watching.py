@@ -1,0 +1,270 @@
+"""A fleet as people look at it, again and again, for no more than one listing an interval."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.fleet.prices import PER_REQUEST
+from lastbeat.model.policy import Policy
+from lastbeat.model.view import Fault, FleetView
+from lastbeat.observe.fleet import FleetListing, RunFiles
+from lastbeat.stores.port import Blob, Store, StoreError
+from lastbeat.views.fetching import Fetching
+from lastbeat.views.fleet_index import Index
+from lastbeat.views.fleet_state import FleetState, understand
+from lastbeat.views.heartbeats import shown
+from lastbeat.views.known import Wish
+
+READS_A_PAGE: Final = PER_REQUEST["LIST"] / PER_REQUEST["GET"]
+"""So many reads cost what a page of a listing does."""
+_FOREVER: Final = float("inf")
+_AT_ONCE: Final = 200
+"""So many runs of a listing are taken in at once."""
+_WAVES: Final = 3
+"""What one document tells decides whether another is needed, twice at most."""
+_MOMENT_S: Final = 0.02
+"""So long may whoever only wants to see wait for whoever takes something in."""
+_MANY_RECORDS: Final = 3
+"""So many records cost more to read than the fleet's memory, which may know what is in them."""
+
+
+class FleetWatch:
+    """A fleet as people look at it: what is read once is read again only when the listing shows that it changed.
+
+    ``since_s``: runs that ended, or fell silent, longer ago than that are counted and not read. Any thread may call any
+    method; what asks the store is done by one at a time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        *,
+        mask: Callable[[str], str] = str,
+        since_s: float = 86400.0,
+        threads: int = 16,
+    ) -> None:
+        self._store = store
+        self._mask = mask
+        self._free = not store.url.startswith("s3://")
+        self._threads = max(1, threads)
+        self._asking = threading.Lock()
+        """Held by whoever asks the store; what it alone uses comes next."""
+        self._index = Index(store, mask)
+        self._told_time: tuple[datetime, float] | None = None
+        """The store's time when it last told it, and the steady clock's."""
+        self._pages = 1
+        self._list_next = True
+        self._lock = threading.Lock()
+        """Held by whoever reads or changes what follows."""
+        self._state = FleetState(policy, since_s, mask, all_beats=self._free)
+        self._fault: Fault | None = None
+        self._ignored: tuple[str, ...] = ()
+        self._notes: tuple[str, ...] = ()
+        self._seen = FleetView(store.url, None)
+
+    def open(self, until: float = _FOREVER, on_progress: Callable[[int, int], None] | None = None) -> FleetView:
+        """List the fleet and read all that rows need, until ``until``, a time of ``time.monotonic()``. ``on_progress``
+        is told how many documents were read, of how many. Never raises for the store: the view says what is wrong."""
+        with self._asking:
+            self._see_all((), until, on_progress)
+            # What rows can do without waits until something that they need does not.
+            self._list_next = not self._has_wishes(extras=False)
+            return self._now_known()
+
+    def round(self, wanted: Sequence[str] = ()) -> FleetView:
+        """What one interval may do: list the fleet, or read as many documents that changed as cost no more than that.
+        Of those, what ``wanted`` runs wrote goes first, for people see them right now. Never raises for the store."""
+        if not self._asking.acquire(blocking=False):
+            with self._asking:
+                # Somebody else did it meanwhile.
+                return self._now_known()
+        try:
+            if self._free:
+                self._see_all(wanted, _FOREVER)
+            elif self._list_next or not (self._has_wishes(extras=True) or self._index.mark_due(self._state.listings)):
+                self._list_next = not self._list(_FOREVER)
+            else:
+                self._list_next = True
+                spent = self._learn(at_any_price=False)
+                self._read(self._pages * READS_A_PAGE - spent, wanted, _FOREVER, extras=True)
+            return self._now_known()
+        finally:
+            self._asking.release()
+
+    def view(self) -> FleetView:
+        """What is known now, or was a moment ago where much is being taken in; asks nobody, and waits for nobody."""
+        if self._lock.acquire(timeout=_MOMENT_S):
+            try:
+                self._seen = self._as_known()
+            finally:
+                self._lock.release()
+        return self._seen
+
+    def _now_known(self) -> FleetView:
+        with self._lock:
+            self._seen = self._as_known()
+            return self._seen
+
+    def _as_known(self) -> FleetView:
+        state = self._state
+        state.settle()
+        return FleetView(
+            root=self._store.url,
+            at=state.at,
+            rows=state.table.rows(state.at),
+            older=state.older,
+            unread=state.unread,
+            watching=state.watching,
+            fault=self._fault,
+            ignored=self._ignored,
+            notes=self._notes,
+        )
+
+    # ---- asking the store, under ``_asking`` -----------------------------------------------------------------------
+
+    def _see_all(
+        self, wanted: Sequence[str], until: float, on_progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        if self._list(until, opening=True):
+            self._learn(at_any_price=True)
+            self._read(_FOREVER, wanted, until, extras=self._free, on_progress=on_progress)
+
+    def _list(self, until: float, *, opening: bool = False) -> bool:
+        """Take in a listing, as far as it came; whether there was one at all. ``opening``: more is read at once."""
+        count, broken = 0, None
+        try:
+            at = self._now()
+            if opening:
+                self._index.read_ahead(at)
+            listing = FleetListing(self._store, clock=self._now, until=until)
+            try:
+                for found in _some(listing):
+                    with self._lock:
+                        if not count:
+                            self._state.begin(at)
+                        self._state.see(found, self._index)
+                    count += len(found)
+            except StoreError as error:
+                if not listing.pages:
+                    raise
+                broken = f"The listing broke off after {count:,} runs: {shown(str(error), self._mask)}."
+        except StoreError as error:
+            self._lose(error)
+            return False
+        if broken is None and not listing.done:
+            broken = f"The listing could not be finished in time; it came to {count:,} runs."
+        if broken is None:
+            self._pages = max(1, listing.pages)
+        if broken is None or listing.own:
+            self._index.own = dict(listing.own)
+        with self._lock:
+            self._fault = None
+            self._ignored = tuple(shown(name) for name in listing.ignored)
+            self._notes = (f"{broken} What comes behind those is as it was last seen.",) if broken else ()
+            if not count:
+                self._state.begin(at)
+            self._state.end(complete=broken is None)
+            if not opening:
+                self._state.judge(self._index)
+        return True
+
+    def _learn(self, *, at_any_price: bool) -> int:
+        """Read what passes left, as far as that is worth it; how many requests it took."""
+        at, spent = self._state.at, 0
+        if at is None:
+            return 0
+        if self._index.mark_due(self._state.listings):
+            self._index.read_mark(self._state.listings)
+            spent += 1
+        due = len(self._index.due())
+        with self._lock:
+            first = not self._index.lines and not self._index.finished
+            worth = at_any_price or first or due * _MANY_RECORDS <= self._state.record_wishes()
+        if due and worth and (at_any_price or due + spent < self._pages * READS_A_PAGE):
+            spent += self._index.read(at)
+        with self._lock:
+            self._state.judge(self._index)
+        return spent
+
+    def _has_wishes(self, *, extras: bool) -> bool:
+        with self._lock:
+            return bool(self._state.wishes(1, (), extras=extras))
+
+    def _read(
+        self,
+        most: float,
+        wanted: Sequence[str],
+        until: float,
+        *,
+        extras: bool,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """At most ``most`` documents, the most urgent first."""
+        seen = frozenset(wanted)
+        for _ in range(_WAVES):
+            with self._lock:
+                wishes = self._state.wishes(most, seen, extras=extras)
+            if not wishes:
+                return
+            fetching = Fetching(self._store, self._threads, self._take, self._refuse, until)
+            fetching.fetch(wishes, on_progress)
+            if fetching.trouble is not None:
+                self._lose(fetching.trouble)
+                return
+            most -= fetching.asked
+
+    def _take(self, wish: Wish, blob: Blob | None) -> None:
+        understood, fault = understand(wish, blob, self._mask)
+        with self._lock:
+            self._state.take(wish, understood, fault)
+
+    def _refuse(self, wish: Wish, error: StoreError) -> None:
+        with self._lock:
+            self._state.refuse(wish, error)
+
+    def _lose(self, error: StoreError) -> None:
+        """The store does not answer: everything stands as it was."""
+        fault = Fault(shown(str(error), self._mask), shown(error.advice, self._mask), self._reckoned())
+        with self._lock:
+            self._state.forgive()
+            since = self._fault.since if self._fault is not None else fault.since
+            self._fault = Fault(fault.reason, fault.advice, since)
+
+    def _now(self) -> datetime:
+        """The store's time; where it cannot be asked, as this machine's steady clock carries it on. Raises
+        :class:`StoreError` where it was never told."""
+        try:
+            now = self._store.clock()
+        except StoreError:
+            carried = self._reckoned()
+            if carried is None:
+                raise
+            return carried
+        self._told_time = now, time.monotonic()
+        return now
+
+    def _reckoned(self) -> datetime | None:
+        if self._told_time is None:
+            return None
+        told, at = self._told_time
+        return told + timedelta(seconds=time.monotonic() - at)
+
+
+def _some(listing: FleetListing) -> Iterator[list[RunFiles]]:
+    """What it lists, in parts; a part that was begun before it broke off, too."""
+    part: list[RunFiles] = []
+    try:
+        for run in listing:
+            part.append(run)
+            if len(part) >= _AT_ONCE:
+                yield part
+                part = []
+    except StoreError:
+        if part:
+            yield part
+        raise
+    if part:
+        yield part

@@ -1,0 +1,110 @@
+"""The page in a real browser: fleets made up beforehand, dashboards as processes of their own, tabs that note whatever
+a page must not do."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from support.browser import OpenTab, Tab, find_chromium, launch, new_tab
+from support.dashboard import run_dashboard
+from support.made_once import made_once
+from support.s3 import S3Server
+from support.view_places import bucket
+from support.view_scenes import every_status, hostile, many
+
+
+def now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """One a worker; it ends with this folder's tests, because its event loop would be in the way of others'."""
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("chromium is not installed: apt-get install chromium, or say where it is in $CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = launch(playwright, chromium)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[OpenTab]:
+    """Opens an address in a context of its own, which may have no trouble until the test ends."""
+    with ExitStack() as open_:
+
+        def open_tab(address: str, **options: Any) -> Tab:
+            opened = open_.enter_context(new_tab(browser, address.partition("#")[0], **options))
+            opened.open(address)
+            return opened
+
+        yield open_tab
+
+
+@pytest.fixture(scope="module")
+def shared_tab(browser: Browser, every_status_page: str) -> Iterator[Tab]:
+    """A tab that is loaded once, for :func:`looked_at`."""
+    with new_tab(browser, every_status_page) as opened:
+        opened.open(every_status_page)
+        yield opened
+
+
+@pytest.fixture
+def looked_at(shared_tab: Tab, every_status_page: str, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    """The fleet of :func:`every_status_page`, with no filter, in a tab that other tests have looked at before."""
+    # An address that it does not have yet, which leads to the fleet.
+    shared_tab.page.goto(f"{every_status_page}#/?for={quote(request.node.name, safe='')}")
+    shared_tab.requests.clear()
+    yield shared_tab
+    troubles = shared_tab.unexpected()
+    shared_tab.troubles.clear()
+    shared_tab.expected.clear()
+    assert troubles == [], "the page had trouble"
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Starts ``lastbeat dashboard`` over a root; its address. It ends with the test."""
+    with ExitStack() as open_:
+
+        def started(root: str | Path, *arguments: str, **settings: str) -> str:
+            home = tmp_path / f"home-{len(list(tmp_path.iterdir()))}"
+            process: AbstractContextManager[str] = run_dashboard(root, home, *arguments, **settings)
+            return open_.enter_context(process)
+
+        yield started
+
+
+@pytest.fixture(scope="package")
+def every_status_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a dashboard over :func:`every_status`; tests only look at it."""
+    assert browser.is_connected()
+    root = made_once(tmp_path_factory, "every-status", lambda folder: every_status(folder, now()))
+    with run_dashboard(root, tmp_path_factory.mktemp("home")) as address:
+        yield address
+
+
+@pytest.fixture(scope="package")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) -> Iterator[str]:
+    """The same over :func:`hostile` in a bucket, which takes any name."""
+    name = s3_server.bucket()
+    hostile(bucket(s3_server, name), now())
+    home = tmp_path_factory.mktemp("hostile")
+    with run_dashboard(f"s3://{name}/training-runs", home, **s3_server.environment()) as address:
+        yield address
+
+
+@pytest.fixture(scope="package")
+def many_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same over :func:`many`."""
+    assert browser.is_connected()
+    root = made_once(tmp_path_factory, "many", lambda folder: many(folder, now()))
+    with run_dashboard(root, tmp_path_factory.mktemp("home-many")) as address:
+        yield address

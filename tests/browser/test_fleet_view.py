@@ -1,0 +1,196 @@
+"""The fleet in a browser: what stands there, in which order, and how people find what they look for."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support import view_scenes as scenes
+from support.browser import OpenTab, Tab
+from support.seen_page import NEEDS, SIGNS, chip, expect_fleet, filter_box, row, rows
+from support.view_scenes import STATUSES, UNSEEN
+
+
+@pytest.fixture
+def page(looked_at: Tab) -> Page:
+    expect_fleet(looked_at.page, [*STATUSES, *UNSEEN])
+    return looked_at.page
+
+
+@pytest.fixture
+def fresh(every_status_page: str, tab: OpenTab) -> Page:
+    """As somebody sees it who has just opened it."""
+    page = tab(every_status_page).page
+    expect_fleet(page, [*STATUSES, *UNSEEN])
+    return page
+
+
+def test_each_status_shows_with_its_word_and_its_sign(page: Page) -> None:
+    for run_id, shown in STATUSES.items():
+        status = row(page, run_id).locator(".status")
+        expect(status).to_have_text(f"{SIGNS[shown]} {shown}")
+    # What no pass has judged as it is now says so.
+    expect(row(page, scenes.NEW)).to_contain_text("no pass has recorded it yet")
+    expect(row(page, scenes.SILENT)).to_contain_text("and no pass has judged that")
+
+
+@pytest.mark.parametrize(
+    ("run_id", "words"),
+    [
+        pytest.param(scenes.OOM, ("CUDA out of memory", "oom"), id="a failure names its cause"),
+        pytest.param(scenes.BY_ERROR, ("No such file or directory",), id="a failure that only _error tells of, too"),
+        pytest.param(scenes.HANGS, ("No progress", "twice exceeded"), id="a hang says since when nothing moves"),
+        pytest.param(scenes.GONE, ("Both heartbeats stale",), id="a silence says that it is one"),
+        pytest.param(scenes.STALLED, ("stalled", "clock_skew"), id="conditions are named"),
+        pytest.param(scenes.NAN, ("loss_nan", "NaN"), id="a loss that is no number is shown as such"),
+        pytest.param(scenes.FLAPS, ("waiting to be sent",), id="alerts that wait are told of"),
+        pytest.param(scenes.HEALTHY, ("training", "tok/s"), id="a run that lives tells phase and throughput"),
+        pytest.param(
+            scenes.DAMAGED, ("its record cannot be used", "metadata.json"), id="what cannot be read is said to be so"
+        ),
+    ],
+)
+def test_a_row_tells(page: Page, run_id: str, words: tuple[str, ...]) -> None:
+    for word in words:
+        expect(row(page, run_id)).to_contain_text(word)
+
+
+def test_who_needs_people_stands_on_top(page: Page) -> None:
+    order = rows(page)
+    place = {run_id: order.index(run_id) for run_id in STATUSES}
+    kinds = ({"FAILED", "TIMED_OUT"}, {"RUNNING (WARNING)"}, {"RUNNING"}, {"SUCCEEDED"})
+    groups = [[place[run_id] for run_id, shown in STATUSES.items() if shown in kind] for kind in kinds]
+    assert all(max(worse) < min(better) for worse, better in pairwise(groups)), order
+    assert order.index(scenes.SILENT) < min(groups[1]), order
+
+
+def test_words_choose_among_the_runs_and_stay_in_the_address(page: Page) -> None:
+    filter_box(page).fill("cuda evaluating")
+    expect(page.locator("tbody tr")).to_have_count(0)
+    filter_box(page).fill("OOM qwen")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page).to_have_url(re.compile("[?&]q=OOM"))
+    page.reload()
+    expect_fleet(page, [scenes.OOM])
+    assert rows(page) == [scenes.OOM]
+    filter_box(page).fill("nothing is called like this")
+    expect(page.get_by_text("No run matches")).to_be_visible()
+    page.get_by_role("button", name="Show all runs").click()
+    expect_fleet(page, list(STATUSES))
+
+
+@pytest.mark.parametrize(
+    ("words", "run_id"),
+    [
+        pytest.param("IMAGENET", scenes.DONE, id="its name, in capitals or not"),
+        pytest.param("oom", scenes.OOM, id="its cause"),
+        pytest.param("no such file", scenes.BY_ERROR, id="its reason"),
+        pytest.param("clock_skew", scenes.STALLED, id="its conditions"),
+        pytest.param("judged", scenes.SILENT, id="what makes it doubtful"),
+        pytest.param("unterminated string", scenes.DAMAGED, id="what could not be read of it"),
+    ],
+)
+def test_words_find_a_run_by(page: Page, words: str, run_id: str) -> None:
+    filter_box(page).fill(words)
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert rows(page) == [run_id]
+
+
+def test_a_run_that_seems_to_have_fallen_silent_does_not_look_calm(page: Page) -> None:
+    silent, calm = row(page, scenes.SILENT), row(page, scenes.HEALTHY)
+    expect(silent.locator(".status")).to_have_text("▲ RUNNING?")
+    edge = "line => getComputedStyle(line).borderLeftColor"
+    assert silent.evaluate(edge) == row(page, scenes.STALLED).evaluate(edge) != calm.evaluate(edge)
+    # Its doubt stands where reasons stand.
+    doubt, reason = silent.locator(".doubt"), row(page, scenes.OOM).locator(".reason")
+    left = "told => told.getBoundingClientRect().left"
+    assert doubt.evaluate(left) == reason.evaluate(left)
+    expect(silent.locator(".c-beat")).to_have_text(re.compile(r"^▲ \d"))
+
+
+def test_no_dash_stands_where_there_is_no_reason(page: Page) -> None:
+    for run_id in (scenes.SILENT, scenes.DAMAGED):
+        expect(row(page, run_id).locator(".why")).not_to_have_text(re.compile(r"^\W*\u2013"))
+
+
+def test_chips_count_and_choose_statuses(page: Page) -> None:
+    for shown in set(STATUSES.values()) - {"RUNNING"}:
+        expect(chip(page, shown)).to_contain_text(str(sum(each == shown for each in STATUSES.values())))
+    chip(page, "FAILED").click()
+    expect(chip(page, "FAILED")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("tbody tr")).to_have_count(2)
+    chip(page, "SUCCEEDED").click()
+    expect(page.locator("tbody tr")).to_have_count(3)
+    chip(page, "FAILED").click()
+    chip(page, "SUCCEEDED").click()
+    chip(page, NEEDS).click()
+    expect(row(page, scenes.HEALTHY)).to_have_count(0)
+    expect_fleet(page, [scenes.OOM, scenes.GONE, scenes.STALLED, scenes.SILENT])
+
+
+def test_columns_sort_and_go_back_to_who_needs_people(page: Page) -> None:
+    needed = rows(page)
+    header = page.get_by_role("columnheader", name="Run", exact=True)
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    assert rows(page) == sorted(needed, key=str.lower)
+    header.get_by_role("button").click()
+    expect(header).to_have_attribute("aria-sort", "descending")
+    assert rows(page) == sorted(needed, key=str.lower, reverse=True)
+    header.get_by_role("button").click()
+    assert rows(page) == needed
+
+
+def test_the_keyboard_alone_is_enough(fresh: Page) -> None:
+    page = fresh
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the runs")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("/")
+    expect(filter_box(page)).to_be_focused()
+    page.keyboard.type("ddp64")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    link = page.get_by_role("link", name=scenes.LAGS, exact=True)
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if link.evaluate("link => link === document.activeElement"):
+            break
+    expect(link).to_be_focused()
+    page.keyboard.press("/")
+    page.keyboard.press("Enter")
+    expect(link).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name=scenes.LAGS)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(filter_box(page)).to_have_value("ddp64")
+    expect(link).to_be_focused()
+    filter_box(page).focus()
+    page.keyboard.press("Escape")
+    expect_fleet(page, list(STATUSES))
+
+
+def test_a_focus_is_seen_wherever_it_goes(page: Page) -> None:
+    unseen = page.evaluate(
+        """() => [...document.querySelectorAll("a[href], button, input, select, [tabindex='0']")]
+          .filter((each) => each.checkVisibility() && !each.disabled)
+          .filter((each) => {
+            each.focus({ preventScroll: true, focusVisible: true });
+            const style = getComputedStyle(each);
+            return document.activeElement !== each || (style.outlineStyle === "none" && style.boxShadow === "none");
+          }).map((each) => each.outerHTML.slice(0, 120))"""
+    )
+    assert unseen == []
+
+
+def test_the_last_day_of_each_run_is_told_in_words_too(page: Page) -> None:
+    strip = row(page, scenes.FLAPS).locator("svg.strip")
+    expect(strip).to_have_role("img")
+    name = strip.get_attribute("aria-label") or ""
+    assert name.count("TIMED_OUT") >= 3
+    assert "RUNNING" in name
+    assert "attempt 3" in name
+
+
+def test_older_runs_are_counted(page: Page) -> None:
+    expect(page.get_by_text("2 older runs")).to_be_visible()

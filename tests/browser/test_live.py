@@ -1,0 +1,190 @@
+"""The page while things happen: a run that fails, a store that fails, a server that goes, all without a reload."""
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support.browser import OpenTab
+from support.dashboard import run_dashboard
+from support.proxy import FaultProxy, s3_error
+from support.s3 import S3Server
+from support.seen_page import expect_fleet, open_run, row, rows, section
+from support.view_places import Place, bucket, place_of
+from support.view_world import MINUTE, World, sweep
+
+START = Callable[..., str]
+GOOD, DOOMED = "good-run", "doomed-run"
+
+
+@pytest.fixture(params=["a directory", "moto"])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Place, str, dict[str, str]]:
+    """Two runs that live, where they lie, and what a process needs to find them."""
+    if request.param == "moto":
+        server: S3Server = request.getfixturevalue("s3_server")
+        name = server.bucket()
+        place, root, settings = bucket(server, name), f"s3://{name}/training-runs", server.environment()
+    else:
+        place, root, settings = place_of(tmp_path / "runs"), str(tmp_path / "runs"), {}
+    _two_runs().lay(place)
+    sweep(place)
+    return place, root, settings
+
+
+def now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _two_runs() -> World:
+    world = World(now())
+    for name in (GOOD, DOOMED):
+        world.training(name, total=4_000).beats(-20 * MINUTE, -1.0)
+    return world.play()
+
+
+def _beat(place: Place, run_id: str) -> None:
+    """One more beat, as of now."""
+    world = World(now(), seed=5)
+    training = world.training(run_id, total=4_000)
+    training.step = 3_333
+    world.at(0.0, training.beat)
+    world.play().lay(place)
+
+
+def test_a_run_that_fails_is_told_of_without_a_reload(
+    fleet: tuple[Place, str, dict[str, str]], dashboard: START, tab: OpenTab
+) -> None:
+    place, root, settings = fleet
+    page = tab(dashboard(root, **settings)).page
+    page.evaluate("window.loadedOnce = true")
+    expect_fleet(page, [GOOD, DOOMED])
+    expect(row(page, DOOMED).locator(".status")).to_contain_text("RUNNING")
+    place.put(f"{DOOMED}/_error", b"RuntimeError: CUDA error: an illegal memory access was encountered\n", now())
+    sweep(place)
+    expect(row(page, DOOMED).locator(".status")).to_have_text("✖ FAILED")
+    expect(page.get_by_role("status").filter(has_text=f"run {DOOMED} is FAILED now")).to_be_attached()
+    expect(page).to_have_title("(1) lastbeat · fleet")
+    page.mouse.move(1, 1)
+    expect(page.locator("tbody tr").first).to_contain_text(DOOMED)
+    _beat(place, GOOD)
+    expect(row(page, GOOD)).to_contain_text("3.33k")
+    place.put("new-run/metadata.json", b'{"phase": "begin"}', now())
+    expect_fleet(page, ["new-run"])
+    assert page.evaluate("window.loadedOnce") is True
+
+
+def test_the_view_of_a_run_follows_it(fleet: tuple[Place, str, dict[str, str]], dashboard: START, tab: OpenTab) -> None:
+    place, root, settings = fleet
+    page = tab(dashboard(root, **settings)).page
+    open_run(page, DOOMED)
+    log = section(page, "Log")
+    expect(log).to_contain_text("loss")
+    page.get_by_text("The points as a table").click()
+    place.put(f"{DOOMED}/logs/training_log_latest.txt", b"step 4/9 loss 2\nRuntimeError: it is over\n", now())
+    place.put(f"{DOOMED}/_error", b"RuntimeError: it is over\n", now())
+    sweep(place)
+    expect(section(page, "What _error says")).to_contain_text("it is over")
+    expect(page.locator(".state-panel")).to_contain_text("FAILED")
+    expect(log).to_contain_text("it is over")
+    # What people opened stays open.
+    expect(section(page, "Curves").get_by_role("columnheader", name="Learning rate")).to_be_visible()
+
+
+def test_focus_and_place_stay_while_rows_change(
+    fleet: tuple[Place, str, dict[str, str]], dashboard: START, tab: OpenTab
+) -> None:
+    place, root, settings = fleet
+    page = tab(dashboard(root, **settings)).page
+    expect_fleet(page, [GOOD, DOOMED])
+    link = page.get_by_role("link", name=GOOD, exact=True)
+    link.focus()
+    before = rows(page)
+    place.put(f"{DOOMED}/_error", b"", now())
+    sweep(place)
+    expect(row(page, DOOMED).locator(".status")).to_have_text("✖ FAILED")
+    expect(link).to_be_focused()
+    assert rows(page) == before, "rows do not jump while somebody is among them"
+    if before[0] != DOOMED:
+        page.get_by_role("button", name="The order has changed").click()
+        expect(page.locator("tbody tr").first).to_contain_text(DOOMED)
+
+
+def test_a_store_that_fails_is_told_of_and_what_was_known_stands(
+    s3_server: S3Server, fault_proxy: FaultProxy, dashboard: START, tab: OpenTab
+) -> None:
+    name = s3_server.bucket()
+    place = bucket(s3_server, name)
+    _two_runs().lay(place)
+    sweep(place)
+    settings = {**s3_server.environment(), "AWS_ENDPOINT_URL": fault_proxy.url}
+    page = tab(dashboard(f"s3://{name}/training-runs", **settings)).page
+    expect_fleet(page, [GOOD, DOOMED])
+    expect(row(page, GOOD)).to_contain_text("training")
+    fault_proxy.inject(s3_error(503, "SlowDown"))
+    banner = page.get_by_label("What to know about this page")
+    expect(banner).to_contain_text("The store cannot be seen")
+    expect(banner).to_contain_text("What you see is as of")
+    expect_fleet(page, [GOOD, DOOMED])
+    expect(row(page, GOOD)).to_contain_text("training")
+    expect(row(page, GOOD).locator(".status")).to_contain_text("RUNNING")
+    fault_proxy.clear()
+    expect(banner).not_to_contain_text("The store cannot be seen")
+    _beat(place, GOOD)
+    expect(row(page, GOOD)).to_contain_text("3.33k")
+
+
+def test_a_server_that_is_gone_is_told_of(tmp_path: Path, tab: OpenTab) -> None:
+    root = tmp_path / "runs"
+    _two_runs().lay(place_of(root))
+    with run_dashboard(root, tmp_path / "home") as address:
+        opened = tab(address)
+        expect_fleet(opened.page, [GOOD, DOOMED])
+    opened.expected += ["Failed to load resource", "ERR_CONNECTION_REFUSED"]
+    banner = opened.page.get_by_label("What to know about this page")
+    expect(banner).to_contain_text("The server does not answer")
+    expect_fleet(opened.page, [GOOD, DOOMED])
+    again = f"--port={urlsplit(address).port}"
+    with run_dashboard(root, tmp_path / "home", again) as same:
+        assert same == address
+        expect(banner).not_to_contain_text("The server does not answer")
+
+
+def test_nobody_watches_is_told(tmp_path: Path, dashboard: START, tab: OpenTab) -> None:
+    root = tmp_path / "runs"
+    _two_runs().lay(place_of(root))
+    page = tab(dashboard(root)).page
+    expect(page.get_by_label("What to know about this page")).to_contain_text("no pass has left its mark")
+
+
+def test_a_fleet_without_runs_says_how_to_begin_one(tmp_path: Path, dashboard: START, tab: OpenTab) -> None:
+    root = tmp_path / "runs"
+    root.mkdir()
+    page = tab(dashboard(root)).page
+    expect(page.get_by_text("No runs yet")).to_be_visible()
+    place_of(root).put("first/metadata.json", b"{}", now())
+    expect_fleet(page, ["first"])
+
+
+def test_many_browsers_cost_the_store_what_one_does(
+    s3_server: S3Server, fault_proxy: FaultProxy, dashboard: START, tab: OpenTab
+) -> None:
+    name = s3_server.bucket()
+    place = bucket(s3_server, name)
+    _two_runs().lay(place)
+    sweep(place)
+    settings = {**s3_server.environment(), "AWS_ENDPOINT_URL": fault_proxy.url}
+    address = dashboard(f"s3://{name}/training-runs", **settings)
+    pages: list[Page] = [tab(address).page for _ in range(3)]
+    for page in pages:
+        expect_fleet(page, [GOOD, DOOMED])
+    fault_proxy.clear()
+    with pages[0].expect_response("**/data/fleet**"):
+        pass
+    began = pages[0].evaluate("performance.now()")
+    pages[0].wait_for_timeout(4_000)
+    rounds = (pages[0].evaluate("performance.now()") - began) / 1000
+    listings = sum("list-type" in each.target for each in fault_proxy.passed)
+    assert 1 <= listings <= rounds + 1

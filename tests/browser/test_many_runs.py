@@ -1,0 +1,73 @@
+"""5,000 runs in a browser."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from support.browser import Tab, new_tab
+from support.page_speed import measure
+from support.seen_page import chip, filter_box, rows
+
+
+@pytest.fixture(scope="module")
+def loaded(browser: Browser, many_page: str) -> Iterator[Tab]:
+    """A tab that is loaded once: that takes longer than what is tried in it."""
+    with new_tab(browser, many_page) as tab:
+        tab.open(many_page)
+        yield tab
+
+
+@pytest.fixture
+def page(loaded: Tab, many_page: str, request: pytest.FixtureRequest) -> Page:
+    page = loaded.page
+    page.goto(f"{many_page}#/?for={request.node.name}")
+    expect(chip(page, "All")).to_contain_text("5,000")
+    expect(page.locator("tbody tr").nth(100)).to_be_attached()
+    return page
+
+
+def test_a_page_draws_no_more_rows_than_people_look_at(page: Page) -> None:
+    assert len(rows(page)) <= 300
+    assert page.evaluate("document.querySelectorAll('*').length") < 20_000
+    # Those that need people are among them.
+    expect(page.locator("tbody tr").first.locator(".status")).to_contain_text(re.compile("FAILED|TIMED_OUT"))
+
+
+def test_more_rows_come_as_people_go_down(page: Page) -> None:
+    first = len(rows(page))
+    page.locator("tbody tr").last.scroll_into_view_if_needed()
+    expect(page.locator("tbody tr").nth(first)).to_be_attached()
+    assert len(rows(page)) == len(set(rows(page)))
+
+
+def test_words_find_one_run_among_all(page: Page) -> None:
+    filter_box(page).fill("-04217")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert rows(page)[0].endswith("-04217")
+    filter_box(page).press("Escape")
+    expect(page.locator("tbody tr").nth(100)).to_be_attached()
+
+
+def test_a_status_is_counted_and_chosen(page: Page) -> None:
+    failed = chip(page, "FAILED")
+    many = int(re.sub(r"\D", "", failed.inner_text()))
+    assert 100 < many < 1_000
+    failed.click()
+    expect(page.get_by_text(re.compile(rf"^{many} of 5[,. ]?000 runs$"))).to_be_visible()
+
+
+def test_a_sort_holds_for_all_of_them(page: Page) -> None:
+    page.get_by_role("columnheader", name="Run", exact=True).get_by_role("button").click()
+    shown = rows(page)
+    assert shown == sorted(shown)
+    assert shown[0].startswith("bert-base-ablation")
+
+
+def test_its_data_stay_small(browser: Browser, many_page: str) -> None:
+    speed = measure(browser, many_page)
+    print("\n".join(speed.lines()))  # noqa: T201 - for `pytest -s`; how fast it is is no matter of right or wrong
+    assert speed.data_bytes < 1_000_000
+    assert speed.page_bytes < 250_000
+    assert speed.elements < 20_000

@@ -1,0 +1,204 @@
+"""One run in a browser: all that there is to see of it, and how curves and ranks are read."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from support import view_scenes as scenes
+from support.browser import OpenTab, Tab
+from support.seen_page import expect_fleet, open_run, section
+
+
+@pytest.fixture
+def page(looked_at: Tab) -> Page:
+    expect_fleet(looked_at.page, [scenes.OOM])
+    return looked_at.page
+
+
+TOLD = [
+    pytest.param(
+        scenes.OOM,
+        {
+            "Cause": ("oom", "What to do", "CUDA out of memory", "rank 3", "train.py"),
+            "What _error says": ("torch.OutOfMemoryError", "Traceback (most recent call last)", "loss.backward()"),
+            "Transitions": ("FAILED",),
+            "Alerts": ("FAILED", "sent"),
+            "Log": ("process group torn down",),
+        },
+        id="a failure: cause, evidence in its log, hint, the traceback",
+    ),
+    pytest.param(
+        scenes.BY_ERROR,
+        {"What _error says": ("FileNotFoundError", "en_0417.mp3")},
+        id="a failure that only _error tells of",
+    ),
+    pytest.param(
+        scenes.HANGS,
+        {"Where it hangs": ("all_reduce", "distributed_c10d.py", "MainThread"), "Ranks": ("16 ranks",)},
+        id="a hang: where each thread is",
+    ),
+    pytest.param(
+        scenes.HEALTHY,
+        {
+            "Progress": ("/ 120,000", "Learning rate", "grad_norm"),
+            "Timeline": ("evaluating",),
+            "Resources": ("GPU 7", "H100"),
+            "Heartbeats": ("metadata.json", "progress.json"),
+            "Log": ("loss",),
+        },
+        id="a run that lives: progress, phases, resources, heartbeats, log",
+    ),
+    pytest.param(
+        scenes.FLAPS,
+        {
+            "Transitions": ("TIMED_OUT", "RUNNING"),
+            "Alerts": ("waiting", "RECOVERED", "503"),
+            "Timeline": ("Attempt 3",),
+        },
+        id="one that comes and goes: attempts, transitions, alerts that wait",
+    ),
+    pytest.param(
+        scenes.LAGS, {"Ranks": ("64 ranks", "Rank 41", "312 steps behind")}, id="many ranks, one of which lags"
+    ),
+    pytest.param(scenes.NAN, {"Progress": ("NaN",), "Curves": ("No number at",)}, id="a loss that is no number"),
+    pytest.param(scenes.DONE, {"Transitions": ("SUCCEEDED",)}, id="one that is done"),
+    pytest.param(scenes.LOG_ONLY, {"Log": ("step",)}, id="one of which there is a log alone"),
+    pytest.param(scenes.GONE, {"Cause": ("What to do",)}, id="one that fell silent"),
+    pytest.param(scenes.DAMAGED, {"Heartbeats": ("metadata.json",)}, id="one whose record and heartbeat are damaged"),
+]
+
+
+@pytest.mark.parametrize(("run_id", "told"), TOLD)
+def test_a_run_tells(page: Page, run_id: str, told: dict[str, tuple[str, ...]]) -> None:
+    open_run(page, run_id)
+    for title, words in told.items():
+        for word in words:
+            expect(section(page, title)).to_contain_text(word)
+
+
+def test_the_evidence_is_marked_among_its_lines_by_more_than_colour(page: Page) -> None:
+    open_run(page, scenes.OOM)
+    marked = section(page, "Cause").locator(".line.marked")
+    expect(marked).to_have_count(1)
+    expect(marked).to_contain_text("This line shows it:")
+    expect(marked).to_contain_text("CUDA out of memory")
+    assert section(page, "Cause").locator(".line").count() > 1
+
+
+def test_who_was_never_seen_as_recorded_says_so(page: Page) -> None:
+    open_run(page, scenes.NEW)
+    expect(page.get_by_text("No pass of the watchdog has recorded this run yet")).to_be_visible()
+    page.get_by_role("link", name="All runs").click()
+    open_run(page, scenes.SILENT)
+    expect(page.get_by_text("This may be out of date")).to_be_visible()
+
+
+def test_curves_are_read_and_zoomed_by_the_keyboard(page: Page) -> None:
+    open_run(page, scenes.HEALTHY)
+    curve = page.get_by_role("slider", name="Loss curve")
+    expect(curve).to_have_attribute("aria-valuetext", re.compile(r"^Loss \d.*step [\d,]+.*point (\d+) of \1$"))
+    curve.focus()
+    page.keyboard.press("Home")
+    expect(curve).to_have_attribute("aria-valuetext", re.compile(r"point 1 of "))
+    page.keyboard.press("ArrowRight")
+    expect(curve).to_have_attribute("aria-valuetext", re.compile(r"point 2 of "))
+    rate = page.get_by_role("slider", name="Learning rate curve")
+    expect(rate).to_have_attribute("aria-valuetext", re.compile(r"Learning rate .*point 2 of "))
+    page.keyboard.press("+")
+    expect(page.get_by_role("button", name="Whole run")).to_have_attribute("aria-disabled", "false")
+    page.keyboard.press("0")
+    expect(page.get_by_role("button", name="Whole run")).to_have_attribute("aria-disabled", "true")
+
+
+def test_curves_are_read_and_zoomed_by_the_pointer(page: Page) -> None:
+    open_run(page, scenes.HEALTHY)
+    curve = page.get_by_role("slider", name="Loss curve")
+    curve.scroll_into_view_if_needed()
+    newest = curve.get_attribute("aria-valuetext")
+    box = curve.locator(".u-over").bounding_box()
+    assert box is not None
+    across = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.3, across)
+    expect(curve).not_to_have_attribute("aria-valuetext", newest or "")
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, across, steps=5)
+    page.mouse.up()
+    expect(page.get_by_role("button", name="Whole run")).to_have_attribute("aria-disabled", "false")
+    page.get_by_role("button", name="Whole run").click()
+    expect(page.get_by_role("button", name="Whole run")).to_have_attribute("aria-disabled", "true")
+
+
+def test_all_points_stand_in_a_table_on_demand(page: Page) -> None:
+    open_run(page, scenes.HEALTHY)
+    page.get_by_text("The points as a table").click()
+    points = section(page, "Curves").get_by_role("row")
+    assert points.count() > 50
+    expect(points.nth(0)).to_contain_text("Learning rate")
+
+
+def test_ranks_are_walked_with_the_arrow_keys(page: Page) -> None:
+    open_run(page, scenes.LAGS)
+    ranks = page.get_by_role("listbox")
+    expect(ranks.get_by_role("option")).to_have_count(64)
+    chosen = ranks.get_by_role("option", selected=True)
+    # The worst is looked at first.
+    expect(chosen).to_have_attribute("aria-label", re.compile("Rank 41, .*312 steps behind"))
+    chosen.focus()
+    page.keyboard.press("ArrowRight")
+    expect(ranks.get_by_role("option", selected=True)).to_have_attribute("aria-label", re.compile("Rank 42, "))
+    expect(section(page, "Ranks")).to_contain_text("Rank 42, ")
+
+
+def test_ranks_are_silent_by_the_limit_of_the_fleet(page: Page) -> None:
+    def with_a_limit_of_1_s(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "stale_s": 1})
+
+    page.route("**/data/runs/*", with_a_limit_of_1_s)
+    try:
+        open_run(page, scenes.LAGS)
+        expect(section(page, "Ranks")).to_contain_text("silent for over 1 s")
+    finally:
+        page.unroute_all(behavior="wait")
+
+
+def test_a_link_to_a_run_opens_it_and_going_back_leads_to_the_fleet(every_status_page: str, tab: OpenTab) -> None:
+    page = tab(f"{every_status_page}#/runs/{scenes.OOM}").page
+    expect(page.get_by_role("heading", level=1, name=scenes.OOM)).to_be_visible()
+    expect(page).to_have_title(re.compile(scenes.OOM))
+    page.keyboard.press("Escape")
+    expect_fleet(page, [scenes.OOM])
+
+
+def test_what_is_no_run_is_said_to_be_none(every_status_page: str, tab: OpenTab) -> None:
+    opened = tab(every_status_page)
+    # The browser itself notes answers of 404 and 400 in its console.
+    opened.expected.append("Failed to load resource")
+    for run_id in ("no-such-run", "..", "%2e%2e", "../../etc/passwd", "_watchdog", "a b"):
+        opened.page.goto(f"{every_status_page}#/runs/{run_id.replace('%', '%25').replace('/', '%2F')}")
+        expect(opened.page.get_by_role("heading", level=1)).to_have_text(run_id)
+        expect(opened.page.get_by_text("There is no such run.")).to_be_visible()
+    asked = [address for address in opened.requests if "/data/runs/" in address]
+    assert all(address.startswith(f"{every_status_page}data/runs/") for address in asked), asked
+
+
+def test_a_failure_that_error_alone_shows_is_not_shown_twice(page: Page) -> None:
+    open_run(page, scenes.BY_ERROR)
+    expect(section(page, "Cause").locator(".line.marked")).to_contain_text("en_0417.mp3")
+    expect(section(page, "Cause").locator(".line")).to_have_count(1)
+    assert section(page, "What _error says").locator(".line").count() > 1
+
+
+def test_how_it_ended_is_read_in_the_timeline_however_short_ago(page: Page) -> None:
+    open_run(page, scenes.DONE)
+    ended = section(page, "Timeline").locator(".band", has_text="SUCCEEDED")
+    assert ended.evaluate("band => band.scrollWidth <= band.clientWidth")
+
+
+def test_commands_name_the_root_so_that_they_work_for_everybody(page: Page) -> None:
+    open_run(page, scenes.HEALTHY)
+    for verb in ("show", "logs", "top"):
+        expect(section(page, "Files")).to_contain_text(
+            re.compile(rf"lastbeat {verb} --root \S+( -f)? {scenes.HEALTHY}")
+        )

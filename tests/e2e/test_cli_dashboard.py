@@ -1,0 +1,276 @@
+"""``lastbeat dashboard`` as a process: it serves, it tells what it saw, and it ends when it is told to."""
+
+import gzip
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
+
+TOKEN = "a-token-of-some-length"
+
+
+class Served:
+    """A dashboard that runs, and what it said."""
+
+    def __init__(self, process: "subprocess.Popen[str]", errors: Path) -> None:
+        self.process = process
+        self.errors = errors
+        assert process.stdout is not None
+        self.line = process.stdout.readline().strip()
+        assert self.line, errors.read_text(encoding="utf-8")
+        address: str = json.loads(self.line)["url"] if self.line.startswith("{") else self.line
+        self.host, _, self.query = address.removeprefix("http://").partition("/")
+        self.port = int(self.host.rpartition(":")[2])
+
+    def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
+        try:
+            connection.request("GET", path, headers={name.replace("_", "-"): text for name, text in headers.items()})
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def fleet(self, query: str = "") -> dict[str, Any]:
+        status, _, body = self.get(f"/data/fleet{query}")
+        assert status == 200
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    def until(self, seen: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The fleet, as soon as it is as ``seen`` wants it."""
+        end = time.monotonic() + LIMIT_S
+        while not seen(document := self.fleet()):
+            assert time.monotonic() < end, document
+            time.sleep(0.1)
+        return document
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, float, str]:
+        """Exit status, how long it took, and what stood on stderr."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        status = self.process.wait(timeout=LIMIT_S)
+        return status, time.monotonic() - began, self.errors.read_text(encoding="utf-8")
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str, **settings: str) -> Served:
+        errors = tmp_path / f"errors-{len(started)}.txt"
+        with errors.open("w", encoding="utf-8") as stderr:
+            process = subprocess.Popen(
+                [*LASTBEAT, "dashboard", "--interval", "1", *arguments],
+                cwd=tmp_path,
+                env=environment(tmp_path, **settings),
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+        started.append(process)
+        return Served(process, errors)
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    run = RunFolder(tmp_path / "training-runs", "run-1")
+    run.metadata()
+    run.progress()
+    RunFolder(tmp_path / "training-runs", "run-2").put("_error", "RuntimeError: CUDA out of memory")
+    return tmp_path / "training-runs"
+
+
+def test_it_prints_its_address_and_serves_the_page_and_its_data(serve: Serve, root: Path) -> None:
+    served = serve()
+    assert served.line == f"http://127.0.0.1:{served.port}/"
+    status, headers, body = served.get("/", Accept_Encoding="gzip")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert gzip.decompress(body).startswith(b"<!doctype html>")
+    assert "Server" not in headers
+    document = served.until(lambda fleet: len(fleet["runs"]) == 2 and fleet["unread"] == 0)
+    assert [(row["run_id"], row["status"]) for row in document["runs"]] == [("run-2", "FAILED"), ("run-1", "RUNNING")]
+    status, _, body = served.get("/data/runs/run-2")
+    assert (status, json.loads(body)["run"]["status"]) == (200, "FAILED")
+
+
+def test_what_changes_is_seen_and_told_as_a_change(serve: Serve, root: Path) -> None:
+    served = serve()
+    seen = served.until(lambda fleet: len(fleet["runs"]) == 2 and fleet["unread"] == 0)
+    RunFolder(root, "run-3").metadata()
+    (root / "run-2" / "_error").unlink()
+    (root / "run-2").rmdir()
+    served.until(lambda fleet: {row["run_id"] for row in fleet["runs"]} == {"run-1", "run-3"})
+    delta = served.fleet(f"?since={seen['seq']}&epoch={seen['epoch']}")
+    assert (delta["since"], delta["gone"]) == (seen["seq"], ["run-2"])
+    assert [row["run_id"] for row in delta["runs"]] == ["run-3"]
+
+
+def test_looking_leaves_the_runs_as_they_are(serve: Serve, root: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    served = serve()
+    served.until(lambda fleet: len(fleet["runs"]) == 2 and fleet["unread"] == 0)
+    served.get("/data/runs/run-1")
+    time.sleep(1.5)
+    served.fleet()
+    assert served.end()[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_a_root_that_goes_away_and_comes_back(serve: Serve, root: Path) -> None:
+    served = serve()
+    served.until(lambda fleet: len(fleet["runs"]) == 2)
+    root.rename(root.with_name("moved"))
+    lost = served.until(lambda fleet: fleet["fault"] is not None)
+    assert lost["fault"]["reason"]
+    assert len(lost["runs"]) == 2
+    status, _, body = served.get("/data/runs/run-1")
+    assert status == 503
+    assert json.loads(body)["error"]
+    root.with_name("moved").rename(root)
+    served.until(lambda fleet: fleet["fault"] is None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_at_once_and_quietly_with_connections_open(serve: Serve, root: Path, number: int) -> None:
+    served = serve()
+    connections = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(20)]
+    try:
+        for connection in connections[:10]:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        served.fleet()
+        status, seconds, errors = served.end(number)
+    finally:
+        for connection in connections:
+            connection.close()
+    assert (status, errors) == (0, "")
+    assert seconds < LIMIT_S / 4
+
+
+def test_for_programs_the_address_is_json(serve: Serve, root: Path) -> None:
+    served = serve("--json")
+    assert json.loads(served.line) == {"url": f"http://127.0.0.1:{served.port}/", "pid": served.process.pid}
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.2"])
+def test_every_address_of_this_machine_alone_opens_without_a_token(serve: Serve, root: Path, host: str) -> None:
+    served = serve("--host", host)
+    assert served.line == f"http://{host}:{served.port}/"
+    with socket.create_connection((host, served.port), timeout=LIMIT_S) as connection:
+        connection.sendall(f"GET /data/fleet HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.0 200")
+
+
+def test_for_others_it_makes_a_token_and_tells_it_once(serve: Serve, root: Path) -> None:
+    served = serve("--host", "0.0.0.0", "-v")
+    assert served.query.startswith("?token=")
+    token = served.query.removeprefix("?token=")
+    assert len(token) >= 32
+    assert served.get("/data/fleet")[0] == 401
+    status, headers, _ = served.get(f"/{served.query}")
+    assert status == 200
+    cookie = headers["Set-Cookie"].split(";")[0]
+    assert served.get("/data/fleet", Cookie=cookie, Host="box.example:1")[0] == 200
+    assert served.get("/data/fleet", Authorization=f"Bearer {token}")[0] == 200
+    errors = served.end()[2]
+    assert "not encrypted" in errors
+    assert "GET /" in errors
+    assert token not in errors
+
+
+def test_a_token_of_ones_own_is_shown_nowhere(serve: Serve, root: Path) -> None:
+    served = serve("--host", "0.0.0.0", "-v", LASTBEAT_DASHBOARD_TOKEN=TOKEN)
+    assert served.query == ""
+    assert served.get(f"/?token={TOKEN}")[0] == 200
+    assert served.get("/?token=wrong-token-of-some-length")[0] == 401
+    errors = served.end()[2]
+    assert TOKEN not in errors
+    assert "?token=" in errors
+
+
+def test_the_browser_that_it_opens_gets_a_key_and_not_the_token(serve: Serve, root: Path, tmp_path: Path) -> None:
+    told = tmp_path / "told.txt"
+    browser = tmp_path / "browser.sh"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {told}.new && mv {told}.new {told}\n', encoding="utf-8")
+    browser.chmod(0o700)
+    served = serve("--open", LASTBEAT_DASHBOARD_TOKEN=TOKEN, BROWSER=f"{browser} %s")
+    end = time.monotonic() + LIMIT_S
+    while not told.exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    query = told.read_text(encoding="utf-8").strip().partition("?")[2]
+    assert query.startswith("token=")
+    assert TOKEN not in query
+    status, headers, _ = served.get(f"/?{query}")
+    assert status == 200
+    assert served.get("/data/fleet", Cookie=headers["Set-Cookie"].split(";")[0])[0] == 200
+    assert served.get(f"/?{query}")[0] == 401
+
+
+def test_a_token_is_asked_for_on_loopback_too_where_one_is_set(serve: Serve, root: Path) -> None:
+    served = serve("--token", TOKEN)
+    assert served.get("/")[0] == 401
+    assert served.get("/", Authorization=f"Bearer {TOKEN}")[0] == 200
+    assert "everybody on this machine can read --token" in served.end()[2]
+
+
+def test_a_port_that_is_in_use_is_said_and_what_to_do(serve: Serve, root: Path, tmp_path: Path) -> None:
+    served = serve()
+    done = call([*LASTBEAT, "dashboard"], "--port", str(served.port), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"port {served.port} of 127.0.0.1 is in use" in done.stderr
+    assert "--port 0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param(["--port", "web"], "--port='web' is not a whole number", id="a port that is no number"),
+        pytest.param(["--port", "65536"], "65535 is the most", id="a port that there is not"),
+        pytest.param(["--interval", "0"], "not from 1 to 3600 seconds", id="a pace that no store bears"),
+        pytest.param(["--host", "no.such.name.invalid"], "is no name or address", id="a name that nobody has"),
+        pytest.param(["--host", ""], "is no name or address", id="no name"),
+        pytest.param(["--host", "203.0.113.7"], "cannot be listened on", id="somebody else's address"),
+        pytest.param(["--token", "short"], "--token is no token: 16 to 200", id="a token that can be guessed"),
+        pytest.param(["--token", "ä" * 20], "--token is no token", id="a token that no header can hold"),
+        pytest.param(["--root", "s4://x"], "neither s3://", id="a root that is none"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_served(
+    root: Path, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    done = call([*LASTBEAT, "dashboard"], *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_root_that_is_not_there_is_served_as_what_it_is(serve: Serve, tmp_path: Path) -> None:
+    served = serve("--root", str(tmp_path / "nowhere"))
+    assert served.until(lambda fleet: fleet["fault"] is not None)["at"] is None
+    RunFolder(tmp_path / "nowhere", "run-1").metadata()
+    served.until(lambda fleet: fleet["fault"] is None and len(fleet["runs"]) == 1)
+    (tmp_path / "nowhere").rename(tmp_path / "somewhere")
+    errors = served.end()[2]
+    assert errors.count("cannot be seen") <= 2
+    assert "there is no such directory" in errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["errors-0.txt", "somewhere"]

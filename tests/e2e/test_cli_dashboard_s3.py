@@ -1,0 +1,140 @@
+"""``lastbeat dashboard`` over a bucket: what watching costs it, and a store that fails, hangs and comes back."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from lastbeat.fleet.prices import dollars
+from support.cli import LASTBEAT, LIMIT_S, environment
+from support.dashboard import run_dashboard
+from support.proxy import s3_error
+from support.recorder import run_recorder
+from support.s3 import S3Server
+
+RUNS = 30
+LISTING = dollars({"LIST": 1})
+
+
+def fleet_of(server: S3Server) -> str:
+    """A bucket with runs that live."""
+    bucket, client = server.bucket(), server.client()
+    for number in range(RUNS):
+        for name, body in (("metadata", '{"phase": "train"}'), ("progress", '{"step": 1, "total_steps": 9}')):
+            client.put_object(Bucket=bucket, Key=f"training-runs/run-{number}/{name}.json", Body=body.encode())
+    return bucket
+
+
+def get(address: str) -> Any:
+    try:
+        with urlopen(address, timeout=LIMIT_S) as answer:
+            return json.loads(answer.read())
+    except HTTPError as refused:
+        return json.loads(refused.read())
+
+
+def until(ask: Callable[[], Any], seen: Callable[[Any], bool]) -> Any:
+    end = time.monotonic() + LIMIT_S
+    while not seen(found := ask()):
+        assert time.monotonic() < end, found
+        time.sleep(0.1)
+    return found
+
+
+def test_however_many_watch_the_store_is_asked_for_a_listing_an_interval_at_most(
+    s3_server: S3Server, tmp_path: Path
+) -> None:
+    bucket = fleet_of(s3_server)
+    with run_recorder(s3_server.url) as recorder:
+        settings = s3_server.environment() | {"AWS_ENDPOINT_URL": recorder.url}
+        with run_dashboard(f"s3://{bucket}/training-runs", tmp_path, **settings) as address:
+            until(lambda: get(f"{address}data/fleet"), lambda it: len(it["runs"]) == RUNS and it["unread"] == 0)
+            for number in range(4):
+                get(f"{address}data/runs/run-{number}")
+            opened, began = len(recorder.calls), time.monotonic()
+
+            def browse(number: int) -> int:
+                asked = 0
+                while time.monotonic() - began < 8:
+                    get(f"{address}data/fleet?look=run-{number}")
+                    get(f"{address}data/runs/run-{number % 4}")
+                    asked += 1
+                    time.sleep(0.2)
+                return asked
+
+            with ThreadPoolExecutor(12) as browsers:
+                asked = sum(browsers.map(browse, range(12)))
+            intervals = time.monotonic() - began
+            calls = Counter(call.action for call in recorder.calls[opened:])
+    cost = dollars({"LIST": calls["s3:ListBucket"], "GET": calls["s3:GetObject"]})
+    assert asked > 12
+    assert calls["s3:ListBucket"] > 2
+    assert set(calls) <= {"s3:ListBucket", "s3:GetObject"}
+    # One more at either end, where a round had begun or was not yet paid for.
+    assert cost <= (intervals + 2) * LISTING
+
+
+def test_a_store_that_fails_while_people_watch_is_said_and_what_was_seen_stands(
+    s3_server: S3Server, tmp_path: Path
+) -> None:
+    bucket = fleet_of(s3_server)
+    with run_recorder(s3_server.url) as proxy:
+        settings = s3_server.environment() | {"AWS_ENDPOINT_URL": proxy.url}
+        with run_dashboard(f"s3://{bucket}/training-runs", tmp_path, **settings) as address:
+            until(lambda: get(f"{address}data/fleet"), lambda it: len(it["runs"]) == RUNS)
+            assert get(f"{address}data/runs/run-0")["run"]["run_id"] == "run-0"
+            proxy.inject(s3_error(503, "SlowDown"))
+            lost = until(lambda: get(f"{address}data/fleet"), lambda it: it["fault"] is not None)
+            assert len(lost["runs"]) == RUNS
+            told = until(lambda: get(f"{address}data/runs/run-1"), lambda it: "error" in it)
+            assert told["error"]
+            proxy.clear()
+            until(lambda: get(f"{address}data/fleet"), lambda it: it["fault"] is None)
+            until(lambda: get(f"{address}data/runs/run-1"), lambda it: "run" in it)
+
+
+@contextmanager
+def black_hole() -> Iterator[str]:
+    """An endpoint that takes every connection and answers nothing."""
+    with socket.socket() as hole:
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(100)
+        yield f"http://127.0.0.1:{hole.getsockname()[1]}"
+
+
+def test_a_store_that_hangs_holds_up_neither_the_page_nor_the_end(s3_server: S3Server, tmp_path: Path) -> None:
+    with black_hole() as endpoint:
+        settings = s3_server.environment() | {"AWS_ENDPOINT_URL": endpoint}
+        process = subprocess.Popen(
+            [*LASTBEAT, "dashboard", "--root", "s3://some-bucket/training-runs"],
+            cwd=tmp_path,
+            env=environment(tmp_path, **settings),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            with urlopen(address, timeout=LIMIT_S) as page:
+                assert page.status == 200
+            fleet = get(f"{address}data/fleet")
+            assert (fleet["at"], fleet["runs"]) == (None, [])
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=LIMIT_S) == 0
+            # A request to it alone takes longer than this.
+            assert time.monotonic() - began < 8
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()

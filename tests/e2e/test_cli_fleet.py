@@ -1,0 +1,167 @@
+"""``lastbeat fleet`` once: as a table and as a document, and what it says when it cannot see."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, RunFolder, call
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A fleet that a sweep has seen: one failed, one done, one hostile and alive, one that fell silent since."""
+    root = tmp_path / "training-runs"
+    failed = RunFolder(root, "fails-1")
+    failed.metadata()
+    failed.put("_error", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    done = RunFolder(root, "done-1")
+    done.metadata()
+    done.put("_complete")
+    hostile = RunFolder(root, "hostile-1")
+    hostile.metadata(phase="\x1b[31m\x1b]0;owned\x07[bold]🔥\u202e evil\n</script>")
+    hostile.progress(loss=float("nan"), recent=[[1700000000 + n, n, 3 - n / 10] for n in range(20)])
+    silent = RunFolder(root, "silent-1")
+    silent.metadata()
+    assert call(LASTBEAT, "sweep", "--once", cwd=tmp_path).returncode == 2
+    silent.metadata(minutes_old=45)
+    return tmp_path
+
+
+def files(root: Path) -> dict[str, tuple[int, bytes]]:
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_pipe_gets_one_plain_table_and_nothing_is_written(runs: Path) -> None:
+    before = files(runs)
+    done = call(LASTBEAT, "fleet", cwd=runs, COLUMNS="120")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("    ")]
+    assert lines[0].startswith(f"{runs / 'training-runs'} · seen ")
+    assert lines[1] == "✖ 1 FAILED  ▲ 1 WARNING  ● 1 RUNNING  ✔ 1 SUCCEEDED"
+    assert lines[2] == ""
+    assert lines[3].split()[:2] == ["STATUS", "RUN"]
+    assert {line.split()[2] for line in lines[4:8]} == {"fails-1", "silent-1", "hostile-1", "done-1"}
+    assert lines[4].split()[2] in {"fails-1", "silent-1"}
+    assert lines[7].split()[2] == "done-1"
+    assert "oom: CUDA out of memory." in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 120
+    assert files(runs) == before
+
+
+def test_silence_that_no_pass_has_judged_is_a_doubt(runs: Path) -> None:
+    line = next(each for each in call(LASTBEAT, "fleet", "--once", cwd=runs).stdout.splitlines() if "silent-1" in each)
+    assert "RUNNING?" in line or "TIMED_OUT" in line
+    assert "45m" in line
+
+
+ASKED = [
+    pytest.param(["fails-*"], ["fails-1"], id="a glob"),
+    pytest.param(["fails-*", "d*"], ["fails-1", "done-1"], id="several globs"),
+    pytest.param(["--status", "FAILED"], ["fails-1"], id="a status"),
+    pytest.param(["--status", "succeeded,failed"], ["fails-1", "done-1"], id="statuses, in small letters"),
+    pytest.param(["--status", "FAILED", "--status", "SUCCEEDED"], ["fails-1", "done-1"], id="the option twice"),
+    pytest.param(["--status", "UNKNOWN"], [], id="none is like that"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), ASKED)
+def test_what_was_asked_for(runs: Path, arguments: list[str], expected: list[str]) -> None:
+    done = call(LASTBEAT, "fleet", *arguments, "--json", cwd=runs)
+    document = json.loads(done.stdout)
+    assert [run["run_id"] for run in document["runs"]] == expected
+    assert sum(document["counts"].values()) == 4, "the counts are of all"
+    table = call(LASTBEAT, "fleet", *arguments, "--once", cwd=runs).stdout
+    assert all(run_id in table for run_id in expected)
+    assert ("no run is like that" in table) == (not expected)
+
+
+def test_the_document_is_one_line_in_ascii(runs: Path) -> None:
+    done = call(LASTBEAT, "fleet", "--json", cwd=runs)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    assert done.stdout.isascii()
+    document = json.loads(done.stdout)
+    assert document["schema"] == 1
+    assert document["fault"] is None
+    assert document["live"] is False
+    hostile = next(run for run in document["runs"] if run["run_id"] == "hostile-1")
+    assert hostile["loss"] == "NaN"
+    assert "\x1b" not in hostile["phase"]
+    assert len(hostile["losses"]) > 10
+
+
+def test_a_terminal_without_utf8_gets_ascii(runs: Path) -> None:
+    done = call(LASTBEAT, "fleet", "--once", cwd=runs, PYTHONIOENCODING="ascii")
+    assert done.stdout.isascii()
+    assert "X FAILED" in done.stdout
+    assert "\\u" not in done.stdout
+
+
+FAULTS = [
+    pytest.param(["--root", "nowhere"], "nowhere", id="a fleet root that is not there"),
+    pytest.param(["--root", "s3://bucket/x"], "", id="a store that does not answer"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), FAULTS)
+def test_who_cannot_see_says_so(tmp_path: Path, arguments: list[str], text: str) -> None:
+    settings = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y" * 20}
+    done = call(LASTBEAT, "fleet", "--once", *arguments, cwd=tmp_path, **settings)
+    assert done.returncode == 3
+    assert "cannot be seen" in done.stdout
+    assert text in done.stdout
+    document = json.loads(call(LASTBEAT, "fleet", "--json", *arguments, cwd=tmp_path, **settings).stdout)
+    assert document["fault"]["reason"]
+    assert document["runs"] == []
+
+
+def test_of_an_empty_fleet_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "training-runs").mkdir()
+    done = call(LASTBEAT, "fleet", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "no runs" in done.stdout
+
+
+WRONG = [
+    pytest.param(["--status", "BROKEN"], "is no status; these are: RUNNING", id="a status that there is not"),
+    pytest.param(["--since", "soon"], "--since='soon' is not a time", id="a time that is none"),
+    pytest.param(["--interval", "0"], "--interval='0' is not from 1 to 3600", id="an interval that is none"),
+    pytest.param(["a b"], "a b", id="a glob that no run may match"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), WRONG)
+def test_wrong_arguments(tmp_path: Path, arguments: list[str], text: str) -> None:
+    done = call(LASTBEAT, "fleet", *arguments, cwd=tmp_path)
+    assert done.returncode == 3
+    assert text in done.stderr
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "fleet", "--status", "X", "--since", "y", "--interval", "z", cwd=tmp_path)
+    assert done.stderr.startswith("Error: 3 things are wrong")
+
+
+def test_older_runs_are_counted_until_asked_for(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "training-runs", "old-1")
+    run.metadata(minutes_old=3 * 1440)
+    run.put("_complete", minutes_old=3 * 1440)
+    assert "1 older" in call(LASTBEAT, "fleet", cwd=tmp_path).stdout
+    assert "old-1" in call(LASTBEAT, "fleet", "--since", "7d", cwd=tmp_path).stdout
+
+
+def test_below_those_that_need_people_stands_why_and_what_to_do(runs: Path) -> None:
+    reason = "torch.OutOfMemoryError: CUDA out of memory. " + "Tried to allocate 2.00 GiB. " * 3 + "The end."
+    (runs / "training-runs" / "fails-1" / "_error").write_text(reason + "\n")
+    lines = call(LASTBEAT, "fleet", "--once", cwd=runs).stdout.splitlines()
+    begins = next(index for index, line in enumerate(lines) if "fails-1" in line)
+    below = list(itertools.takewhile(lambda line: line.startswith("    "), lines[begins + 1 :]))
+    assert "Tried to allocate 2.00 GiB" in below[0]
+    assert any(line.startswith("    → ") for line in below)
+    assert len(below) <= 4
+    healthy = next(index for index, line in enumerate(lines) if "done-1" in line)
+    assert not any(line.startswith("    ") for line in lines[healthy + 1 :])

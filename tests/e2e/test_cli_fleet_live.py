@@ -1,0 +1,192 @@
+"""``lastbeat fleet`` and ``lastbeat top`` live, on a real pseudo-terminal."""
+
+import os
+import signal
+import termios
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, RunFolder, call
+from support.terminal import Terminal, terminal
+
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a fleet lies that nobody changes."""
+    return with_fleet(tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Where a fleet lies that may be changed."""
+    return with_fleet(tmp_path)
+
+
+def with_fleet(at: Path) -> Path:
+    """Forty runs that live, and one that failed."""
+    root = at / "training-runs"
+    for number in range(40):
+        run = RunFolder(root, f"lives-{number:02}")
+        run.metadata()
+        run.progress(recent=[[1700000000 + n, n, 3 - n / 10] for n in range(20)])
+    failed = RunFolder(root, "fails-1")
+    failed.metadata(phase="\x1b]0;owned\x07 evil")
+    failed.put("_error", "RuntimeError: CUDA out of memory\n")
+    assert call(LASTBEAT, "sweep", "--once", cwd=at).returncode == 2
+    return at
+
+
+def ready(screen: Terminal) -> None:
+    screen.wait_for(lambda shown: "41 " in shown.replace("of 41", "41 ") and "fails-1" in shown)
+
+
+def given_back(screen: Terminal, before: int) -> bool:
+    """Whether the terminal is as it was: its screen, its cursor, its lines that wrap, its keys."""
+    left = screen.raw.rfind(LEAVE)
+    cursor = screen.raw.rfind(b"\x1b[?25h") > screen.raw.rfind(b"\x1b[?25l")
+    wraps = screen.raw.rfind(b"\x1b[?7h") > screen.raw.rfind(b"\x1b[?7l")
+    return left > screen.raw.rfind(ENTER) and cursor and wraps and screen.modes() == before
+
+
+def test_it_shows_scrolls_filters_and_opens_a_run(place: Path) -> None:
+    with terminal(LASTBEAT, "fleet", "--interval", "1", cwd=place, controlling=True) as screen:
+        before = screen.modes()
+        ready(screen)
+        assert b"owned" not in screen.raw, "training text does not get at the terminal's title"
+        screen.press("G")
+        screen.wait_for(lambda shown: "-41 of 41" in shown)
+        screen.press("/fails")
+        screen.wait_for(lambda shown: "/fails_" in shown)
+        screen.press("\r\r")
+        screen.wait_for(lambda shown: "Run fails-1: FAILED" in shown and "q back" in shown)
+        screen.press("t")
+        screen.wait_for(lambda shown: "t all about it" in shown)
+        screen.press("q")
+        screen.wait_for(lambda shown: shown.rfind("/ filter") < shown.rfind("/fails"))
+        screen.press("\x1b")
+        screen.press("?")
+        screen.wait_for(lambda shown: "this help" in shown)
+        screen.press("xq")
+        assert screen.wait_for_end() == 0
+        assert given_back(screen, before)
+
+
+def test_keys_that_come_at_once_are_for_what_is_shown_by_then(place: Path) -> None:
+    with terminal(LASTBEAT, "fleet", cwd=place, controlling=True) as screen:
+        ready(screen)
+        screen.press("\rtq?")
+        screen.wait_for(lambda shown: "this help" in shown)
+        screen.press("xq")
+        assert screen.wait_for_end() == 0
+
+
+def test_what_is_pasted_is_looked_for(place: Path) -> None:
+    with terminal(LASTBEAT, "fleet", cwd=place, controlling=True) as screen:
+        ready(screen)
+        screen.press("\x1b[200~lives-07\n\x1b[201~")
+        screen.wait_for(lambda shown: "/lives-07_" in shown)
+        screen.press("\rq")
+        assert screen.wait_for_end() == 0
+        assert screen.raw.rfind(b"\x1b[?2004l") > screen.raw.rfind(b"\x1b[?2004h")
+
+
+def test_what_happens_is_seen(own: Path) -> None:
+    with terminal(LASTBEAT, "fleet", "--interval", "1", cwd=own, controlling=True) as screen:
+        ready(screen)
+        run = RunFolder(own / "training-runs", "begins-now")
+        run.metadata()
+        screen.wait_for(lambda shown: "of 42" in shown)
+        screen.press("q")
+        assert screen.wait_for_end() == 0
+
+
+ENDS = [
+    pytest.param(signal.SIGINT, id="Ctrl-C"),
+    pytest.param(signal.SIGTERM, id="SIGTERM"),
+    pytest.param(signal.SIGHUP, id="a terminal that was closed"),
+    pytest.param(signal.SIGQUIT, id="Ctrl-backslash"),
+]
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("command", [["fleet"], ["top", "lives-00"]], ids=["fleet", "top"])
+def test_however_it_ends_the_terminal_is_as_it_was(place: Path, command: list[str], number: signal.Signals) -> None:
+    with terminal(LASTBEAT, *command, cwd=place, controlling=True) as screen:
+        before = screen.modes()
+        screen.wait_for(lambda shown: "of 41" in shown or "Step 25/100" in shown)
+        assert not screen.modes() & termios.ECHO
+        os.kill(screen.process.pid, number)
+        assert screen.wait_for_end() == 0
+        assert given_back(screen, before)
+
+
+def test_ctrl_z_gives_the_shell_its_terminal_and_fg_comes_back(place: Path) -> None:
+    shell = ["bash", "--norc", "-i"]
+    with terminal(shell, cwd=place, controlling=True, LC_ALL="C.UTF-8") as screen:
+        screen.press(f"{' '.join(LASTBEAT)} fleet --interval 1\r")
+        ready(screen)
+        screen.press("\x1a")
+        screen.wait_for(lambda shown: "Stopped" in shown)
+        screen.press("stty -a | grep -q ' echo ' && echo echo''es; stty -a | grep -q ' icanon' && echo line''wise\r")
+        screen.wait_for(lambda shown: "echoes" in shown and "linewise" in shown)
+        assert screen.raw.rfind(LEAVE) > screen.raw.rfind(ENTER)
+        screen.press("fg\r")
+        stopped = screen.raw.count(ENTER)
+        screen.wait_for(lambda shown: screen.raw.count(ENTER) > stopped and shown.rstrip().endswith("/ filter"))
+        screen.press("q")
+        screen.wait_for(lambda shown: screen.raw.rfind(LEAVE) > screen.raw.rfind(ENTER))
+        screen.press("exit\r")
+        assert screen.wait_for_end() == 0
+
+
+def test_another_size_is_drawn_anew(place: Path) -> None:
+    with terminal(LASTBEAT, "fleet", cwd=place, controlling=True) as screen:
+        ready(screen)
+        assert b"\x1b[50;1H" not in screen.raw
+        screen.resize(200, 50)
+        screen.wait_for(lambda shown: b"\x1b[50;1H" in screen.raw)
+        screen.resize(20, 3)
+        screen.press("j")
+        screen.resize(80, 24)
+        screen.press("q")
+        assert screen.wait_for_end() == 0
+
+
+def test_no_color_is_honoured(place: Path) -> None:
+    with terminal(LASTBEAT, "fleet", cwd=place, NO_COLOR="1", controlling=True) as screen:
+        ready(screen)
+        assert b"\x1b[1;31m" not in screen.raw
+        assert "✖ FAILED" in screen.shown or "X FAILED" in screen.shown
+        screen.press("q")
+        assert screen.wait_for_end() == 0
+
+
+PLAIN = [
+    pytest.param(["fleet", "--once"], "xterm", id="--once"),
+    pytest.param(["fleet"], "dumb", id="a terminal that can do nothing"),
+    pytest.param(["fleet", "--json"], "xterm", id="--json"),
+    pytest.param(["top", "fails-1", "--once"], "xterm", id="top --once"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind"), PLAIN)
+def test_where_the_screen_stays_as_it_is(place: Path, arguments: list[str], kind: str) -> None:
+    with terminal(LASTBEAT, *arguments, cwd=place, TERM=kind) as screen:
+        assert screen.wait_for_end() in {0, 2}
+        assert ENTER not in screen.raw
+        assert "fails-1" in screen.shown
+
+
+def test_a_store_that_goes_away_while_people_look_is_told_and_what_was_seen_stays(own: Path) -> None:
+    with terminal(LASTBEAT, "fleet", "--interval", "1", cwd=own, controlling=True) as screen:
+        ready(screen)
+        (own / "training-runs").rename(own / "elsewhere")
+        screen.wait_for(lambda shown: "The fleet cannot be seen" in shown and "What is shown is as of" in shown)
+        (own / "elsewhere").rename(own / "training-runs")
+        seen = len(screen.shown)
+        screen.wait_for(lambda shown: "· seen" in shown[seen:])
+        screen.press("q")
+        assert screen.wait_for_end() == 0

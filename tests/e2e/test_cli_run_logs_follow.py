@@ -1,0 +1,225 @@
+"""``lastbeat logs -f``: what comes is printed as it comes, once, whatever is done to the files."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import pytest
+
+from support.cli import LASTBEAT, LIMIT_S, RunFolder, start
+from support.proxy import FaultProxy, Reset
+from support.s3 import S3Server
+
+if TYPE_CHECKING:
+    import subprocess
+
+LOG = "logs/training_log_latest.txt"
+FAST = ["--interval", "0.1"]
+
+
+class Tail:
+    """A process whose output is read as it comes."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self.said: list[str] = []
+        self._readers = [
+            threading.Thread(target=self._read, args=each)
+            for each in ((process.stdout, self.lines), (process.stderr, self.said))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream: IO[str], into: list[str]) -> None:
+        with stream:
+            into.extend(line.rstrip("\n") for line in stream)
+
+    def until(self, line: str, among: list[str] | None = None) -> None:
+        """Wait until a line with this in it was printed."""
+        among = self.lines if among is None else among
+        end = time.monotonic() + LIMIT_S
+        while not any(line in each for each in list(among)):
+            assert time.monotonic() < end, (line, self.lines, self.said)
+            assert self.process.poll() is None or any(line in each for each in list(among)), (self.lines, self.said)
+            time.sleep(0.02)
+
+    def ended(self) -> int:
+        code = self.process.wait(LIMIT_S)
+        for reader in self._readers:
+            reader.join(LIMIT_S)
+        return code
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path / "training-runs", "my-run")
+    folder.metadata()
+    return folder
+
+
+@pytest.fixture
+def tails() -> Iterator[list[Tail]]:
+    begun: list[Tail] = []
+    yield begun
+    for tail in begun:
+        tail.process.kill()
+        tail.ended()
+
+
+def follow(run: RunFolder, tails: list[Tail], *arguments: str, **settings: Any) -> Tail:
+    process = start(LASTBEAT, "logs", run.run_id, "-f", *FAST, *arguments, cwd=run.root.parent, **settings)
+    tails.append(Tail(process))
+    return tails[-1]
+
+
+def add(run: RunFolder, text: str, name: str = LOG) -> None:
+    with (run.path / name).open("a") as log:
+        log.write(text)
+
+
+def test_lines_come_as_they_are_written_and_it_ends_with_the_run(run: RunFolder, tails: list[Tail]) -> None:
+    run.put(LOG, "".join(f"old {number}\n" for number in range(100)))
+    tail = follow(run, tails, "-n", "2")
+    tail.until("old 99")
+    for number in range(3):
+        add(run, f"new {number}\n")
+        tail.until(f"new {number}")
+    add(run, "no end")
+    run.put("_complete")
+    assert tail.ended() == 0
+    assert tail.lines == ["old 98", "old 99", "new 0", "new 1", "new 2", "no end"]
+    assert "the run is over: SUCCEEDED" in tail.said[-1]
+
+
+def test_of_a_run_that_is_over_the_end_is_printed_and_that_is_all(run: RunFolder, tails: list[Tail]) -> None:
+    run.put(LOG, "a\nb\n")
+    run.put("_error", "boom")
+    tail = follow(run, tails)
+    assert tail.ended() == 0
+    assert tail.lines == ["a", "b"]
+    assert "the run is over: FAILED, boom" in tail.said[-1]
+
+
+def test_with_a_capital_letter_it_goes_on_with_the_next_attempt(run: RunFolder, tails: list[Tail]) -> None:
+    run.put(LOG, "first\n")
+    run.put("_error", "boom")
+    tail = follow(run, tails, "-F")
+    tail.until("first")
+    time.sleep(0.5)
+    add(run, "second\n")
+    tail.until("second")
+
+
+def test_a_line_is_printed_when_it_has_ended_and_once(run: RunFolder, tails: list[Tail]) -> None:
+    run.put(LOG, "half a ")
+    tail = follow(run, tails)
+    time.sleep(0.5)
+    add(run, "line\n10%\r20%\r")
+    tail.until("half a line")
+    add(run, "30%\nlast\n")
+    tail.until("last")
+    assert tail.lines == ["half a line", "30%", "last"]
+
+
+@pytest.mark.parametrize("how", ["renamed", "copied and truncated", "written anew", "moved along as a window"])
+def test_a_log_goes_on_after_it_was(how: str, run: RunFolder, tails: list[Tail]) -> None:
+    path = run.path / LOG
+    old = "".join(f"old line with the number {number}\n" for number in range(50))
+    run.put(LOG, old)
+    tail = follow(run, tails, "-n", "1")
+    tail.until("number 49")
+    if how == "renamed":
+        path.rename(path.with_name("training_log_latest.txt.1"))
+        run.put(LOG, "new line\n")
+    elif how == "copied and truncated":
+        path.with_name("training_log_latest.txt.1").write_text(old)
+        os.truncate(path, 0)
+        add(run, "new line\n")
+    elif how == "written anew":
+        run.put(LOG, "new line\n" + "and others\n" * 500)
+    else:
+        run.put(LOG, old[len(old) // 2 :] + "new line\n")
+    tail.until("new line")
+    add(run, "the last\n")
+    tail.until("the last")
+    assert [line for line in tail.lines if "others" not in line] == [
+        "old line with the number 49",
+        "new line",
+        "the last",
+    ]
+
+
+def test_log_files_that_come_later_are_followed_from_their_beginning(run: RunFolder, tails: list[Tail]) -> None:
+    tail = follow(run, tails, "--file", "rank*.log")
+    tail.until("waited for", tail.said)
+    run.put("logs/rank0.log", "zero\n")
+    tail.until("rank0.log | zero")
+    run.put("logs/rank1.log", "one\n")
+    tail.until("rank1.log | one")
+    add(run, "more\n", "logs/rank0.log")
+    tail.until("rank0.log | more")
+    assert len(tail.lines) == 3
+
+
+def test_only_what_is_looked_for_is_printed(run: RunFolder, tails: list[Tail]) -> None:
+    run.put(LOG, "loss 1\nother\nloss 2\nhalf loss")
+    tail = follow(run, tails, "--grep", "loss")
+    tail.until("loss 2")
+    add(run, " 3\nother\nloss 4\n")
+    tail.until("loss 4")
+    assert tail.lines == ["loss 1", "loss 2", "half loss 3", "loss 4"]
+
+
+def test_ctrl_c_ends_it_without_a_word(run: RunFolder, tails: list[Tail]) -> None:
+    run.put(LOG, "a\n")
+    tail = follow(run, tails)
+    tail.until("a")
+    tail.process.send_signal(signal.SIGINT)
+    # A shell calls both 130; which it is depends on what the interpreter was just about to do.
+    assert tail.ended() in {130, -signal.SIGINT}
+    assert tail.said == []
+
+
+def test_it_ends_when_its_reader_leaves_though_nothing_comes(run: RunFolder) -> None:
+    run.put(LOG, "a\n")
+    process = start(LASTBEAT, "logs", "my-run", "-f", *FAST, cwd=run.root.parent)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "a\n"
+    process.stdout.close()
+    try:
+        assert process.wait(LIMIT_S) == 128 + signal.SIGPIPE
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.stderr.close()
+
+
+def test_a_bucket_is_followed_and_faults_in_between_are_survived(
+    tmp_path: Path, s3_server: S3Server, fault_proxy: FaultProxy, tails: list[Tail]
+) -> None:
+    bucket = s3_server.bucket()
+    run = RunFolder(tmp_path / "nothing-here", "my-run")
+
+    def put(name: str, text: str) -> None:
+        s3_server.client().put_object(Bucket=bucket, Key=f"training-runs/my-run/{name}", Body=text.encode())
+
+    put("metadata.json", "{}")
+    put(LOG, "first\n")
+    settings = {**s3_server.environment(), "AWS_ENDPOINT_URL": fault_proxy.url}
+    tail = follow(run, tails, "--bucket", bucket, **settings)
+    tail.until("first")
+    fault_proxy.inject(Reset())
+    put(LOG, "first\nsecond\n")
+    tail.until("it is tried again", tail.said)
+    fault_proxy.clear()
+    tail.until("second")
+    tail.until("can be seen again", tail.said)
+    put("_complete", "")
+    assert tail.ended() == 0
+    assert tail.lines == ["first", "second"]

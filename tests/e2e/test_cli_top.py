@@ -1,0 +1,79 @@
+"""``lastbeat top``: one run, once and live."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, RunFolder, call
+from support.terminal import terminal
+
+POINTS = [[1700000000 + n, n * 10, 3 - n / 40, 3e-4] for n in range(100)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    run = RunFolder(tmp_path / "training-runs", "mistral-1")
+    run.metadata(phase="train \x1b]0;owned\x07")
+    run.progress(step=990, total_steps=2000, learning_rate=3e-4, recent=POINTS)
+    return run
+
+
+def test_a_pipe_gets_one_picture(tmp_path: Path, run: RunFolder) -> None:
+    done = call(LASTBEAT, "top", "mistral-1", cwd=tmp_path, COLUMNS="80")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("mistral-1  ● RUNNING\n")
+    for text in ("Loss 0.525 (least 0.525, most 3)", "step 990", "Step 990/2,000", "49%", "learning rate 0.0003"):
+        assert text in done.stdout
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_json_is_the_run_as_show_tells_it(tmp_path: Path, run: RunFolder) -> None:
+    document = json.loads(call(LASTBEAT, "top", "mistral-1", "--json", cwd=tmp_path).stdout)
+    assert document["run"]["run_id"] == "mistral-1"
+    assert len(document["points"]["loss"]) == len(document["points"]["step"]) > 50
+
+
+STATUSES = [
+    pytest.param({}, 0, id="it lives"),
+    pytest.param({"_error": "RuntimeError: boom\n"}, 2, id="it failed"),
+    pytest.param({"_complete": ""}, 0, id="it is done"),
+]
+
+
+@pytest.mark.parametrize(("files", "status"), STATUSES)
+def test_the_exit_status_is_the_runs(tmp_path: Path, run: RunFolder, files: dict[str, str], status: int) -> None:
+    for name, text in files.items():
+        run.put(name, text)
+    assert call(LASTBEAT, "top", "mistral-1", "--once", cwd=tmp_path).returncode == status
+
+
+WRONG = [
+    pytest.param(["mistral-2"], "there is no run mistral-2", id="a run that there is not"),
+    pytest.param(["a/b"], "a/b", id="an id that no run may have"),
+    pytest.param(["mistral-1", "--interval", "0"], "--interval", id="a wrong interval"),
+    pytest.param(["mistral-1", "--root", "nowhere"], "nowhere", id="a fleet root that is not there"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), WRONG)
+def test_what_cannot_be_shown(tmp_path: Path, run: RunFolder, arguments: list[str], text: str) -> None:
+    done = call(LASTBEAT, "top", *arguments, cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert text in done.stderr
+
+
+def test_on_a_terminal_it_goes_on(tmp_path: Path, run: RunFolder) -> None:
+    with terminal(LASTBEAT, "top", "mistral-1", "--interval", "1", cwd=tmp_path, controlling=True) as screen:
+        screen.wait_for(lambda shown: "Step 990/2,000" in shown and "┤" in shown)
+        assert b"owned" not in screen.raw
+        run.progress(step=1500, total_steps=2000, recent=POINTS)
+        screen.wait_for(lambda shown: "Step 1,500/2,000" in shown)
+        screen.press("t")
+        screen.wait_for(lambda shown: "Run mistral-1: RUNNING" in shown)
+        run.put("_error", "RuntimeError: boom\n")
+        screen.wait_for(lambda shown: "Run mistral-1: FAILED" in shown)
+        screen.press("q")
+        assert screen.wait_for_end() == 2

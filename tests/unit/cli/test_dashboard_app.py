@@ -1,0 +1,286 @@
+"""The dashboard's answers, request by request, without a socket: who gets what, and what else goes with it."""
+
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lastbeat.page.assembling import Page
+from lastbeat.stores.port import UnreachableError
+from lastbeat_cli.dashboard_answer import Body, json_body
+from lastbeat_cli.dashboard_app import App, BusyError
+from lastbeat_cli.dashboard_door import Door, is_loopback
+
+TOKEN = "a-token-of-some-length"
+PAGE = Page(b"<!doctype html><title>page</title>" + b" " * 600, "default-src 'none'; script-src 'sha256-x'")
+
+
+@dataclass
+class Fleet:
+    asked: list[tuple[int | None, str | None, tuple[str, ...]]] = field(default_factory=list)
+
+    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body:
+        self.asked.append((since, epoch, tuple(look)))
+        return json_body({"runs": ["x" * 1000]})
+
+
+class Runs:
+    def document(self, run_id: str) -> Body | None:
+        if run_id == "broken":
+            raise ValueError("secrets of the inside")
+        if run_id == "unreachable":
+            raise UnreachableError("s3://b: no\nanswer", "try\tagain")
+        if run_id == "busy":
+            raise BusyError
+        return json_body({"run": run_id}) if run_id == "run-1" else None
+
+
+@dataclass
+class Got:
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+def ask(app: App, path: str = "/", query: str = "", method: str = "GET", **headers: str) -> Got:
+    got: list[tuple[str, list[tuple[str, str]]]] = []
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "HTTP_HOST": "127.0.0.1:8000"}
+    environ |= {f"HTTP_{name.upper()}": text for name, text in headers.items()}
+    body = b"".join(app(environ, lambda status, sent: got.append((status, sent))))
+    [(status, sent)] = got
+    assert len(sent) == len(dict(sent)), "a header was sent twice"
+    return Got(int(status.split()[0]), dict(sent), body)
+
+
+def app(token: str | None = None, *, local: bool = True, fleet: Fleet | None = None) -> App:
+    return App(PAGE, fleet or Fleet(), Runs(), Door(local, token, "lastbeat-1"))
+
+
+ANSWERS = [
+    pytest.param("/", 200, id="the page"),
+    pytest.param("/data/fleet", 200, id="the fleet"),
+    pytest.param("/data/runs/run-1", 200, id="a run"),
+    pytest.param("/data/runs/run-2", 404, id="a run that is not there"),
+    pytest.param("/data/runs/unreachable", 503, id="a run that cannot be seen"),
+    pytest.param("/data/runs/busy", 503, id="a run whose turn it is not"),
+    pytest.param("/data/runs/broken", 500, id="a defect of our own"),
+    pytest.param("/data/runs/", 400, id="no run at all"),
+    pytest.param("/data/runs/../_watchdog", 400, id="a way out of the folder"),
+    pytest.param("/data/runs/..", 400, id="the folder above"),
+    pytest.param("/data/runs/run-1/metadata.json", 400, id="a file of a run"),
+    pytest.param("/data/runs/_watchdog", 400, id="the watchdog's own folder"),
+    pytest.param("/data/runs/run\x00-1", 400, id="a NUL"),
+    pytest.param("/data/runs/" + "x" * 201, 400, id="an id that is too long"),
+    pytest.param("/data/runs/<script>", 400, id="an id that is markup"),
+    pytest.param("/data/runs/l\xc3\xa4uft", 400, id="an id in other letters"),
+    pytest.param("/data/runs", 404, id="all runs at once"),
+    pytest.param("/data/fleet/", 404, id="a slash too many"),
+    pytest.param("/favicon.ico", 404, id="what browsers ask for by themselves"),
+    pytest.param("//evil", 404, id="what looks like another machine"),
+    pytest.param("", 404, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("path", "status"), ANSWERS)
+def test_what_there_is(path: str, status: int) -> None:
+    got = ask(app(), path)
+    assert got.status == status
+    if path.startswith("/data/") and status != 200:
+        assert set(got.json) == {"error", "advice"}
+        assert got.json["error"]
+        assert "secrets" not in got.json["error"]
+        assert "\n" not in got.json["error"] + got.json["advice"]
+
+
+@pytest.mark.parametrize("path", ["/", "/data/fleet", "/data/runs/run-1", "/data/runs/..", "/nothing"])
+def test_every_answer_has_the_headers_that_keep_it_where_it_belongs(path: str) -> None:
+    got = ask(app(), path)
+    assert got.headers["X-Content-Type-Options"] == "nosniff"
+    assert got.headers["X-Frame-Options"] == "DENY"
+    assert got.headers["Referrer-Policy"] == "no-referrer"
+    assert got.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert got.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert got.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert got.headers["Cache-Control"] == ("no-cache" if path == "/" else "no-store")
+    assert not any(name.startswith("Access-Control") for name in got.headers)
+    assert int(got.headers["Content-Length"]) == len(got.content)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND", "get"])
+def test_nothing_but_looking_is_answered(method: str) -> None:
+    for path in ("/", "/data/fleet", "/data/runs/run-1"):
+        got = ask(app(), path, method=method)
+        assert (got.status, got.headers["Allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize("path", ["/", "/data/fleet", "/data/runs/run-1", "/nothing"])
+def test_head_is_get_without_the_body(path: str) -> None:
+    whole, head = ask(app(), path), ask(app(), path, method="HEAD")
+    assert (head.status, head.headers, head.content) == (whole.status, whole.headers, b"")
+
+
+@pytest.mark.parametrize(
+    ("accepts", "packed"),
+    [
+        pytest.param("gzip, deflate, br", True, id="browsers"),
+        pytest.param("*", True, id="whoever takes anything"),
+        pytest.param("GZIP;q=0.5", True, id="who would rather have it plain"),
+        pytest.param("identity", False, id="who wants it plain"),
+        pytest.param("gzip;q=0", False, id="who refuses it"),
+        pytest.param("", False, id="who says nothing"),
+    ],
+)
+def test_who_can_unpack_gets_it_packed(accepts: str, packed: bool) -> None:
+    for path in ("/", "/data/fleet"):
+        got = ask(app(), path, accept_encoding=accepts)
+        assert (got.headers.get("Content-Encoding") == "gzip") is packed
+        assert (gzip.decompress(got.content) if packed else got.content) == ask(app(), path).content
+        assert "Accept-Encoding" in got.headers["Vary"]
+
+
+def test_who_has_the_page_is_told_so() -> None:
+    tag = ask(app()).headers["ETag"]
+    got = ask(app(), if_none_match=f'"other", {tag}')
+    assert (got.status, got.content) == (304, b"")
+    assert got.headers["ETag"] == tag
+    assert ask(app(), if_none_match='"other"').status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        pytest.param("", (None, None, ()), id="everything"),
+        pytest.param("since=7&epoch=e", (7, "e", ()), id="what changed"),
+        pytest.param("since=-7&epoch=e", (None, "e", ()), id="no number"),
+        pytest.param(f"since={'9' * 400}", (None, None, ()), id="a number that is too long"),
+        pytest.param("since=%D9%A7", (None, None, ()), id="digits of another script"),
+        pytest.param("look=a,b,..,_x,%00,c", (None, None, ("a", "b", "c")), id="what is seen, but for what no run is"),
+        pytest.param("look=" + ",".join(["r"] * 999), (None, None, ("r",) * 200), id="more than anybody sees"),
+    ],
+)
+def test_what_is_asked_of_the_fleet(query: str, asked: object) -> None:
+    fleet = Fleet()
+    assert ask(app(fleet=fleet), "/data/fleet", query).status == 200
+    assert fleet.asked == [asked]
+
+
+def test_a_question_of_too_many_parts_is_refused() -> None:
+    assert ask(app(), "/data/fleet", "&".join(f"a{n}=1" for n in range(99))).status == 400
+
+
+@pytest.mark.parametrize(
+    ("host", "welcome"),
+    [
+        pytest.param("127.0.0.1:8000", True, id="the address"),
+        pytest.param("localhost:8000", True, id="the name"),
+        pytest.param("LOCALHOST", True, id="in capitals"),
+        pytest.param("[::1]:8000", True, id="the new address"),
+        pytest.param("localhost:9999", True, id="the near end of a tunnel"),
+        pytest.param("evil.example:8000", False, id="a name that was made to point here"),
+        pytest.param("127.0.0.1.evil.example", False, id="one that begins alike"),
+        pytest.param("localhost@evil.example", False, id="one that has an account before it"),
+        pytest.param("", False, id="none"),
+        pytest.param("10.0.0.1:8000", False, id="another machine"),
+    ],
+)
+def test_on_loopback_only_this_machines_own_names_are_answered(host: str, welcome: bool) -> None:
+    for path in ("/", "/data/fleet"):
+        assert (ask(app(), path, host=host).status == 200) is welcome
+        assert (ask(app(), path, host=host).status == 403) is not welcome
+
+
+@pytest.mark.parametrize(
+    ("site", "status"),
+    [("same-origin", 200), ("none", 200), ("", 200), ("same-site", 403), ("cross-site", 403), ("Cross-Site", 403)],
+)
+def test_pages_of_other_origins_get_no_data(site: str, status: int) -> None:
+    assert ask(app(), "/data/fleet", sec_fetch_site=site).status == status
+    assert ask(app(), "/", sec_fetch_site=site).status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        pytest.param("", {}, 401, id="who brings nothing stays outside"),
+        pytest.param("", {"authorization": f"Bearer {TOKEN}"}, 200, id="a program sends a header"),
+        pytest.param("", {"authorization": f"bearer  {TOKEN}"}, 200, id="in small letters"),
+        pytest.param("", {"authorization": f"Basic {TOKEN}"}, 401, id="another kind of header"),
+        pytest.param("", {"authorization": f"Bearer {TOKEN}x"}, 401, id="a token that is nearly right"),
+        pytest.param("", {"authorization": "Bearer tök€n"}, 401, id="a token in other letters"),
+        pytest.param("", {"cookie": f"lastbeat-1={TOKEN}"}, 401, id="the token is not its cookie"),
+        pytest.param("token=wrong", {}, 401, id="a wrong one in the address"),
+        pytest.param("token=", {}, 401, id="an empty one"),
+        pytest.param("&".join(["a=1"] * 50), {}, 401, id="an address of many parts"),
+    ],
+)
+def test_with_a_token(query: str, headers: dict[str, str], status: int) -> None:
+    got = ask(app(TOKEN, local=False), "/", query, host="box.example:8000", **headers)
+    assert got.status == status
+    if status == 401:
+        assert got.headers["WWW-Authenticate"].startswith("Bearer")
+        assert b"lastbeat dashboard" in got.content
+        assert "Set-Cookie" not in got.headers
+    assert TOKEN not in got.content.decode()
+
+
+def test_the_token_becomes_a_cookie_that_opens_this_dashboard_alone() -> None:
+    here, there = app(TOKEN, local=False), App(PAGE, Fleet(), Runs(), Door(local=False, token=TOKEN, name="lastbeat-2"))
+    got = ask(here, "/", f"token={TOKEN}")
+    cookie, *rules = got.headers["Set-Cookie"].split("; ")
+    assert set(rules) == {"Path=/", "HttpOnly", "SameSite=Strict"}
+    assert TOKEN not in cookie
+    assert ask(here, "/data/fleet", cookie=f"other=1; {cookie}").status == 200
+    assert ask(there, "/data/fleet", cookie=cookie.replace("lastbeat-1", "lastbeat-2")).status == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="from anywhere, for over plain HTTP browsers do not say"),
+        pytest.param({"sec_fetch_site": "cross-site"}, id="from another site"),
+        pytest.param({"authorization": f"Bearer {TOKEN}"}, id="with a header besides"),
+        pytest.param({"cookie": "its own"}, id="with the cookie already"),
+    ],
+)
+def test_who_brings_the_token_in_the_address_is_led_on_to_one_without_it(headers: dict[str, str]) -> None:
+    # By a page: after a redirect browsers would not send the new cookie to who follows a link from another site.
+    here = app(TOKEN, local=False)
+    if "cookie" in headers:
+        headers = {"cookie": ask(here, "/", f"token={TOKEN}").headers["Set-Cookie"].split(";")[0]}
+    got = ask(here, "/", f"token={TOKEN}", **headers)
+    assert got.status == 200
+    assert "Set-Cookie" in got.headers
+    assert b'content="0;url=/"' in got.content
+    assert TOKEN not in got.content.decode()
+
+
+def test_a_key_opens_once_as_the_token_does_always() -> None:
+    door = Door(local=False, token=TOKEN, name="lastbeat-1")
+    here, key = App(PAGE, Fleet(), Runs(), door), door.key()
+    assert ask(here, "/data/fleet", f"token={key}").status == 401
+    got = ask(here, "/", f"token={key}")
+    assert ask(here, "/data/fleet", cookie=got.headers["Set-Cookie"].split(";")[0]).status == 200
+    assert ask(here, "/", f"token={key}").status == 401
+    assert ask(here, "/", f"token={TOKEN}").status == 200
+
+
+def test_data_is_refused_as_data_and_a_token_in_its_address_does_not_count() -> None:
+    got = ask(app(TOKEN, local=False), "/data/fleet", f"token={TOKEN}")
+    assert got.status == 401
+    assert set(got.json) == {"error", "advice"}
+
+
+OWN = ["127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost"]
+OTHERS = ["0.0.0.0", "::", "10.0.0.1", "box.example", ""]
+
+
+@pytest.mark.parametrize(("host", "own"), [(host, host in OWN) for host in (*OWN, *OTHERS)])
+def test_which_addresses_reach_this_machine_alone(host: str, own: bool) -> None:
+    assert is_loopback(host) is own

@@ -1,0 +1,299 @@
+"""One look at the fleet for all browsers: what each is told, and what the store is asked for it."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.model.status import Status
+from lastbeat.model.view import Fault, FleetView, Row
+from lastbeat.views.documents import Delta, fleet_document
+from lastbeat_cli.dashboard_fleet import FleetLook, Told
+from support.memory import START
+
+LIMIT_S = 30.0
+
+
+class Clock:
+    """Turned by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Watching:
+    """A fleet that is whatever the test says."""
+
+    def __init__(self, *names: str) -> None:
+        self.rows = [Row(name, Status.RUNNING, step=1) for name in names]
+        self.asked: list[str] = []
+        self.wanted: Sequence[str] = ()
+        self.fault: Exception | None = None
+        self.told_fault: Fault | None = None
+        self.on_open: Callable[[], None] = lambda: None
+        self.on_ask: Callable[[], None] = lambda: None
+
+    def _ask(self, what: str) -> FleetView:
+        self.asked.append(what)
+        self.on_ask()
+        if self.fault is not None:
+            raise self.fault
+        return self.view()
+
+    def open(self, until: float = float("inf"), on_progress: Callable[[int, int], None] | None = None) -> FleetView:
+        if on_progress is not None:
+            on_progress(1, 2)
+        self.on_open()
+        return self._ask("open")
+
+    def round(self, wanted: Sequence[str] = ()) -> FleetView:
+        self.wanted = wanted
+        return self._ask("round")
+
+    def view(self) -> FleetView:
+        return FleetView("/runs", START, tuple(self.rows), fault=self.told_fault)
+
+    def change(self, name: str, **fields: Any) -> None:
+        self.rows = [replace(row, **fields) if row.run_id == name else row for row in self.rows]
+
+
+def document(told: Told) -> Mapping[str, object]:
+    snapshot = told.snapshot
+    rows = [snapshot.rows[run_id] for run_id in told.changed]
+    delta = None if told.since is None else Delta(told.since, rows, told.gone)
+    return fleet_document(snapshot.view, seq=snapshot.seq, epoch=told.epoch, delta=delta)
+
+
+class Browser:
+    """Keeps what it was told, as the page does."""
+
+    def __init__(self, look: FleetLook) -> None:
+        self._look = look
+        self.last: dict[str, Any] = {}
+        self.order: list[str] = []
+
+    def ask(self, *seen: str) -> dict[str, Any]:
+        body = self._look.document(self.last.get("seq"), self.last.get("epoch"), seen)
+        self.last = json.loads(body.plain)
+        told = {row["run_id"]: row["rank"] for row in self.last["runs"]}
+        if self.last["since"] is None:
+            self.order = list(told)
+        else:
+            kept = [name for name in self.order if name not in told and name not in self.last["gone"]]
+            for name, rank in told.items():
+                kept.insert(rank, name)
+            self.order = kept
+        return self.last
+
+    @property
+    def told(self) -> list[str]:
+        return [row["run_id"] for row in self.last["runs"]]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watching() -> Watching:
+    return Watching("a", "b", "c")
+
+
+@pytest.fixture
+def look(watching: Watching, clock: Clock) -> FleetLook:
+    return FleetLook(watching, document, interval_s=5, epoch="e", steady=clock)
+
+
+def test_who_comes_anew_is_told_everything_and_then_what_changed(watching: Watching, look: FleetLook) -> None:
+    look.look()
+    browser = Browser(look)
+    assert browser.ask()["since"] is None
+    assert browser.told == ["a", "b", "c"]
+    watching.change("b", step=2)
+    look.look()
+    assert (browser.ask()["since"], browser.told) == (1, ["b"])
+    look.look()
+    assert browser.ask()["runs"] == []
+
+
+def test_who_was_told_by_another_server_or_too_long_ago_is_told_everything(watching: Watching, look: FleetLook) -> None:
+    late, other = Browser(look), Browser(look)
+    late.ask()
+    other.last = {"seq": 1, "epoch": "another"}
+    assert other.ask()["since"] is None
+    for step in range(100):
+        watching.change("a", step=step)
+        look.look()
+        look.document(None, None, ())
+    assert late.ask()["since"] is None
+
+
+def test_what_went_away_is_told(watching: Watching, look: FleetLook) -> None:
+    look.look()
+    browser = Browser(look)
+    browser.ask()
+    watching.rows = watching.rows[:1]
+    look.look()
+    assert browser.ask()["gone"] == ["b", "c"]
+    assert browser.order == ["a"]
+
+
+names = st.permutations(["a", "b", "c", "d", "e"]).flatmap(lambda all_: st.integers(0, 5).map(lambda n: all_[:n]))
+
+
+@given(st.lists(st.tuples(names, st.sets(st.sampled_from("abcde"))), min_size=1, max_size=6))
+def test_a_browser_that_is_told_changes_has_the_same_rows_in_the_same_order(
+    steps: list[tuple[list[str], set[str]]],
+) -> None:
+    watching = Watching()
+    look = FleetLook(watching, document, interval_s=5, epoch="e")
+    browser = Browser(look)
+    for number, (order, changed) in enumerate(steps):
+        before = {row.run_id: row for row in watching.rows}
+        fresh = [before.get(name) or Row(name, Status.RUNNING) for name in order]
+        watching.rows = [replace(row, step=number) if row.run_id in changed else row for row in fresh]
+        look.look()
+        browser.ask()
+        assert browser.order == order
+
+
+def test_however_many_ask_the_document_is_made_once(clock: Clock) -> None:
+    made = []
+    watching = Watching(*(f"run-{number}" for number in range(500)))
+    look = FleetLook(watching, lambda t: made.append(t) or document(t), interval_s=5, epoch="e", steady=clock)
+    for step in range(9):
+        watching.rows = [replace(row, step=step) for row in watching.rows]
+        look.look()
+        look.document(None, None, ())
+    # Since whichever they ask: everything has changed.
+    bodies = {id(look.document(since, "e", ())) for since in [*range(9), *range(9)]}
+    assert (len(made), len(bodies)) == (9, 1)
+
+
+def test_the_first_look_opens_the_fleet_and_the_others_go_round(watching: Watching, look: FleetLook) -> None:
+    for _ in range(3):
+        look.look()
+    assert watching.asked == ["open", "round", "round"]
+
+
+def test_after_a_long_time_without_anybody_it_is_opened_anew(watching: Watching, look: FleetLook, clock: Clock) -> None:
+    look.look()
+    clock.now += 3600
+    look.look()
+    assert watching.asked == ["open", "open"]
+
+
+def test_rows_are_told_while_they_are_still_being_read(watching: Watching, look: FleetLook, clock: Clock) -> None:
+    told = []
+    rows, watching.rows = watching.rows, []
+    look.document(None, None, ())
+
+    def half_way() -> None:
+        watching.rows = rows[:2]
+        clock.now += 1
+        told.append(json.loads(look.document(None, None, ()).plain)["runs"])
+
+    watching.on_open = half_way
+    look.look()
+    assert [row["run_id"] for row in told[0]] == ["a", "b"]
+
+
+def test_what_people_see_is_read_first_until_they_see_it_no_more(
+    watching: Watching, look: FleetLook, clock: Clock
+) -> None:
+    look.look()
+    look.document(None, None, ("b", "c"))
+    look.look()
+    assert watching.wanted == ["b", "c"]
+    clock.now += 16
+    look.document(None, None, ("a",))
+    look.look()
+    assert watching.wanted == ["a"]
+
+
+def test_a_defect_in_one_round_is_not_the_end(
+    watching: Watching, look: FleetLook, caplog: pytest.LogCaptureFixture
+) -> None:
+    look.look()
+    watching.fault = RuntimeError("unforeseen")
+    look.look()
+    assert json.loads(look.document(None, None, ()).plain)["runs"]
+    watching.fault = None
+    watching.change("a", step=9)
+    look.look()
+    assert json.loads(look.document(None, None, ()).plain)["runs"][0]["step"] == 9
+    assert "could not be looked at" in caplog.text
+
+
+def test_a_store_that_hangs_is_told_until_it_comes_on(watching: Watching, look: FleetLook, clock: Clock) -> None:
+    look.look()
+    told: list[Any] = []
+
+    def fault() -> Any:
+        return json.loads(look.document(None, None, ()).plain)["fault"]
+
+    def hang() -> None:
+        told.append(fault())
+        clock.now += 31
+        told.append(fault())
+
+    watching.on_ask = hang
+    look.look()
+    assert told[0] is None
+    assert "not answered for more than 30 s" in told[1]["reason"]
+    assert fault() is None
+
+
+def test_where_it_was_started_it_is_said_once_that_the_fleet_cannot_be_seen(
+    watching: Watching, look: FleetLook, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching.told_fault = Fault("there is no such directory", "create it")
+    for _ in range(3):
+        look.look()
+    assert [record.message for record in caplog.records] == [
+        "the fleet cannot be seen: there is no such directory; create it"
+    ]
+    watching.told_fault = None
+    look.look()
+    assert "seen again" in caplog.records[-1].message
+
+
+def test_whose_turn_it_is_not_asks_nothing(watching: Watching, clock: Clock) -> None:
+    look = FleetLook(watching, document, interval_s=5, epoch="e", turn=lambda: False, steady=clock)
+    for _ in range(3):
+        look.look()
+    assert watching.asked == ["open"]
+
+
+def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(watching: Watching) -> None:
+    look = FleetLook(watching, document, interval_s=0.05, epoch="e")
+    look.start()
+    _until(lambda: len(watching.asked) > 1)
+    _until(lambda: _still(watching))
+    asked = len(watching.asked)
+    time.sleep(0.3)
+    assert len(watching.asked) == asked
+    look.document(None, None, ())
+    _until(lambda: len(watching.asked) > asked)
+
+
+def _still(watching: Watching) -> bool:
+    asked = len(watching.asked)
+    time.sleep(0.4)
+    return len(watching.asked) == asked
+
+
+def _until(done: Callable[[], bool]) -> None:
+    until = time.monotonic() + LIMIT_S
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.01)

@@ -1,0 +1,79 @@
+"""A fleet as one plain table: what stands below the rows of those that need people."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from lastbeat.model.status import Status
+from lastbeat.model.view import Fault, FleetView, Row, Watching
+from lastbeat_cli import fleet_once, signs
+from lastbeat_cli.paint import cells, rendered
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+HOUR = timedelta(hours=1)
+LONG = "CUDA out of memory; " * 30
+FAILED = Row("oom-1", Status.FAILED, reason=LONG, cause="oom", action="Reduce the batch size.", since=NOW - HOUR)
+
+
+def shown(*rows: Row, columns: int = 80, made_of: signs.Signs = signs.UTF8) -> list[str]:
+    view = FleetView("s3://bucket/training-runs", NOW, rows, watching=Watching(NOW, 60.0))
+    told = [rendered(each, colours=False) for each in fleet_once.lines(view, rows, columns, made_of)]
+    assert max(map(cells, told)) <= columns
+    return told
+
+
+TOLD = [
+    pytest.param(FAILED, 3, id="a long reason in two lines, and what to do"),
+    pytest.param(Row("a", Status.TIMED_OUT, reason="no beat", since=NOW), 0, id="a reason that the table tells whole"),
+    pytest.param(
+        Row("a", Status.RUNNING, conditions=("stalled",), action="Look at it. " * 40), 2, id="a long hint in two lines"
+    ),
+    pytest.param(
+        Row("a", Status.FAILED, reason=LONG, action="Begin anew.", since=NOW - 48 * HOUR), 0, id="nothing of old news"
+    ),
+    pytest.param(Row("a", Status.RUNNING, action="Nothing."), 0, id="nothing of a run that lives"),
+    pytest.param(Row("a", Status.RUNNING, doubt=LONG), 2, id="a run that is doubted"),
+]
+
+
+@pytest.mark.parametrize(("row", "count"), TOLD)
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_what_stands_below_a_row(row: Row, count: int, columns: int) -> None:
+    lines = shown(row, columns=columns)
+    at = next(index for index, line in enumerate(lines) if line.startswith("STATUS"))
+    assert len(lines[at + 2 :]) == count
+    assert all(line.startswith("    ") for line in lines[at + 2 :])
+
+
+def test_it_is_told_of_so_many_and_no_more() -> None:
+    many = [Row(f"oom-{n:03}", Status.FAILED, reason=LONG, action="→" * 5, since=NOW - HOUR) for n in range(300)]
+    lines = shown(*many)
+    assert sum(line.startswith("    ") for line in lines) == fleet_once.MOST_TOLD * 3
+    assert "of 300 that need people" in lines[-1] + lines[-2]
+
+
+def test_a_file_without_utf8_gets_ascii() -> None:
+    assert "\n".join(shown(FAILED, made_of=signs.ascii_only())).isascii()
+
+
+def test_what_is_said_round_the_table_is_told_whole() -> None:
+    advice = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, run aws sso login, or give the role."
+    view = FleetView("s3://bucket/x", NOW, (FAILED,), fault=Fault("access denied", advice), notes=("Of note. " * 12,))
+    told = [rendered(each, colours=False) for each in fleet_once.lines(view, (FAILED,), 60, signs.UTF8)]
+    assert max(map(cells, told)) <= 60
+    text = " ".join(" ".join(told).split())
+    assert advice in text
+    assert ("Of note. " * 12).strip() in text
+
+
+NONE = [
+    pytest.param((), "lastbeat exec", id="of an empty fleet how a run comes to be there"),
+    pytest.param((FAILED,), "1 other", id="where a filter hides all, how many there are"),
+]
+
+
+@pytest.mark.parametrize(("rows", "text"), NONE)
+def test_where_there_is_no_row_people_read_what_to_do(rows: tuple[Row, ...], text: str) -> None:
+    view = FleetView("s3://bucket/x", NOW, rows, watching=Watching(NOW, 60.0))
+    told = [rendered(each, colours=False) for each in fleet_once.lines(view, (), 80, signs.UTF8)]
+    assert text in "\n".join(told)

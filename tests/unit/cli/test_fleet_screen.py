@@ -1,0 +1,296 @@
+"""The live table: what keys do to it, and what it shows of a fleet that changes or cannot be seen."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from lastbeat.model.status import Status
+from lastbeat.model.view import Fault, FleetView, Row, Watching
+from lastbeat.views.order import select
+from lastbeat_cli import signs
+from lastbeat_cli.fleet_screen import FleetScreen
+from lastbeat_cli.paint import cells, rendered
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+SINCE = NOW - timedelta(hours=1)
+RUNS = (
+    Row("oom-1", Status.FAILED, reason="CUDA out of memory", cause="oom", action="Reduce the batch size.", since=SINCE),
+    Row("stalls-1", Status.RUNNING, conditions=("stalled",), since=SINCE),
+    *(Row(f"lives-{number:02}", Status.RUNNING, since=SINCE) for number in range(40)),
+    Row("done-1", Status.SUCCEEDED, since=SINCE),
+)
+FLEET = FleetView("s3://bucket/training-runs", NOW, RUNS, watching=Watching(NOW, 60.0))
+
+
+def _select(rows: Sequence[Row], statuses: Sequence[str], text: str) -> Sequence[Row]:
+    return select(rows, (), statuses, text)
+
+
+class Seen:
+    """A screen, and keys that are pressed on it."""
+
+    def __init__(
+        self, view: FleetView = FLEET, columns: int = 80, height: int = 24, made_of: signs.Signs = signs.UTF8
+    ) -> None:
+        self.view, self.columns, self.height = view, columns, height
+        self.screen = FleetScreen(_select, made_of)
+        self.lines()
+
+    def lines(self) -> list[str]:
+        told = self.screen.picture(self.view, NOW, self.columns, self.height)
+        assert len(told) == self.height, "a picture is as high as the terminal, or old lines would stay"
+        lines = [rendered(each, colours=False) for each in told]
+        assert max(map(cells, lines)) <= self.columns
+        return lines
+
+    def press(self, *keys: str) -> str | None:
+        action = None
+        for key in keys:
+            action = self.screen.press(key)
+            self.lines()
+        return action
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines())
+
+    @property
+    def chosen(self) -> str:
+        marked = [line for line in self.lines() if line.startswith("▸")]
+        assert len(marked) == 1
+        return marked[0].split()[3]
+
+
+def test_it_begins_at_who_needs_people_and_says_what_to_do() -> None:
+    seen = Seen()
+    assert seen.chosen == "oom-1"
+    assert "✖ 1 FAILED  ▲ 1 WARNING  ● 40 RUNNING  ✔ 1 SUCCEEDED" in seen.text
+    assert "→ Reduce the batch size." in seen.text
+    assert "of 43" in seen.text
+
+
+MOVES = [
+    pytest.param(["j"], "stalls-1", id="j goes down"),
+    pytest.param(["down", "down", "k"], "stalls-1", id="k goes up"),
+    pytest.param(["k"], "oom-1", id="not above the first"),
+    pytest.param(["G"], "done-1", id="G goes to the end"),
+    pytest.param(["end", "j"], "done-1", id="not below the last"),
+    pytest.param(["end", "home"], "oom-1", id="Home goes back"),
+    pytest.param(["pagedown", "pageup"], "oom-1", id="a page down and one up"),
+]
+
+
+@pytest.mark.parametrize(("keys", "run_id"), MOVES)
+def test_moving(keys: list[str], run_id: str) -> None:
+    seen = Seen()
+    seen.press(*keys)
+    assert seen.chosen == run_id
+    assert seen.screen.picked() == run_id
+    assert run_id in seen.screen.in_sight
+
+
+def test_a_page_is_as_long_as_the_screen() -> None:
+    seen = Seen()
+    last = seen.screen.in_sight[-1]
+    seen.press("pagedown")
+    assert seen.chosen == last
+    seen.press("pagedown")
+    assert last in seen.screen.in_sight, "a line stays, so that people do not lose their place"
+
+
+def test_the_chosen_run_stays_chosen_when_others_come_before_it() -> None:
+    seen = Seen()
+    seen.press("j", "j")
+    assert seen.chosen == "lives-00"
+    seen.view = replace(FLEET, rows=(Row("fails-now", Status.FAILED, since=NOW), *RUNS))
+    assert seen.chosen == "lives-00"
+
+
+def test_where_the_chosen_run_is_gone_the_one_in_its_place_is_chosen() -> None:
+    seen = Seen()
+    seen.press("j", "j")
+    seen.view = replace(FLEET, rows=tuple(row for row in RUNS if row.run_id != "lives-00"))
+    assert seen.chosen == "lives-01"
+
+
+def test_who_moved_nowhere_sees_who_needs_people_next() -> None:
+    seen = Seen()
+    seen.view = replace(FLEET, rows=(Row("fails-now", Status.FAILED, since=NOW), *RUNS))
+    assert seen.chosen == "fails-now"
+
+
+def test_filtering_by_text() -> None:
+    seen = Seen()
+    seen.press("/", *"lives-1")
+    assert seen.screen.in_sight == [f"lives-{number}" for number in range(10, 20)]
+    seen.press("9", "backspace", "backspace", "0")
+    assert seen.screen.in_sight == [f"lives-0{number}" for number in range(10)]
+    assert seen.press("enter") is None, "it ends the typing and opens nothing"
+    assert "/lives-0" in seen.text
+    seen.press("escape")
+    assert seen.chosen == "oom-1"
+
+
+def test_a_key_that_is_typed_into_the_filter_does_nothing_else() -> None:
+    seen = Seen()
+    assert seen.press("/", "q", "s", "?") is None
+    assert "no run is like that" in seen.text
+    assert "/qs?_" in seen.text
+
+
+def test_filtering_by_status() -> None:
+    seen = Seen()
+    told = []
+    for _ in range(8):
+        seen.press("s")
+        told.append((seen.lines()[-1].split("status: ")[1].split("  ")[0], len(seen.screen.in_sight)))
+    assert told[0] == ("who needs people", 2)
+    assert ("FAILED", 1) in told
+    assert ("SUCCEEDED", 1) in told
+    assert ("UNKNOWN", 0) in told
+    assert told[-1][0] == "all"
+
+
+ACTIONS = [
+    pytest.param(["q"], "quit", id="q quits"),
+    pytest.param(["enter"], "open", id="Enter opens a run"),
+    pytest.param(["/", "x", "y", "z", "enter", "enter"], None, id="there is none to open"),
+    pytest.param(["?", "q"], None, id="q leaves the help first"),
+    pytest.param(["x"], None, id="other keys do nothing"),
+]
+
+
+@pytest.mark.parametrize(("keys", "action"), ACTIONS)
+def test_actions(keys: list[str], action: str | None) -> None:
+    assert Seen().press(*keys) == action
+
+
+def test_help_tells_the_keys_and_fits() -> None:
+    seen = Seen()
+    seen.press("?")
+    assert "Ctrl-Z" in seen.text
+    assert "…" not in seen.text
+    seen.press("j")
+    assert seen.chosen == "oom-1"
+
+
+def test_a_narrow_terminal_tells_how_to_quit_before_anything_else() -> None:
+    assert "q quit  ? help" in Seen(columns=40).lines()[-1]
+    filtered = Seen(columns=50)
+    filtered.press("s")
+    assert "s status: who needs people" in filtered.lines()[-1], "what hides runs is said"
+
+
+PASTED = [
+    pytest.param(["pasted:q lives-07 "], "/q lives-07_", id="text begins a filter, and none of it is a key"),
+    pytest.param(["/", "l", "pasted:ives"], "/lives_", id="what is typed goes on with it"),
+    pytest.param(["pasted:" + "x" * 5000], "x" * 40, id="a novel is bounded"),
+    pytest.param(["?", "pasted:lives"], "/lives_", id="help makes way"),
+    pytest.param(["pasted: "], "/ filter", id="nothing is nothing"),
+]
+
+
+@pytest.mark.parametrize(("keys", "foot"), PASTED)
+def test_what_is_pasted_is_looked_for(keys: list[str], foot: str) -> None:
+    seen = Seen()
+    assert seen.press(*keys) is None
+    assert foot in seen.lines()[-1]
+
+
+NO_ROWS = [
+    pytest.param(replace(FLEET, rows=()), "lastbeat exec", id="of an empty fleet how a run comes to be there"),
+    pytest.param(FLEET, "no run is like that", id="where the command line asks for none of those that there are"),
+]
+
+
+@pytest.mark.parametrize(("view", "text"), NO_ROWS)
+def test_where_there_is_no_row_that_is_said(view: FleetView, text: str) -> None:
+    screen = FleetScreen(lambda _rows, _statuses, _text: (), signs.UTF8)
+    told = [rendered(each, colours=False) for each in screen.picture(view, NOW, 100, 24)]
+    assert text in "\n".join(told)
+
+
+def test_where_the_fleet_cannot_be_seen_nobody_is_said_to_look_for_runs() -> None:
+    text = Seen(replace(FLEET, at=None, rows=(), fault=Fault("access denied"))).text
+    assert "looking for runs" not in text
+    assert "access denied" in text
+
+
+HEADS = [
+    pytest.param(replace(FLEET, at=None, rows=()), "looking for runs …", id="nothing was seen yet"),
+    pytest.param(replace(FLEET, rows=()), "no runs", id="there are none"),
+    pytest.param(replace(FLEET, older=1200), "1,200 older", id="older runs are counted"),
+    pytest.param(replace(FLEET, unread=34), "34 documents are still to be read", id="what is still unread is said"),
+    pytest.param(
+        replace(FLEET, watching=Watching(NOW - timedelta(hours=3), 60.0, overdue=True)),
+        "! Nobody watches: the last pass was 3h 00m ago",
+        id="that nobody watches any more is said",
+    ),
+    pytest.param(replace(FLEET, watching=Watching()), "! No pass was made over this fleet", id="or ever has"),
+    pytest.param(
+        replace(FLEET, fault=Fault("s3://bucket: access denied", "Check the key.", NOW - timedelta(minutes=5))),
+        "! The fleet cannot be seen for 5m: s3://bucket: access denied",
+        id="a store that fails is said to",
+    ),
+    pytest.param(
+        replace(FLEET, fault=Fault("no answer")), "What is shown is as of 2026-01-01T12:00:00Z", id="as of when"
+    ),
+]
+
+
+@pytest.mark.parametrize(("view", "text"), HEADS)
+def test_the_head(view: FleetView, text: str) -> None:
+    assert text in Seen(view).text
+
+
+ALL = FleetView(
+    "s3://bucket/training-runs",
+    NOW,
+    tuple(
+        Row(f"{status}-{number}", status, conditions=conditions, since=SINCE)
+        for status, conditions in (*((status, ()) for status in Status), (Status.RUNNING, ("stalled",)))
+        for number in range(1100)
+    ),
+    older=1252,
+)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_every_count_is_told_however_narrow_the_terminal_is(columns: int) -> None:
+    lines = Seen(ALL, columns, 50).lines()
+    told = " ".join(lines[: next(i for i, text in enumerate(lines) if "STATUS" in text)])
+    words = ["1,100 " + word for word in ("FAILED", "TIMED_OUT", "UNKNOWN", "WARNING", "RUNNING", "SUCCEEDED")]
+    assert [word for word in [*words, "1,252 older"] if word not in told] == []
+
+
+LONG = Row(
+    "oom-1",
+    Status.FAILED,
+    reason="CUDA out of memory. " * 8 + "at the end",
+    cause="oom",
+    action="Reduce the batch size. " * 8 + "Then begin again.",
+    since=SINCE,
+)
+
+
+def test_where_lines_are_left_the_whole_of_what_to_do_is_told() -> None:
+    assert "Then begin again." in Seen(replace(FLEET, rows=(LONG, *RUNS[1:3])), 80, 24).text
+    full = Seen(replace(FLEET, rows=(LONG, *RUNS[1:])), 80, 24)
+    assert "Then begin again." not in full.text, "no row of the fleet makes way for it"
+    assert "of 43" in full.text
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 200])
+def test_a_terminal_without_utf8_gets_nothing_else(columns: int) -> None:
+    seen = Seen(replace(FLEET, rows=(LONG, *RUNS[1:])), columns, 24, signs.ascii_only())
+    for key in ("j", "?", "/", "k"):
+        seen.press(key)
+        assert seen.text.isascii()
+
+
+@pytest.mark.parametrize(("columns", "height"), [(20, 5), (40, 8), (80, 13), (1, 1), (300, 100)])
+def test_any_size_of_terminal(columns: int, height: int) -> None:
+    seen = Seen(replace(FLEET, fault=Fault("no answer", "wait")), columns, height)
+    seen.press("j", "pagedown", "/", "l", "enter", "?")

@@ -1,0 +1,197 @@
+"""Runs as a table: what stands where at which width, and what training's text may not do to it."""
+
+import math
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.model.status import Status
+from lastbeat.model.view import Row
+from lastbeat_cli import signs
+from lastbeat_cli.fleet_cells import rate, short_duration, si
+from lastbeat_cli.fleet_table import table
+from lastbeat_cli.paint import cells, rendered
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+FALLING = tuple(3.0 - i / 10 for i in range(24))
+FAILED = Row(
+    "mistral-20250804-171621",
+    Status.FAILED,
+    reason="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    cause="oom",
+    step=12_000,
+    total_steps=100_000,
+    loss=2.3124,
+    losses=FALLING,
+    beat_at=NOW - timedelta(minutes=4),
+    attempt=3,
+    phase="train",
+    host="i-0abc",
+)
+WARNED = Row(
+    "whisper-1",
+    Status.RUNNING,
+    conditions=("stalled", "loss_nan"),
+    reason="metadata 3s ago",
+    step=25,
+    total_steps=100,
+    eta_s=8_000,
+    loss=math.nan,
+    losses=(*FALLING[:5], None),
+    beat_at=NOW - timedelta(seconds=12),
+    steps_per_s=3.2,
+    tokens_per_s=123_456.0,
+    phase="evaluating",
+)
+LIVES = Row("vit", Status.RUNNING, reason="metadata 3s ago", step=7, beat_at=NOW - timedelta(seconds=3))
+
+
+def shown(rows: list[Row], columns: int, made_of: signs.Signs = signs.UTF8) -> list[str]:
+    return [rendered(each, colours=False) for each in table(rows, columns, NOW, made_of)]
+
+
+def test_at_80_columns_the_essential_is_there() -> None:
+    assert shown([FAILED, WARNED, LIVES], 80) == [
+        "STATUS    RUN                     DONE ETA LOSS        BEAT WHY",
+        "✖ FAILED  mistral-20250804-171621  12%     2.31 █▇▅▄▂▁   4m oom: CUDA out of me…",
+        "▲ WARNING whisper-1                25%  2h  NaN █▆▄▃▁·  12s stalled, loss_nan",
+        "● RUNNING vit                        7                   3s",
+    ]
+
+
+def test_at_200_columns_everything_is_there() -> None:
+    heading, failed, warned, lives = shown([FAILED, WARNED, LIVES], 200)
+    assert heading.split() == [
+        "STATUS", "RUN", "PHASE", "STEP", "DONE", "ETA", "LOSS", "SPEED", "TOKENS", "BEAT", "TRY", "WHY", "HOST",
+    ]  # fmt: skip
+    for text in ("✖ FAILED", "mistral-20250804-171621", "train", "12,000/100,000", "█░░░░░░░░░", "12%", "2.312",
+                 "4m", "  3  ", "oom: torch.OutOfMemoryError: CUDA out of", "i-0abc"):  # fmt: skip
+        assert text in failed
+    for text in ("▲ RUNNING (WARNING)", "evaluating", "2h 13m", "NaN", "3.2/s", "123k/s", "12s"):
+        assert text in warned
+    assert "0%" not in lives, "how far it is of an unknown total is not known"
+
+
+def test_without_utf8_signs_and_pictures_are_ascii() -> None:
+    told = shown([FAILED, WARNED], 80, signs.ascii_only())
+    assert all(text.isascii() for text in told)
+    assert told[1].startswith("X FAILED")
+    assert told[2].startswith("! WARNING")
+    assert "@" in told[1]
+
+
+TOLD = [
+    pytest.param(
+        FAILED, "oom: CUDA out of memory", id="a failure tells cause and reason, without the exception's name"
+    ),
+    pytest.param(WARNED, "stalled, loss_nan", id="a warning names its conditions"),
+    pytest.param(
+        Row("a", Status.RUNNING, doubt="silent for 3h, and nobody watches"), "silent for 3h", id="a doubt is told"
+    ),
+    pytest.param(
+        Row("a", Status.UNKNOWN, fault="_watchdog.json: access denied"),
+        "unreadable: _watchdog.json: access denied",
+        id="what could not be read is said to be unreadable",
+    ),
+    pytest.param(Row("a", Status.RUNNING, complete=False), "still reading", id="what is not read yet is said"),
+    pytest.param(Row("a", Status.RUNNING, recorded=False), "not recorded yet", id="what nobody has recorded is said"),
+    pytest.param(Row("a", Status.RUNNING, pending=2), "2 alerts waiting", id="alerts that wait are told"),
+    pytest.param(
+        Row("a", Status.FAILED, reason="boom", cause="oom", pending=1), "oom: boom; 1 alert waiting", id="both are told"
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "text"), TOLD)
+def test_why(row: Row, text: str) -> None:
+    assert text in shown([row], 120)[1]
+
+
+def test_a_doubt_stands_beside_the_status_too() -> None:
+    assert "RUNNING?" in shown([Row("a", Status.RUNNING, doubt="silent")], 80)[1]
+
+
+def test_long_names_keep_both_ends() -> None:
+    told = shown([Row("llama-70b-" + "x" * 100 + "-seed-17", Status.FAILED, reason="boom " * 20)], 80)[1]
+    assert "llama-70b-" in told
+    assert "seed-17" in told
+
+
+def test_of_no_runs_there_is_a_heading_alone() -> None:
+    assert len(shown([], 80)) == 1
+
+
+texts = st.text(max_size=60) | st.sampled_from(
+    [
+        "\x1b[2J\x1b]0;owned\x07",
+        "👩‍💻🔥 training",
+        "\u202eegnellahc",
+        "a\nb\rc",
+        "日本語のフェーズ",
+        "e\u0301\u0301",
+        "\ud800",
+    ]
+)
+rows = st.builds(
+    Row,
+    run_id=st.from_regex(r"[A-Za-z0-9.+=@:-]{1,200}", fullmatch=True),
+    status=st.sampled_from(Status),
+    reason=texts,
+    cause=st.none() | texts,
+    conditions=st.lists(st.sampled_from(["stalled", "slow"]), max_size=2).map(tuple),
+    attempt=st.integers(1, 10**6),
+    phase=st.none() | texts,
+    step=st.none() | st.integers(),
+    total_steps=st.none() | st.integers(),
+    eta_s=st.none() | st.floats(),
+    loss=st.none() | st.floats(),
+    losses=st.lists(st.none() | st.floats(), max_size=24).map(tuple),
+    steps_per_s=st.none() | st.floats(),
+    tokens_per_s=st.none() | st.floats(),
+    beat_at=st.none() | st.floats(-1e6, 1e6).map(lambda seconds: NOW - timedelta(seconds=seconds)),
+    host=st.none() | texts,
+    doubt=st.none() | texts,
+    fault=st.none() | texts,
+)
+
+
+@given(st.lists(rows, max_size=6), st.integers(20, 260), st.booleans())
+def test_no_line_is_wider_than_asked_and_none_can_move_the_cursor(many: list[Row], columns: int, plain: bool) -> None:
+    made_of = signs.ascii_only() if plain else signs.UTF8
+    told = shown(many, columns, made_of)
+    assert len(told) == len(many) + 1
+    for text in told:
+        assert cells(text) <= columns
+        assert text.isprintable() or not set(text) & set("\x1b\n\r\x07\x9b\u202e\u200f")
+        assert not plain or text.isascii()
+
+
+DURATIONS = [
+    pytest.param(-5.0, "0s", id="a clock that is ahead"),
+    pytest.param(59.9, "59s", id="seconds"),
+    pytest.param(60.0, "1m", id="a minute"),
+    pytest.param(5_399.0, "89m", id="minutes, while an hour would say too little"),
+    pytest.param(5_400.0, "1h", id="hours"),
+    pytest.param(47 * 3600.0, "47h", id="hours up to two days"),
+    pytest.param(50 * 3600.0, "2d", id="days"),
+]
+
+
+@pytest.mark.parametrize(("seconds", "text"), DURATIONS)
+def test_a_short_duration(seconds: float, text: str) -> None:
+    assert short_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (999.0, "999"), (12_345.0, "12.3k"), (3.4e6, "3.4M"), (math.nan, "NaN"), (-math.inf, "-inf")],
+)
+def test_a_short_number(value: float, text: str) -> None:
+    assert si(value) == text
+
+
+def test_slow_steps_are_told_in_seconds() -> None:
+    assert rate(3.21) == "3.21/s"
+    assert rate(0.02) == "50 s/step"

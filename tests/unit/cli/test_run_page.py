@@ -1,0 +1,93 @@
+"""One run on a terminal that is ours: that nothing of it is lost at the edge."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from lastbeat.model.cause import Cause, Evidence
+from lastbeat.model.record import Explained
+from lastbeat.model.status import Status
+from lastbeat.model.view import Excerpt, RankLine, Row, RunView
+from lastbeat.stores.port import StoreError
+from lastbeat_cli import signs
+from lastbeat_cli.paint import cells, rendered
+from lastbeat_cli.run_page import RunPage, Seen
+from lastbeat_cli.show_lines import show_lines
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+WHY = "No progress: still at step 25252 after 1h 08m (limit 15m, twice exceeded), and that is where it hangs"
+DOUBT = "it wrote a sentinel, and it beats again, and no pass has judged that; this sentence takes two lines, at least"
+VIEW = RunView(
+    Row(
+        "gpt-neox-20b",
+        Status.TIMED_OUT,
+        reason=WHY,
+        action="Look at nvidia-smi.",
+        doubt=DOUBT,
+        since=NOW - timedelta(hours=1),
+    ),
+    NOW,
+    "s3://bucket/training-runs/gpt-neox-20b/",
+)
+
+
+def seen(fault: StoreError | None = None) -> Seen:
+    return Seen(looked=True, since_s=3, fault=fault, fault_s=60)
+
+
+def shown(page: RunPage, columns: int, height: int, how: Seen) -> list[str]:
+    told = [rendered(each, colours=False) for each in page.picture(VIEW, how, columns, height)]
+    assert max(map(cells, told)) <= columns
+    assert len(told) == height
+    return told
+
+
+@pytest.mark.parametrize("columns", [30, 80, 200])
+def test_why_it_needs_people_is_told_whole(columns: int) -> None:
+    told = " ".join(" ".join(shown(RunPage("gpt-neox-20b", signs.UTF8, curves=False), columns, 40, seen())).split())
+    assert f"Run gpt-neox-20b: TIMED_OUT Detail: {WHY} In doubt: {DOUBT} Since:" in told
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+@pytest.mark.parametrize("curves", [False, True], ids=["all about it", "curves"])
+def test_a_terminal_without_utf8_gets_nothing_else(columns: int, *, curves: bool) -> None:
+    page = RunPage("gpt-neox-20b", signs.ascii_only(), curves=curves)
+    for fault in (None, StoreError("no answer " * 20)):
+        assert "\n".join(shown(page, columns, 12, seen(fault))).isascii()
+
+
+def test_of_a_frame_of_a_stack_both_ends_are_shown() -> None:
+    frame = '    File "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", line 2806, in all_reduce'
+    stacks = Excerpt("logs/stacks.txt", ('  Thread "MainThread" (main)', frame))
+    told = [rendered(each, colours=False) for each in show_lines(replace(VIEW, stacks=stacks), 80, str)]
+    shown_frame = next(text for text in told if "File" in text)
+    assert shown_frame.startswith('      File "/usr/lib/python3/')
+    assert shown_frame.endswith('d.py", line 2806, in all_reduce')
+    assert cells(shown_frame) <= 80
+
+
+def test_what_to_do_is_on_the_first_screen_also_of_a_low_terminal() -> None:
+    evidence = Evidence("train.log", 80, "CUDA out of memory", rank=3)
+    log = Excerpt(
+        "train.log", tuple(f"line {n} " + "CUDA out of memory " * 9 * (n == 80) for n in range(70, 88)), 70, 10
+    )
+    hint = "Reduce the micro-batch size. " * 10 + "That is all."
+    row = replace(VIEW.row, status=Status.FAILED, reason="CUDA out of memory. " * 12, doubt=None)
+    failed = replace(VIEW, row=row, explained=Explained(Cause("oom", evidence, 0.9, hint=hint)), evidence=log)
+    for height, seen_lines in ((24, (77, 80, 82)), (60, (70, 80, 87))):
+        page = RunPage("gpt-neox-20b", signs.UTF8, curves=False)
+        told = [rendered(each, colours=False) for each in page.picture(failed, seen(), 80, height)]
+        assert "That is all." in "\n".join(told)
+        assert [n for n in seen_lines if not any(f" {n} line {n}" in text for text in told)] == []
+        assert any(text.startswith("  > 80") for text in told)
+
+
+def test_a_rank_that_lags_is_named_beside_one_that_failed() -> None:
+    steps = {0: 97, 1: 97, 2: 55, 3: 70}
+    ranks = tuple(
+        RankLine(rank, NOW, step, status="failed" if rank == 3 else "running", behind=97 - step)
+        for rank, step in steps.items()
+    )
+    told = [rendered(each, colours=False) for each in show_lines(replace(VIEW, ranks=ranks), 100, str)]
+    assert [text.split()[1] for text in told if text.startswith("  rank ")] == ["3", "2"]

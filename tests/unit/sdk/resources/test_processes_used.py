@@ -1,0 +1,107 @@
+"""What a process uses, and what a command uses with all that it started."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lastbeat.sdk.processes import Used, of_tree, own
+from lastbeat.sdk.resources import Meter
+from support.training import LIMIT_S, until
+
+TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+BUSY = """
+import subprocess, sys, time
+if sys.argv[1:]:
+    child = subprocess.Popen([sys.executable, '-c', 'whole = b"x" * 50_000_000\\nwhile True: pass'])
+while True: time.sleep(0.01)
+"""
+
+
+def stat(number: int, parent: int, seconds: float, pages: int, name: str = "python") -> str:
+    """A line of /proc/PID/stat: times of its own, then of its ended children."""
+    times = f"{round(seconds * TICKS)} 0 0 0"
+    return f"{number} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 {times} 20 0 1 0 100 5000 {pages} 0\n"
+
+
+TREES = [
+    pytest.param([stat(10, 1, 2.0, 7)], Used(2.0, 7 * PAGE), id="the command alone"),
+    pytest.param(
+        [stat(10, 1, 2.0, 7), stat(11, 10, 1.0, 2), stat(12, 11, 0.5, 1), stat(13, 1, 99, 99)],
+        Used(3.5, 10 * PAGE),
+        id="all below it, and nobody else",
+    ),
+    pytest.param([stat(10, 1, 1.0, 1, "a) S (b 1 2 3")], Used(1.0, PAGE), id="a name that looks like fields"),
+    pytest.param([stat(10, 11, 1.0, 1), stat(11, 10, 1.0, 1)], Used(2.0, 2 * PAGE), id="numbers that were given again"),
+    pytest.param([stat(11, 10, 1.0, 1)], Used(), id="a command that has ended"),
+    pytest.param([stat(10, 1, 1.0, 1), "11 (cut off", ""], Used(1.0, PAGE), id="one that ends while it is read"),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), TREES)
+def test_a_tree(tmp_path: Path, lines: list[str], expected: Used) -> None:
+    (tmp_path / "meminfo").write_text("")
+    for place, line in enumerate(lines):
+        folder = tmp_path / (line.split(" ")[0] or str(500 + place))
+        folder.mkdir()
+        (folder / "stat").write_text(line)
+    assert of_tree(10, tmp_path) == expected
+
+
+def test_where_nothing_can_be_read_nothing_is_known(tmp_path: Path) -> None:
+    assert of_tree(10, tmp_path / "none") == Used()
+
+
+def test_a_process_without_proc_says_what_it_can(tmp_path: Path) -> None:
+    found = own(tmp_path)
+    assert found.cpu_s is not None
+    assert found.rss_bytes is None or found.rss_bytes > 1 << 20
+
+
+def test_this_process_is_measured_between_two_looks() -> None:
+    meter = Meter()
+    first = meter.measure() or {}
+    assert "cpu" not in first
+    assert first["rss_bytes"] > 1 << 20
+    busy_until = time.monotonic() + 0.3
+    while time.monotonic() < busy_until:
+        pass
+    second = meter.measure() or {}
+    assert 0 < second["cpu"] < 64
+    assert (meter.measure() or {})["cpu"] == second["cpu"], "too soon to know better"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+def test_a_command_is_measured_with_what_it_started() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY, "with a child"]) as command:
+        try:
+            meter = Meter(wraps=True)
+            assert "rss_bytes" not in (meter.measure() or {}), "it has not begun"
+            meter.root = command.pid
+
+            def measured() -> dict[str, float]:
+                time.sleep(0.2)
+                return meter.measure() or {}
+
+            found = until(lambda: found if (found := measured()).get("cpu", 0) > 0 else None, LIMIT_S)
+            assert found
+            until(lambda: measured()["rss_bytes"] > 50_000_000, LIMIT_S)
+        finally:
+            for number in (*children(command.pid), command.pid):
+                os.kill(number, 9)
+    assert "rss_bytes" not in (meter.measure() or {})
+
+
+def children(parent: int) -> list[int]:
+    found = []
+    for stat_file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat_file.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(stat_file.parent.name))
+    return found

@@ -1,0 +1,130 @@
+"""However a fleet came to be as it is: who watched it all along sees what somebody sees who comes anew, and no round
+costs more than a listing."""
+
+from collections.abc import Callable
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lastbeat.fleet.prices import PER_REQUEST
+from lastbeat.model.view import Row
+from support.fleet_views import Looked, settle
+
+IDS = ("a", "a-1", "a.b", "B", "run-1", "run-10", "run-2")
+MOST_COST = PER_REQUEST["LIST"] + 1e-12
+Deed = Callable[[Looked, str], object]
+
+
+def _beat(looked: Looked, run_id: str) -> None:
+    looked.beat(run_id, step=int(looked.scene.now.timestamp()) % 997)
+
+
+def _fail(looked: Looked, run_id: str) -> None:
+    looked.beat(run_id)
+    looked.scene.run(run_id).error()
+
+
+def _done(looked: Looked, run_id: str) -> None:
+    looked.beat(run_id)
+    looked.scene.run(run_id).complete()
+
+
+def _again(looked: Looked, run_id: str) -> None:
+    looked.scene.run(run_id).delete("_error", "_complete")
+    looked.scene.run(run_id).beat(start_time=looked.scene.now.isoformat(), attempt=2)
+    looked.scene.run(run_id).progress(3)
+
+
+def _shell(looked: Looked, run_id: str) -> None:
+    looked.scene.run(run_id).beat(loss="NaN", step=4)
+
+
+def _log(looked: Looked, run_id: str) -> None:
+    looked.scene.run(run_id).log(f"step {int(looked.scene.now.timestamp()) % 997} loss 1.5\n")
+
+
+DEEDS: dict[str, Deed] = {
+    "beat": _beat,
+    "fail": _fail,
+    "done": _done,
+    "again": _again,
+    "shell": _shell,
+    "log": _log,
+    "untidy": lambda looked, run_id: looked.scene.run(run_id).delete("progress.json"),
+    "unrecorded": lambda looked, run_id: looked.scene.run(run_id).delete("_watchdog.json"),
+    "deleted": lambda looked, run_id: looked.scene.run(run_id).delete(),
+    "pass": lambda looked, _run_id: looked.passes(),
+    "memory lost": lambda looked, _run_id: looked.store.held.pop("_watchdog/fleet.json.z", None),
+    "a minute": lambda looked, _run_id: looked.scene.after(60),
+    "eleven minutes": lambda looked, _run_id: looked.scene.after(660),
+    "a day": lambda looked, _run_id: looked.scene.after(90_000),
+    "round": lambda looked, _run_id: looked.watch.round(),
+    "opened": lambda looked, _run_id: looked.watch.open(),
+}
+_deeds = st.lists(st.tuples(st.sampled_from(list(DEEDS)), st.sampled_from(IDS)), max_size=30)
+
+
+def plain(rows: tuple[Row, ...]) -> list[str]:
+    """As text, in which a NaN is equal to itself."""
+    return [repr(row) for row in rows]
+
+
+@settings(max_examples=120)
+@example([("beat", "a"), ("pass", "a"), ("round", "a"), ("untidy", "a"), ("memory lost", "a")], False)
+@given(_deeds, st.booleans())
+def test_who_watched_all_along_sees_what_somebody_sees_who_comes_anew(
+    deeds: list[tuple[str, str]],
+    paid: bool,
+) -> None:
+    looked = Looked(paid=paid)
+    looked.watch.open()
+    for what, run_id in deeds:
+        DEEDS[what](looked, run_id)
+    known = settle(looked.watch, 16)
+    anew = looked.fresh()
+    anew.open()
+    fresh = settle(anew, 16)
+    assert plain(known.rows) == plain(fresh.rows) == plain(settle(looked.fresh(), 16).rows)
+    assert (known.older, known.unread, known.watching) == (fresh.older, fresh.unread, fresh.watching)
+
+
+@settings(max_examples=60)
+@example(["beat", "pass"], [600.0, 121.0], 1)
+@example(["beat", "pass", "fail"], [170.0, 20.0], 1)
+@example(["beat", "pass", "a minute", "fail", "pass"], [86_390.0, 20.0], 1)
+@example(["beat", "done", "pass"], [86_390.0, 20.0], 1)
+@example(["beat", "fail", "pass"], [86_390.0, 20.0], 8)
+@example(["beat", "pass", "a minute", "done", "pass"], [86_300.0, 200.0], 8)
+@example(["beat", "pass", "a minute", "fail", "pass"], [86_300.0, 200.0], 8)
+@given(
+    st.lists(st.sampled_from(["beat", "fail", "done", "again", "shell", "log", "pass", "eleven minutes"]), max_size=8),
+    st.lists(st.sampled_from([1.0, 119.0, 299.0, 599.0, 721.0, 3600.0, 43_200.0, 86_399.0]), min_size=1, max_size=6),
+    st.sampled_from([1, 8]),
+)
+def test_a_row_that_only_time_changes_is_not_missed(deeds: list[str], waits_s: list[float], days: int) -> None:
+    looked = Looked()
+    watch = looked.fresh(since_s=86_400.0 * days)
+    # Among others it has a place.
+    looked.beat("b")
+    for what in deeds:
+        DEEDS[what](looked, "a")
+        watch.round()
+    for wait_s in waits_s:
+        looked.scene.after(wait_s)
+        known, fresh = watch.round(), looked.fresh(since_s=86_400.0 * days).open()
+        assert (plain(known.rows), known.older) == (plain(fresh.rows), fresh.older)
+
+
+@settings(max_examples=80)
+@given(_deeds)
+def test_no_round_costs_more_than_a_listing(deeds: list[tuple[str, str]]) -> None:
+    looked = Looked(paid=True)
+    looked.watch.open()
+    for what, run_id in deeds:
+        DEEDS[what](looked, run_id)
+        looked.asked()
+        looked.watch.round([run_id])
+        asked = looked.asked()
+        cost = sum(PER_REQUEST["LIST" if name == "list" else "GET"] * count for name, count in asked.items())
+        assert cost <= MOST_COST
+        assert not {"write", "delete", "folders"} & set(asked)

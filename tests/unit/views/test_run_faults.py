@@ -1,0 +1,132 @@
+"""What a look at one run says of what it could not read, and what of hostile text reaches nobody."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from lastbeat.model.status import Status
+from lastbeat.model.view import RunView
+from lastbeat.stores.port import UnreachableError
+from lastbeat.views.one_run import RunWatch
+from lastbeat.views.run_document import run_document
+from support.looked import LOG, STEPS, failed, refuse, view_of
+from support.scene import RUN, Scene
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        pytest.param("{", Status.FAILED, "damaged", id="a damaged record is no record, and that is said"),
+        pytest.param('{"schema": 99}', Status.UNKNOWN, "newer", id="what a newer lastbeat wrote is not judged anew"),
+    ],
+)
+def test_a_record_that_cannot_be_used(body: str, status: Status, said: str) -> None:
+    scene = Scene()
+    failed(scene)
+    scene.put("_watchdog.json", body)
+    view = view_of(scene)
+    assert (view.row.status, view.row.recorded) == (status, False)
+    assert any(said in note for note in (*view.notes, view.row.fault or ""))
+
+
+def test_a_record_that_may_not_be_read_is_no_missing_one() -> None:
+    scene = Scene()
+    failed(scene)
+    scene.store.before = refuse("_watchdog.json")
+    view = view_of(scene)
+    assert view.row.status is Status.UNKNOWN
+    assert "may not be read" in (view.row.fault or "")
+    assert view.beats, "what can be read is shown all the same"
+
+
+def test_what_was_read_before_stands_when_it_can_be_read_no_more() -> None:
+    scene = Scene()
+    failed(scene)
+    watch = RunWatch(scene.store, scene.policy, RUN)
+    watch.look()
+    record = scene.store.held[f"{RUN}/_watchdog.json"].body.decode()
+    scene.put("_watchdog.json", record + " ")
+    scene.store.before = refuse("_watchdog.json")
+    view = watch.look()
+    assert view is not None
+    assert (view.row.status, view.row.cause) == (Status.FAILED, "oom")
+    assert "may not be read" in (view.row.fault or "")
+    scene.store.heal()
+    healed = watch.look()
+    assert healed is not None
+    assert healed.row.fault is None
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        pytest.param(LOG, lambda view: view.log.note, id="a log"),
+        pytest.param("logs/stacks.txt", lambda view: view.stacks.note, id="stacks"),
+        pytest.param("_error", lambda view: view.error_text, id="what it said when it failed"),
+        pytest.param("ranks/0.json", lambda view: view.ranks[0].fault, id="a rank"),
+        pytest.param("progress.json", lambda view: view.beats[1].fault, id="a heartbeat"),
+    ],
+)
+def test_what_may_not_be_read_says_so_in_its_place(name: str, where: Callable[[RunView], str]) -> None:
+    scene = Scene()
+    scene.both(5)
+    for each in (LOG, "logs/stacks.txt", "ranks/0.json"):
+        scene.put(each, "Thread 1\n")
+    scene.put("_error", "boom")
+    scene.look()
+    scene.store.before = refuse(name)
+    assert "may not be read" in where(view_of(scene))
+
+
+def test_a_store_that_does_not_answer_is_raised() -> None:
+    scene = Scene()
+    failed(scene)
+
+    def silent(operation: str, key: str) -> None:
+        raise UnreachableError(f"{operation} {key}: no answer")
+
+    scene.store.before = silent
+    with pytest.raises(UnreachableError):
+        RunWatch(scene.store, scene.policy, RUN).look()
+
+
+def test_a_file_that_goes_away_between_listing_and_read_is_looked_for_again() -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.look()
+
+    def gone(operation: str, key: str) -> None:
+        if operation == "read" and key.endswith("progress.json"):
+            scene.store.held.pop(key, None)
+
+    scene.store.before = gone
+    assert [beat.name for beat in view_of(scene).beats] == ["metadata.json"]
+
+
+def test_secrets_are_masked_wherever_training_may_have_printed_them() -> None:
+    scene = Scene()
+    scene.both(5)
+    secret = "hunter2-and-some-more"
+    scene.put(LOG, f"{STEPS}RuntimeError: {secret} hf_abcdefghijklmnopqrstuvwx\n")
+    scene.put("_error", f"RuntimeError: {secret}")
+    scene.put("logs/stacks.txt", f"Thread {secret}")
+    scene.put("ranks/0.json", json.dumps({"step": 1, "host": secret, "status": secret, "phase": secret}))
+    scene.look()
+    view = view_of(scene, mask=lambda text: text.replace(secret, "***"))
+    told = json.dumps(run_document(view))
+    assert secret not in told
+    assert "hf_abc" not in told
+
+
+def test_what_a_terminal_would_interpret_reaches_nobody() -> None:
+    scene = Scene()
+    scene.beat(phase="\x1b[31mred\x1b]0;title\x07", instance_id="i\u202e0")
+    scene.progress(5, metrics={"\x1b[2Jx": 1})
+    scene.put(LOG, "\x1b[31mstep 1\x1b[0m\rstep 2\x07\x9b2J\n" + "x" * 100_000 + "\n")
+    scene.put("_error", "\x1b[31mboom\x1b[0m \u202egnp")
+    scene.put("ranks/0.json", json.dumps({"host": "\x1b[31m", "status": "\x07"}))
+    scene.look()
+    told = json.dumps(run_document(view_of(scene)), ensure_ascii=False)
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(told)
+    assert len(told) < 40_000

@@ -1,0 +1,226 @@
+"""One run in depth: what a look shows, and what it costs."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from lastbeat.model.status import Status
+from lastbeat.views.one_run import RunWatch
+from support.channel import ListChannel, down
+from support.looked import LOG, OOM, STEPS, failed, view_of
+from support.scene import RUN, Scene
+
+
+def test_a_run_that_is_not_there_is_none() -> None:
+    scene = Scene()
+    scene.store.put_text(f"{RUN}-2/metadata.json", "{}")
+    assert RunWatch(scene.store, scene.policy, RUN).look() is None
+
+
+def test_checkpoints_alone_make_no_run() -> None:
+    scene = Scene()
+    scene.put("checkpoints/1.pt", "weights")
+    assert RunWatch(scene.store, scene.policy, RUN).look() is None
+
+
+def test_a_failed_run_is_shown_with_its_cause_the_lines_around_it_and_what_people_were_told() -> None:
+    scene = Scene()
+    failed(scene)
+    view = view_of(scene)
+    assert (view.row.status, view.row.cause, view.row.recorded) == (Status.FAILED, "oom", True)
+    assert view.explained is not None
+    assert view.evidence is not None
+    assert view.evidence.marked is not None
+    assert "CUDA out of memory" in view.evidence.lines[view.evidence.marked]
+    assert view.evidence.lines[0].startswith("Traceback"), "a traceback is whole"
+    assert [each.after for each in view.history] == [Status.RUNNING, Status.FAILED]
+    assert [(alert.event, alert.deliveries[0][:2]) for alert in view.alerts] == [("FAILED", ("list", "sent"))]
+    assert (view.alerts_pending, view.alerts_delivered) == (0, 1)
+    assert view.error_text is not None
+    assert view.log is not None
+    assert view.log.lines[-1] == view.evidence.lines[view.evidence.marked]
+
+
+def test_the_first_look_lists_once_and_reads_each_file_once() -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.put("ranks/0.json", "{}")
+    scene.put(LOG, STEPS)
+    scene.look()
+    scene.store.calls.clear()
+    view_of(scene)
+    assert sorted(scene.store.calls) == sorted(
+        [
+            ("list", f"{RUN}/"),
+            *(("read", f"{RUN}/{name}") for name in ("_watchdog.json", "metadata.json", "progress.json")),
+            *(("read", f"{RUN}/{name}") for name in ("ranks/0.json", LOG)),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [
+        pytest.param(lambda scene: None, [], id="nothing was written and nothing is read"),
+        pytest.param(lambda scene: scene.beat(), ["metadata.json"], id="a heartbeat costs one read"),
+        pytest.param(lambda scene: scene.put(LOG, STEPS + "more\n"), [LOG], id="a log that grew costs one"),
+        pytest.param(
+            lambda scene: scene.put("ranks/1.json", "{}"), ["ranks/1.json"], id="of all ranks the one that beat"
+        ),
+    ],
+)
+def test_a_later_look_reads_what_was_written_since(write: Callable[[Scene], object], read: list[str]) -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.put(LOG, STEPS)
+    for rank in range(3):
+        scene.put(f"ranks/{rank}.json", json.dumps({"step": rank}))
+    scene.look()
+    watch = RunWatch(scene.store, scene.policy, RUN)
+    watch.look()
+    write(scene)
+    scene.store.calls.clear()
+    assert watch.look() is not None
+    assert scene.store.calls == [("list", f"{RUN}/"), *(("read", f"{RUN}/{name}") for name in read)]
+
+
+def test_very_many_checkpoints_cost_no_more_than_a_request_for_each_part_that_is_wanted() -> None:
+    scene = Scene()
+    scene.both(5)
+    for number in range(5000):
+        scene.put(f"checkpoints/{number:05}.pt")
+        scene.put(f"results/{number:05}.json")
+    scene.put("ranks/0.json", json.dumps({"step": 5}))
+    scene.look()
+    scene.store.calls.clear()
+    view = view_of(scene)
+    assert [line.rank for line in view.ranks] == [0]
+    assert sum(operation == "list" for operation, _ in scene.store.calls) <= 8
+
+
+def test_looking_writes_nothing() -> None:
+    scene = Scene()
+    failed(scene)
+    before = dict(scene.store.held)
+    view_of(scene)
+    assert scene.store.held == before
+
+
+def test_a_run_that_nobody_recorded_is_judged_by_one_look_and_said_to_be() -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.put("_error", OOM)
+    scene.put(LOG, STEPS + OOM)
+    view = view_of(scene)
+    assert (view.row.status, view.row.recorded, view.row.cause) == (Status.FAILED, False, "oom")
+    assert view.evidence is not None
+    assert (view.history, view.alerts) == ((), ())
+
+
+def test_of_a_program_that_was_never_changed_the_log_alone_tells_that_it_lives() -> None:
+    scene = Scene()
+    scene.put(LOG, STEPS)
+    assert view_of(scene).row.status is Status.RUNNING
+
+
+def test_alerts_that_wait_are_told_apart_from_those_that_went_out() -> None:
+    scene = Scene()
+    scene.channel = ListChannel("slack:5f0c9a1e")
+    scene.both(5)
+    scene.look()
+    scene.channel.fault = down
+    scene.put("_error", "boom")
+    scene.look()
+    view = view_of(scene)
+    assert (view.alerts_pending, view.alerts_delivered) == (1, 0)
+    channel, state, _ = view.alerts[0].deliveries[0]
+    assert (channel, state) == ("slack", "waiting"), "which of several web hooks it is, is nobody's to read"
+    assert view.alerts[0].error
+
+
+def test_stacks_of_an_earlier_attempt_do_not_say_where_this_one_hangs() -> None:
+    scene = Scene()
+    scene.put("logs/stacks.txt", "Thread 1\n")
+    scene.after(3600)
+    scene.beat(start_time=scene.instance_now.isoformat(), attempt=2)
+    assert view_of(scene).stacks is None
+
+
+def test_progress_of_an_earlier_attempt_does_not_count_and_that_is_said() -> None:
+    scene = Scene()
+    scene.progress(900, recent=[[scene.now.timestamp(), 900, 1.0]])
+    scene.after(3600)
+    scene.beat(start_time=scene.instance_now.isoformat(), attempt=2)
+    scene.look()
+    view = view_of(scene)
+    assert (view.row.step, view.points) == (None, ())
+    assert any("progress.json" in note for note in view.notes)
+
+
+def test_progress_from_right_before_a_restart_does_not_count_anywhere() -> None:
+    scene = Scene()
+    scene.both(150)
+    scene.look()
+    scene.after(60)
+    scene.progress(160, eta_s=56, age_s=0.5)
+    scene.beat(start_time=scene.instance_now.isoformat(), attempt=2)
+    scene.look()
+    view = view_of(scene)
+    assert any("progress.json" in note for note in view.notes)
+    assert (view.row.step, view.row.eta_s, view.points) == (None, None, ())
+
+
+def test_a_run_that_fell_silent_while_nobody_watches_is_doubted() -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.look()
+    scene.after(3 * 3600)
+    view = view_of(scene)
+    assert view.row.status is Status.RUNNING, "what is recorded stands"
+    assert view.row.doubt is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "ended"),
+    [
+        pytest.param("_complete", Status.SUCCEEDED, id="it says that it is done"),
+        pytest.param("_error", Status.FAILED, id="it says that it failed"),
+        pytest.param("notes.txt", None, id="it says nothing"),
+    ],
+)
+def test_whether_it_has_ended_is_known_before_a_pass_recorded_it(name: str, ended: Status | None) -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.look()
+    scene.after(5)
+    scene.put(name, "done")
+    watch = RunWatch(scene.store, scene.policy, RUN)
+    watch.look()
+    assert watch.ended is ended
+
+
+def test_a_failure_that_nobody_recorded_has_a_time_and_a_strip() -> None:
+    scene = Scene()
+    scene.beat(start_time=scene.instance_now.isoformat())
+    scene.after(60)
+    scene.put("_error", "boom")
+    ended = scene.now
+    scene.after(60)
+    row = view_of(scene).row
+    assert (row.status, row.since) == (Status.FAILED, ended)
+    assert [span.status for span in row.strip] == [Status.RUNNING, Status.FAILED]
+
+
+@pytest.mark.parametrize("name", ["_error", "_complete"])
+def test_an_end_that_no_pass_has_recorded_yet_is_told(name: str) -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.look()
+    scene.after(5)
+    scene.put(name)
+    view = view_of(scene)
+    assert (view.row.status, view.row.doubt) == (Status.RUNNING, None)
+    assert view.notes == (f"It wrote {name}; the next pass records what became of it.",)
+    scene.look()
+    assert view_of(scene).notes == ()
