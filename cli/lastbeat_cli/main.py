@@ -10,27 +10,27 @@ import click
 from lastbeat_cli import frame
 
 _ASKED_BY_SHELL = "_LASTBEAT_COMPLETE"
-# Command → its module, a sentence, and under which wish it is listed.
+# Command → its module in lastbeat_cli, a sentence, and under which wish it is listed.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
-    "watch": ("lastbeat_cli.watch", "Look at one run, once or until it is over.", "Watch a run"),
-    "sweep": ("lastbeat_cli.sweep", "Look at every run, once or again and again.", "Watch a fleet"),
-    "silence": ("lastbeat_cli.silence", "Do not tell people of some runs for a while.", "Watch a fleet"),
-    "cost": ("lastbeat_cli.cost", "What the watching costs, measured.", "Watch a fleet"),
-    "fleet": ("lastbeat_cli.fleet", "Every run at a glance, live.", "Look at runs"),
-    "show": ("lastbeat_cli.show", "All about one run, and what to do.", "Look at runs"),
-    "top": ("lastbeat_cli.top", "One run's curves and figures, live.", "Look at runs"),
-    "logs": ("lastbeat_cli.run_logs", "A run's logs, as they grow.", "Look at runs"),
-    "dashboard": ("lastbeat_cli.dashboard", "The fleet and its runs in a browser.", "Look at runs"),
-    "explain": ("lastbeat_cli.explain", "Say why a run failed, from its logs, and what to do.", "Understand a failure"),
-    "signals": ("lastbeat_cli.signals", "What is looked for in logs; try signals of your own.", "Understand a failure"),
-    "exec": ("lastbeat_cli.exec_", "Run a command, report it, and tell how it died.", "Report a run"),
-    "beat": ("lastbeat_cli.beat", "Say that a run lives, and how far it is.", "Report a run"),
-    "fail": ("lastbeat_cli.fail", "Say that a run failed, and why.", "Report a run"),
-    "complete": ("lastbeat_cli.complete", "Say that a run succeeded.", "Report a run"),
-    "deploy": ("lastbeat_cli.deploy", "Make the Lambda function that watches a bucket.", "Set up"),
-    "completion": ("lastbeat_cli.completion", "Make bash, zsh or fish complete names.", "Set up"),
-    "doctor": ("lastbeat_cli.doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
-    "test-alert": ("lastbeat_cli.test_alert", "Send a test message to every channel.", "Check the set-up"),
+    "watch": ("watch", "Look at one run, once or until it is over.", "Watch a run"),
+    "sweep": ("sweep.command", "Look at every run, once or again and again.", "Watch a fleet"),
+    "silence": ("silence", "Do not tell people of some runs for a while.", "Watch a fleet"),
+    "cost": ("cost", "What the watching costs, measured.", "Watch a fleet"),
+    "fleet": ("fleet.command", "Every run at a glance, live.", "Look at runs"),
+    "show": ("run.show", "All about one run, and what to do.", "Look at runs"),
+    "top": ("run.top", "One run's curves and figures, live.", "Look at runs"),
+    "logs": ("run_logs.command", "A run's logs, as they grow.", "Look at runs"),
+    "dashboard": ("dashboard.command", "The fleet and its runs in a browser.", "Look at runs"),
+    "explain": ("explain.command", "Say why a run failed, from its logs, and what to do.", "Understand a failure"),
+    "signals": ("signals.command", "What is looked for in logs; try signals of your own.", "Understand a failure"),
+    "exec": ("exec_", "Run a command, report it, and tell how it died.", "Report a run"),
+    "beat": ("beat", "Say that a run lives, and how far it is.", "Report a run"),
+    "fail": ("fail", "Say that a run failed, and why.", "Report a run"),
+    "complete": ("complete", "Say that a run succeeded.", "Report a run"),
+    "deploy": ("deploy", "Make the Lambda function that watches a bucket.", "Set up"),
+    "completion": ("completion.command", "Make bash, zsh or fish complete names.", "Set up"),
+    "doctor": ("doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
+    "test-alert": ("test_alert", "Send a test message to every channel.", "Check the set-up"),
 }
 
 
@@ -43,7 +43,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's face
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(_COMMANDS[cmd_name][0]).command
+        command: click.Command = import_module(f"lastbeat_cli.{_COMMANDS[cmd_name][0]}").command
         return command
 
     def resolve_command(
@@ -88,7 +88,7 @@ def lastbeat(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The ``lastbeat`` command; returns its exit status."""
     if _ASKED_BY_SHELL in os.environ:
-        from lastbeat_cli import completion_answer  # noqa: PLC0415 - only for who presses Tab
+        from lastbeat_cli.completion import answer as completion_answer  # noqa: PLC0415 - only for who presses Tab
 
         return completion_answer.answer(lastbeat, _COMMANDS)
     return frame.run(lastbeat, sys.argv[1:] if arguments is None else arguments, "lastbeat")

@@ -5,7 +5,7 @@ import pytest
 from lastbeat.causes.scoring import Score
 from lastbeat.scanning.matching import matcher_of
 from lastbeat.signals import loading
-from lastbeat_cli.signals_eval import scores
+from lastbeat_cli.signals.evaluation import scores
 from support.markdown import Document
 from support.signal_pages import CORPUS, PAGE, filled
 

@@ -13,7 +13,7 @@ from lastbeat.causes.scoring import Score, Tally
 from lastbeat.model.times import format_duration
 from lastbeat.signals import loading
 from lastbeat.signals.error_types import TYPES
-from lastbeat_cli.signals_eval import scores
+from lastbeat_cli.signals.evaluation import scores
 from support.checkout import ROOT
 
 PAGE = ROOT / "docs" / "signals.md"

@@ -10,9 +10,9 @@ import pytest
 
 from lastbeat.page.assembling import Page
 from lastbeat.stores.port import UnreachableError
-from lastbeat_cli.dashboard_answer import Body, json_body
-from lastbeat_cli.dashboard_app import App, BusyError
-from lastbeat_cli.dashboard_door import Door, is_loopback
+from lastbeat_cli.dashboard.answer import Body, json_body
+from lastbeat_cli.dashboard.app import App, BusyError
+from lastbeat_cli.dashboard.door import Door, is_loopback
 
 TOKEN = "a-token-of-some-length"
 PAGE = Page(b"<!doctype html><title>page</title>" + b" " * 600, "default-src 'none'; script-src 'sha256-x'")

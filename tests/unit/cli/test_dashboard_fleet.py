@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lastbeat.model.status import Status
 from lastbeat.model.view import Fault, FleetView, Row
 from lastbeat.views.documents import Delta, fleet_document
-from lastbeat_cli.dashboard_fleet import FleetLook, Told
+from lastbeat_cli.dashboard.fleet import FleetLook, Told
 from support.memory import START
 
 LIMIT_S = 30.0

@@ -12,8 +12,8 @@ from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import UnreachableError
-from lastbeat_cli.dashboard_app import BusyError
-from lastbeat_cli.dashboard_runs import Allowance, RunLooks
+from lastbeat_cli.dashboard.app import BusyError
+from lastbeat_cli.dashboard.runs import Allowance, RunLooks
 from support.memory import START
 
 

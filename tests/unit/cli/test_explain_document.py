@@ -4,8 +4,8 @@ from datetime import datetime, timezone
 
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.signals.error_types import TYPES
-from lastbeat_cli.explain_document import story_document
-from lastbeat_cli.explain_story import Story
+from lastbeat_cli.explain.document import story_document
+from lastbeat_cli.explain.story import Story
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 LINE = Evidence("rank3.log", 14, "CUDA out of memory", 3, None, AT)

@@ -13,10 +13,10 @@ from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.signals.error_types import TYPES
-from lastbeat_cli.explain_lines import story_lines
-from lastbeat_cli.explain_story import LogRead, Story, sureness
-from lastbeat_cli.explain_timeline import bare, ranks_told
-from lastbeat_cli.paint import cells, rendered
+from lastbeat_cli.explain.lines import story_lines
+from lastbeat_cli.explain.story import LogRead, Story, sureness
+from lastbeat_cli.explain.timeline import bare, ranks_told
+from lastbeat_cli.terminal.paint import cells, rendered
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 OOM = Evidence("rank3.log", 14, "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", 3, "gpu-n1", AT)

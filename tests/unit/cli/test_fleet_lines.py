@@ -13,9 +13,11 @@ from lastbeat.model.fleet import LINES_LIMIT, PassReport, RunLine
 from lastbeat.model.record import Transition
 from lastbeat.model.redact import Redactor
 from lastbeat.model.status import Status
-from lastbeat_cli import fleet_lines, fleet_show, logs
-from lastbeat_cli.fleet_lines import MOST_ROWS, Row
-from lastbeat_cli.fleet_show import SIGN_OF_LIFE_S, Shown
+from lastbeat_cli import logs
+from lastbeat_cli.sweep import lines as fleet_lines
+from lastbeat_cli.sweep import show as fleet_show
+from lastbeat_cli.sweep.lines import MOST_ROWS, Row
+from lastbeat_cli.sweep.show import SIGN_OF_LIFE_S, Shown
 from support.memory import START
 
 WHERE = "s3://b/p"

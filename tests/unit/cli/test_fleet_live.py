@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rich.console import Console
 
-from lastbeat_cli.fleet_live import Bar, Pause
+from lastbeat_cli.sweep.live import Bar, Pause
 from support.cli import LIMIT_S, without_ansi
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import Fault, FleetView, Row, Watching
-from lastbeat_cli import fleet_once, signs
-from lastbeat_cli.paint import cells, rendered
+from lastbeat_cli.fleet import once as fleet_once
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)

@@ -9,9 +9,9 @@ import pytest
 from lastbeat.model.status import Status
 from lastbeat.model.view import Fault, FleetView, Row, Watching
 from lastbeat.views.order import select
-from lastbeat_cli import signs
-from lastbeat_cli.fleet_screen import FleetScreen
-from lastbeat_cli.paint import cells, rendered
+from lastbeat_cli.fleet.screen import FleetScreen
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 SINCE = NOW - timedelta(hours=1)

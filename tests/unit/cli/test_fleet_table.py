@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row
-from lastbeat_cli import signs
-from lastbeat_cli.fleet_cells import rate, short_duration, si
-from lastbeat_cli.fleet_table import table
-from lastbeat_cli.paint import cells, rendered
+from lastbeat_cli.fleet.cells import rate, short_duration, si
+from lastbeat_cli.fleet.table import table
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 FALLING = tuple(3.0 - i / 10 for i in range(24))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli.keys import Keys
+from lastbeat_cli.terminal.keys import Keys
 
 PRESSED = [
     pytest.param([b"j"], ["j"], id="a letter"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli.log_bytes import CHUNK_BYTES, UnreadableLogError, text_chunks
+from lastbeat_cli.explain.log_bytes import CHUNK_BYTES, UnreadableLogError, text_chunks
 
 TEXT = b"".join(b"step %d loss 2.5\n" % step for step in range(20_000))
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lastbeat.model.text import CUT
 from lastbeat.observe.log_source import LogSource, StoredLog
-from lastbeat_cli.run_logs_files import Choice, chosen
-from lastbeat_cli.run_logs_following import Following
-from lastbeat_cli.run_logs_printing import IN_A_PIPE, Grep, Lines, Printer
-from lastbeat_cli.run_logs_reading import chunks, end_of
+from lastbeat_cli.run_logs.files import Choice, chosen
+from lastbeat_cli.run_logs.following import Following
+from lastbeat_cli.run_logs.printing import IN_A_PIPE, Grep, Lines, Printer
+from lastbeat_cli.run_logs.reading import chunks, end_of
 from support.memory import START, MemoryStore
 
 RUN = "run-1"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli import run_names
+from lastbeat_cli.run import names as run_names
 from support.memory import MemoryStore
 
 NAMES = st.text(alphabet="ab-.:@=+_09Z", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})

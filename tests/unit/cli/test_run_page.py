@@ -10,10 +10,10 @@ from lastbeat.model.record import Explained
 from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, RankLine, Row, RunView
 from lastbeat.stores.port import StoreError
-from lastbeat_cli import signs
-from lastbeat_cli.paint import cells, rendered
-from lastbeat_cli.run_page import RunPage, Seen
-from lastbeat_cli.show_lines import show_lines
+from lastbeat_cli.run.lines import show_lines
+from lastbeat_cli.run.page import RunPage, Seen
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 WHY = "No progress: still at step 25252 after 1h 08m (limit 15m, twice exceeded), and that is where it hangs"

@@ -8,11 +8,11 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import Beat, Gpu, Point, RankLine, Resources, Row, RunView
-from lastbeat_cli import signs
 from lastbeat_cli.lines import size
-from lastbeat_cli.paint import cells, rendered
-from lastbeat_cli.top_figures import speeds
-from lastbeat_cli.top_screen import top_lines
+from lastbeat_cli.run.figures import speeds
+from lastbeat_cli.run.screen import top_lines
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import cells, rendered
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 GIB = 2**30

@@ -1,0 +1,1 @@
+"""``completion``: names that a shell completes."""

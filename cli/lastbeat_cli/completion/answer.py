@@ -1,0 +1,75 @@
+"""What may come next on a line that somebody types: the answer to what a shell asks, and to nobody else.
+
+It stands in people's prompt, so it is quick and silent: whatever goes wrong there is nothing to choose from.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete, split_arg_string
+
+from lastbeat_cli.completion import types_ as completion_types
+from lastbeat_cli.completion.types_ import Item
+
+ASKED = "_LASTBEAT_COMPLETE"
+_LINE, _BREAKS = "_LASTBEAT_LINE", "_LASTBEAT_BREAKS"
+_LONGEST: Final = 10_000
+_QUOTES: Final = "\"'\\"
+
+Names = Mapping[str, tuple[str, str, str]]
+"""Command → its module, its sentence, its wish."""
+
+
+def answer(group: click.Group, names: Names) -> int:
+    """Print what may come next on the line that the environment holds, and end."""
+    told: list[str] = []
+    try:
+        told = lines(os.environ.get(_LINE, "")[:_LONGEST], os.environ.get(_BREAKS, ""), group, names)
+        sys.stdout.write("".join(f"{each}\n" for each in told))
+        sys.stdout.flush()
+    except Exception:  # noqa: BLE001 - a traceback in a prompt helps nobody
+        told = []
+    # At once: a store that does not answer is waited for by nobody.
+    os._exit(0)
+
+
+def lines(line: str, breaks: str, group: click.Group, names: Names) -> list[str]:
+    """The answer for ``line`` as it stands before the cursor; ``breaks`` is where the shell breaks words."""
+    words = split_arg_string(line)
+    if not line or line[-1].isspace():
+        words.append("")
+    *before, typed = words[1:] or [""]
+    items = _commands(typed, names) if not before else _more(group, before, typed)
+    cut = _broken_off(line, typed, breaks)
+    return [_line(item, cut) for item in items]
+
+
+def _commands(typed: str, names: Names) -> list[Item]:
+    """Without importing one of them."""
+    if typed.startswith("-"):
+        return [CompletionItem(each) for each in ("--help", "--version") if each.startswith(typed)]
+    return [CompletionItem(name, help=what) for name, (_, what, _) in names.items() if name.startswith(typed)]
+
+
+def _more(group: click.Group, before: list[str], typed: str) -> list[Item]:
+    completion_types.teach(group, before)
+    return ShellComplete(group, {}, "lastbeat", ASKED).get_completions(before, typed)
+
+
+def _broken_off(line: str, typed: str, breaks: str) -> int:
+    """How many characters of what was typed the shell does not want repeated."""
+    value = typed.partition("=")[2] if typed.startswith("-") else typed
+    last = line[len(line.rstrip()) :] or line.rsplit(maxsplit=1)[-1]
+    if any(quote in last for quote in _QUOTES):
+        return 0
+    return 1 + max((value.rfind(char) for char in breaks if not char.isspace()), default=-1)
+
+
+def _line(item: Item, cut: int) -> str:
+    if item.type not in {"plain", "nospace"}:
+        return str(item.type)
+    meaning = " ".join((item.help or "").split())
+    return f"{item.type}\t{item.value[cut:]}" + (f"\t{meaning}" if meaning else "")

@@ -1,0 +1,24 @@
+"""``completion``: what makes a shell complete the names of commands, options, runs and files."""
+
+import click
+
+from lastbeat_cli import exits, options
+from lastbeat_cli.completion import scripts as completion_scripts
+
+EPILOG = """\
+\b
+To have it in every new shell:
+  bash  echo 'eval "$(lastbeat completion bash)"' >> ~/.bashrc
+  zsh   echo 'eval "$(lastbeat completion zsh)"' >> ~/.zshrc     (after compinit)
+  fish  lastbeat completion fish > ~/.config/fish/completions/lastbeat.fish
+
+Ids of runs are asked for where --root, --bucket or the settings say that they are, for a second at most.
+"""
+
+
+@click.command("completion", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.argument("shell", type=click.Choice(sorted(completion_scripts.SCRIPTS)))
+def command(*, shell: str) -> int:
+    """Print the script that makes SHELL complete what belongs to lastbeat."""
+    print(completion_scripts.SCRIPTS[shell], end="")
+    return exits.OK

@@ -1,0 +1,98 @@
+"""Which option or argument takes what: found by what the help calls it, so that a new command need not say it again."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from lastbeat_cli.run import names as run_names
+
+if TYPE_CHECKING:
+    Item = CompletionItem[str]
+else:
+    Item = CompletionItem  # Generic in later versions of click only.
+Items = Iterable[Item]
+_STATUSES: Final = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "UNKNOWN")
+
+
+class _Taught(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in later versions only
+    """A type that only completes."""
+
+    name = "text"
+
+    def __init__(self, items: Callable[[click.Context, str], Items]) -> None:
+        self._items = items
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 - click's face
+        incomplete: str,
+    ) -> list[Any]:
+        return list(self._items(ctx, incomplete))
+
+
+def teach(group: click.Group, words: list[str]) -> None:
+    """Give the command that ``words`` name types that complete what it takes; only for a process that then ends."""
+    command: click.Command | None = group
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        if not word.startswith("-"):
+            command = command.get_command(click.Context(command), word)
+    for param in command.params if command is not None else ():
+        taught = _by_name(param)
+        if taught is not None:
+            param.type = _Taught(taught)
+
+
+def _by_name(param: click.Parameter) -> Callable[[click.Context, str], Items] | None:
+    called = (param.metavar or "").strip("[].")
+    if called == "ID" and "--run-id" not in param.opts:
+        return None
+    return _TAKES.get(called)
+
+
+def _runs(ctx: click.Context, typed: str) -> Items:
+    given = ctx.params.get(next((p.name for p in ctx.command.params if isinstance(p, click.Argument)), None) or "")
+    named = set(given) if isinstance(given, tuple) else set()
+    return [CompletionItem(name) for name in run_names.beginning_with(typed, ctx.params) if name not in named]
+
+
+def _files(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - each has the same face
+    return [CompletionItem(typed, type="file")]
+
+
+def _folders(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - as above
+    return [CompletionItem(typed, type="dir")]
+
+
+def _files_and_runs(ctx: click.Context, typed: str) -> Items:
+    # What looks like a path is one.
+    return [*_files(ctx, typed), *(() if "/" in typed else _runs(ctx, typed))]
+
+
+def _statuses(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - as above
+    before, comma, last = typed.rpartition(",")
+    named = before.upper().split(",")
+    return [
+        CompletionItem(f"{before}{comma}{status}")
+        for status in _STATUSES
+        if status.startswith(last.upper()) and status not in named
+    ]
+
+
+_TAKES: Final[dict[str, Callable[[click.Context, str], Items]]] = {
+    "RUN": _runs,
+    "ID": _runs,
+    "RUN-GLOB": _runs,
+    "FILE…|DIR|RUN": _files_and_runs,
+    "FILE": _files,
+    "PATH": _files,
+    "NAMES-OR-PATHS": _files,
+    "-- COMMAND [ARG": _files,
+    "DIR": _folders,
+    "URL-OR-DIR": _folders,
+    "NAMES": _statuses,
+}

@@ -1,0 +1,191 @@
+"""The dashboard as a WSGI application: a request in, an answer out, and nothing of a socket."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+from urllib.parse import parse_qs
+
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import fit, one_line
+from lastbeat.page.assembling import Page
+from lastbeat.stores.port import StoreError
+from lastbeat_cli import logs
+from lastbeat_cli.dashboard.answer import HTML, LED_ON, Answer, Body, body, refusal, takes_packed
+from lastbeat_cli.dashboard.door import Door, Said
+
+Environ = Mapping[str, object]
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
+
+log = logging.getLogger(__name__)
+
+_RUNS: Final = "/data/runs/"
+_LOOK_MOST: Final = 200
+"""So many runs one browser can say that it shows."""
+_SECURITY: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("X-Frame-Options", "DENY"),
+)
+_NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class BusyError(Exception):
+    """There is more to look at than may be looked at at once."""
+
+
+class Fleet(Protocol):
+    """What knows the fleet: :class:`lastbeat_cli.dashboard.fleet.FleetLook`."""
+
+    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body: ...
+
+
+class Runs(Protocol):
+    """What knows one run: :class:`lastbeat_cli.dashboard.runs.RunLooks`."""
+
+    def document(self, run_id: str) -> Body | None:
+        """None: there is no such run. Raises :class:`StoreError` and :class:`BusyError`."""
+        ...
+
+
+class App:
+    """Answers GET and HEAD for the page and its data, and refuses everything else."""
+
+    def __init__(self, page: Page, fleet: Fleet, runs: Runs, door: Door) -> None:
+        self._page = body(page.html, HTML)
+        self._tag = f'W/"{hashlib.sha256(page.html).hexdigest()[:32]}"'
+        self._policy = page.policy
+        self._fleet = fleet
+        self._runs = runs
+        self._door = door
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", ""))
+        method = str(environ.get("REQUEST_METHOD", ""))
+        try:
+            answer = self._answer(method, path, environ)
+        except Exception:
+            # Whatever it was, the next request must find the server alive, and this one learns no details.
+            log.exception("a request for %s failed", _shown(path))
+            answer = refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=_is_data(path))
+        # Never the query, which may hold the token.
+        log.debug("%s %s: %s", _shown(method), _shown(path), answer.status)
+        return _send(answer, environ, start_response, self._policy)
+
+    def _answer(self, method: str, path: str, environ: Environ) -> Answer:
+        data = _is_data(path)
+        if method not in {"GET", "HEAD"}:
+            headers = {"Allow": "GET, HEAD"}
+            return refusal("405 Method Not Allowed", "Only GET and HEAD are answered.", data=data, headers=headers)
+        said = self._door.judge(environ)
+        if said is Said.ENTERED:
+            return Answer("200 OK", LED_ON, {"Set-Cookie": self._door.cookie})
+        if said is not Said.WELCOME:
+            return _REFUSED[said](data)
+        if path == "/":
+            known = str(environ.get("HTTP_IF_NONE_MATCH", ""))
+            fresh = self._tag in [tag.strip() for tag in known.split(",")[:20]]
+            return Answer("304 Not Modified" if fresh else "200 OK", self._page, {"ETag": self._tag})
+        if path == "/data/fleet":
+            return self._fleet_answer(environ)
+        if path.startswith(_RUNS):
+            return self._run_answer(path.removeprefix(_RUNS))
+        return refusal("404 Not Found", "There is nothing here.", "The page is at /.", data=data)
+
+    def _fleet_answer(self, environ: Environ) -> Answer:
+        try:
+            asked = parse_qs(str(environ.get("QUERY_STRING", "")), max_num_fields=20)
+        except ValueError:
+            return refusal("400 Bad Request", "The question has too many parts.", data=True)
+        since = asked.get("since", [""])[-1]
+        look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if _may_be(run_id)]
+        number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
+        return Answer("200 OK", self._fleet.document(number, asked.get("epoch", [None])[-1], look))
+
+    def _run_answer(self, run_id: str) -> Answer:
+        try:
+            check_run_id(run_id)
+        except InvalidRunIdError as fault:
+            return refusal("400 Bad Request", str(fault), data=True)
+        try:
+            found = self._runs.document(run_id)
+        except StoreError as fault:
+            return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
+        except BusyError:
+            advice = "The page asks again by itself."
+            return refusal("503 Service Unavailable", "Other runs are being read first.", advice, data=True)
+        if found is None:
+            advice = "Its folder may have been deleted; the fleet's page shows what there is."
+            return refusal("404 Not Found", f"There is no run {run_id}.", advice, data=True)
+        return Answer("200 OK", found)
+
+
+def _send(answer: Answer, environ: Mapping[str, object], start_response: StartResponse, policy: str) -> Iterable[bytes]:
+    whole = answer.body
+    packs = whole.packed is not None and takes_packed(str(environ.get("HTTP_ACCEPT_ENCODING", "")))
+    content = whole.packed if packs and whole.packed is not None else whole.plain
+    is_page = "ETag" in answer.headers
+    headers = [
+        *_SECURITY,
+        ("Content-Security-Policy", policy if is_page else _NOTHING),
+        ("Cache-Control", "no-cache" if is_page else "no-store"),
+        ("Vary", "Accept-Encoding, Cookie, Authorization"),
+        *answer.headers.items(),
+    ]
+    if answer.status.startswith("304"):
+        start_response(answer.status, headers)
+        return []
+    headers += [("Content-Type", whole.kind), ("Content-Length", str(len(content)))]
+    if packs:
+        headers.append(("Content-Encoding", "gzip"))
+    start_response(answer.status, headers)
+    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [content]
+
+
+def _stranger(data: bool) -> Answer:
+    return refusal(
+        "401 Unauthorized",
+        "This dashboard opens with its token only.",
+        "Open the address that 'lastbeat dashboard' printed where it was started, with ?token= and the token at its "
+        "end; programs send the header 'Authorization: Bearer' and the token.",
+        data=data,
+        headers={"WWW-Authenticate": 'Bearer realm="lastbeat"'},
+    )
+
+
+def _elsewhere(data: bool) -> Answer:
+    return refusal(
+        "403 Forbidden",
+        "This dashboard answers to the names of its own machine only.",
+        "Open it as http://localhost with its port; for other machines start it with --host.",
+        data=data,
+    )
+
+
+def _intruder(data: bool) -> Answer:
+    return refusal("403 Forbidden", "Pages of other origins get no data.", data=data)
+
+
+_REFUSED = {Said.STRANGER: _stranger, Said.ELSEWHERE: _elsewhere, Said.INTRUDER: _intruder}
+
+
+def _is_data(path: str) -> bool:
+    return path.startswith("/data/")
+
+
+def _may_be(run_id: str) -> bool:
+    try:
+        return bool(check_run_id(run_id))
+    except InvalidRunIdError:
+        return False
+
+
+def _masked(text: str) -> str:
+    return one_line(mask_tokens(logs.redact(text)))
+
+
+def _shown(text: str) -> str:
+    return fit(one_line(text), 200)

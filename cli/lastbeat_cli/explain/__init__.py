@@ -1,0 +1,1 @@
+"""``explain``: why a run failed, from its logs."""

@@ -1,0 +1,243 @@
+"""``explain``: why a run failed, read from its logs."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.model import runid
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import clean
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings_table import DirectoryRoot
+from lastbeat.stores.port import MissingStoreError, StoreError
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+from lastbeat_cli.explain import log_sources
+from lastbeat_cli.explain.log_bytes import UnreadableLogError
+from lastbeat_cli.explain.log_sources import Source
+from lastbeat_cli.terminal import paint
+
+if TYPE_CHECKING:
+    from lastbeat_cli.explain.story import Story
+
+WHAT = "What is explained"
+EPILOG = """\
+\b
+Exit status:
+  0  it was read, whether or not something in it ended the run
+  3  something could not be read (the rest is explained all the same); also wrong arguments
+
+\b
+Examples:
+  lastbeat explain train.log
+  lastbeat explain logs/rank*.log slurm-4711.out --exit-code 137
+  kubectl logs job/train | lastbeat explain -
+  lastbeat explain mistral-20250804 --root s3://my-bucket/training-runs
+"""
+
+
+class _Logs(click.Argument):
+    """An argument that is listed with its options, by any version of click."""
+
+    group = WHAT
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
+        return "FILE…|DIR|RUN", "Logs (also .gz), a directory of logs, - for what is piped in, or a run's id."
+
+
+@click.command("explain", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.argument("named", cls=_Logs, metavar="FILE…|DIR|RUN", nargs=-1)
+@options.option(
+    "--signals",
+    "given_signals",
+    metavar="NAMES-OR-PATHS",
+    group=WHAT,
+    help="Catalogues of signals [LASTBEAT_SIGNALS, else default].",
+)
+@options.option(
+    "--exit-code", type=click.IntRange(-255, 255), metavar="N", group=WHAT, help="What the run exited with."
+)
+@options.option(
+    "--scheduler-state", metavar="WORD", group=WHAT, help="As the scheduler calls it: OUT_OF_MEMORY, TIMEOUT."
+)
+@options.place
+@options.form
+def command(
+    *,
+    named: tuple[str, ...],
+    given_signals: str | None,
+    exit_code: int | None,
+    scheduler_state: str | None,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Say why a run failed, with the line that shows it, and what to do.
+
+    Reads any log, of any size, and needs no settings for that. Several files are the ranks of one run; a name such as
+    rank3.log tells which. Where no file has the name, it is the id of a run below the fleet root.
+    """
+    logs.verbose(on=verbose)
+    settings, wrong = _settings(given)
+    looking = _Looking(settings, wrong)
+    sources = looking.sources(named)
+    from lastbeat.causes import exit_codes  # noqa: PLC0415 - as below
+    from lastbeat_cli.explain import reading as explain_reading  # noqa: PLC0415 - after it is known what there is to read
+    from lastbeat_cli.signals import command as signals  # noqa: PLC0415 - after it is known what there is to read
+
+    if scheduler_state and exit_codes.of_scheduler(scheduler_state) is None:
+        looking.notes.append(f"the scheduler's state {scheduler_state[:40]!r} tells no cause")
+    catalogue = signals.catalogue(looking.signals(given_signals))
+    story = explain_reading.story(
+        sources,
+        catalogue,
+        mask,
+        looking.faults,
+        looking.notes,
+        exit_code=exit_code,
+        scheduler=scheduler_state,
+        neighbours=not as_json,
+    )
+    for fault in looking.faults:
+        print(mask(f"Error: {fault}" + (f"\n{fault.advice}" if fault.advice else "")), file=sys.stderr)
+    if story is not None:
+        _show(story, as_json=as_json)
+    return exits.UNKNOWN if looking.faults else exits.OK
+
+
+def mask(text: str) -> str:
+    """``text`` without what a terminal would interpret and without secrets."""
+    return mask_tokens(logs.redact(clean(text)))
+
+
+def _settings(given: Mapping[str, str | None]) -> tuple[Settings | None, SettingsError | None]:
+    """The settings, or what is wrong with them: a log is explained all the same."""
+    try:
+        settings = configuration.load(options.arguments(given))
+    except SettingsError as wrong:
+        return None, wrong
+    logs.hide(wire.redactor(settings))
+    return settings, None
+
+
+class _Looking:
+    """What was named, and what was wrong with it."""
+
+    def __init__(self, settings: Settings | None, wrong: SettingsError | None) -> None:
+        self.faults: list[UnreadableLogError] = []
+        self.notes: list[str] = []
+        self._settings = settings
+        self._wrong = wrong
+
+    def signals(self, given: str | None) -> str:
+        """What ``--signals`` says, else the setting."""
+        if given is not None:
+            return given
+        if self._settings is not None:
+            return cast("str | None", self._settings.values.get("LASTBEAT_SIGNALS")) or ""
+        self.notes.append("the settings are wrong, so LASTBEAT_SIGNALS was not looked at; lastbeat doctor says more")
+        return ""
+
+    def sources(self, named: Sequence[str]) -> list[Source]:
+        """Every log that is named, each once."""
+        if not named:
+            if sys.stdin is None or sys.stdin.isatty():
+                raise click.UsageError("what is to be explained? Name a log, a directory, a run, or - for a pipe")
+            named = [log_sources.STDIN]
+        found: dict[str, Source] = {}
+        for name in dict.fromkeys(named):
+            found.update((source.name, source) for source in self._logs_of(name))
+        return list(found.values())
+
+    def _logs_of(self, name: str) -> list[Source]:
+        try:
+            return self._named(name)
+        except UnreadableLogError as fault:
+            self.faults.append(fault)
+        except StoreError as fault:
+            self.faults.append(UnreadableLogError(str(fault), fault.advice))
+        except OSError as fault:
+            # A folder that may not be looked into, a name that is too long for any file.
+            self.faults.append(log_sources.unreadable(name[:200], fault))
+        return []
+
+    def _named(self, name: str) -> list[Source]:
+        if name == log_sources.STDIN:
+            return [log_sources.stdin()]
+        path = Path(name)
+        if path.is_dir():
+            from lastbeat_cli.explain import root as explain_root  # noqa: PLC0415 - files need none of it
+
+            explain_root.refuse(path)
+            return log_sources.directory(path, self.notes.append)
+        try:
+            return [log_sources.file(path)]
+        except FileNotFoundError:
+            return self._run(name)
+
+    def _run(self, name: str) -> list[Source]:
+        if Path(name).is_symlink():
+            raise UnreadableLogError(
+                f"{name} is a link to {Path(name).readlink()}, which is not there", "Name the log itself."
+            )
+        near = get_close_matches(Path(name).name, _names_beside(Path(name)), n=1, cutoff=0.75)
+        advice = (
+            f"Did you mean {Path(name).with_name(near[0])}?" if near else "Check the path; --root says where runs are."
+        )
+        try:
+            runid.check_run_id(name)
+        except runid.InvalidRunIdError:
+            if name.startswith("s3://"):
+                advice = f"A run is named by its id, and --root says where runs are: lastbeat explain RUN --root {name}"
+            raise UnreadableLogError(f"there is no file {name}", advice) from None
+        if self._settings is None:
+            what = (
+                f"there is no file {name}, and runs cannot be looked up because the settings are wrong: {self._wrong}"
+            )
+            raise UnreadableLogError(what, advice)
+        from lastbeat_cli.explain import run as explain_run  # noqa: PLC0415 - files need no store
+
+        where = wire.root_url(self._settings)
+        try:
+            found = explain_run.sources(self._settings, name, self.notes.append)
+        except MissingStoreError:
+            raise UnreadableLogError(f"there is no file {name}, nor a fleet root {where} with runs", advice) from None
+        except StoreError as fault:
+            what = f"there is no file {name}, and runs cannot be looked up: {fault}"
+            raise UnreadableLogError(what, fault.advice) from None
+        if not found:
+            near = get_close_matches(name, _runs_in(self._settings), n=1, cutoff=0.75) or near
+            advice = f"Did you mean {near[0]}?" if near else advice
+            raise UnreadableLogError(f"there is no file {name}, and no run of that name in {where}", advice)
+        return found
+
+
+def _runs_in(settings: Settings) -> list[str]:
+    """The runs of a directory; those of a bucket are not worth a listing here."""
+    root = settings.root
+    names = _names_beside(root.path / "-") if isinstance(root, DirectoryRoot) else []
+    return [name for name in names if not name.startswith(("_", "."))]
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return [each.name for each, _ in zip(path.parent.iterdir(), range(10_000), strict=False)]
+    except OSError:
+        return []
+
+
+def _show(story: "Story", *, as_json: bool) -> None:
+    if as_json:
+        from lastbeat_cli.explain.document import story_document  # noqa: PLC0415 - one of the two is needed
+
+        print(dump(story_document(story, mask)))
+        return
+    from lastbeat_cli.explain.lines import story_lines  # noqa: PLC0415 - as above
+
+    paint.show(story_lines(story, paint.width(sys.stdout), mask))

@@ -1,0 +1,289 @@
+"""The answer of ``explain`` as lines for people: the cause first, then what to do, then what else there is."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from lastbeat.deliver.facts import number
+from lastbeat.model.cause import Cause, Evidence
+from lastbeat.model.text import one_line
+from lastbeat.model.times import format_time
+from lastbeat.signals.error_types import UNKNOWN
+from lastbeat_cli.explain.story import SURE, LogRead, Story, hint, place, restartable, sureness
+from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, Event, bare, events, ranks_told
+from lastbeat_cli.lines import percent
+from lastbeat_cli.terminal.paint import Line, cells, cut, folded, line, wrapped
+
+MOST_EVENTS = 20
+MOST_ALTERNATIVES = 4
+MOST_NOTES = 8
+_EVIDENCE_ROWS = 8
+_ALIKE = 80
+_INDENT = "  "
+_AGAIN = {
+    True: "Restart: from the last checkpoint, it may well get past this.",
+    False: "Restart: only after something was changed; as it is, it will end here again.",
+    None: "Restart: it depends on what was behind this.",
+}
+_NOTHING_FOUND = (
+    "If it ended all the same: --exit-code N or --scheduler-state WORD tell more (sacct -j ID, kubectl describe pod).",
+    "If it stands still: py-spy dump --pid PID on each rank shows what it waits for.",
+)
+_LEGEND = {CAUSE: "> cause", FOLLOWED: "+ followed", PERHAPS: "? perhaps the cause", DONE: "= done"}
+
+# Python points at a part of the line above, which lies elsewhere once that line is cut.
+_CARETS = re.compile(r"(?:\[[a-z]{1,20}\d{1,6}\]:|\d{1,5}:)? *[~^]+ *")
+_FRAME = re.compile(r"(.{0,60}? {2}File \")([^\"]{1,1000})(\", line \d{1,9}(?:, in .{0,80})?)")
+
+Mask = Callable[[str], str]
+
+
+def story_lines(story: Story, columns: int, mask: Mask) -> list[Line]:
+    """The whole answer in ``columns``; ``mask`` hides secrets in what training wrote."""
+    return list(_blank_between(_blocks(story, columns, mask)))
+
+
+def _blank_between(blocks: Iterator[list[Line]]) -> Iterator[Line]:
+    first = True
+    for block in blocks:
+        if block and not first:
+            yield line("")
+        first = first and not block
+        yield from block
+
+
+def _blocks(story: Story, columns: int, mask: Mask) -> Iterator[list[Line]]:
+    names = _Names(story)
+    cause = story.explanation.cause
+    if cause is None:
+        yield list(_nothing(story, columns, names, mask))
+        yield list(_timeline(story, columns, names, mask))
+    else:
+        yield list(_head(story, cause, columns))
+        yield list(_evidence(story, cause, columns, mask))
+        yield list(_action(story, cause, columns, mask))
+        yield list(_others(story, columns, names, mask))
+        yield list(_timeline(story, columns, names, mask))
+    yield list(_foot(story, columns, names, mask))
+
+
+class _Names:
+    """Files by names no longer than they must be: what all have in common in front is said once, at the end."""
+
+    def __init__(self, story: Story) -> None:
+        logs = [log.name for log in story.logs]
+        common = os.path.commonpath(logs) if len(logs) > 1 and not {"-"} & set(logs) else ""
+        if common and any(name == common for name in logs):
+            common = str(os.path.dirname(common))  # noqa: PTH120 - a name, which need be no path
+        self._start = f"{common}{os.sep}" if common and common != os.sep else ""
+        self.folder = one_line(common)
+        """Of all logs, if there are several."""
+        self._one = len(logs) == 1
+
+    def file(self, name: str) -> str:
+        return one_line(name.removeprefix(self._start))
+
+    def short(self, evidence: Evidence) -> str:
+        """The line alone where there is but one log, which the head has named."""
+        return f"line {evidence.line}" if self._one and evidence.line > 0 else self.place(evidence)
+
+    def place(self, evidence: Evidence) -> str:
+        return one_line(place(evidence).removeprefix(self._start))
+
+
+def _nothing(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+    if not any(log.lines for log in story.logs):
+        yield line("Empty: there is no line in it.", "heading")
+        return
+    success = story.explanation.success
+    told = "Nothing in it ended the run" + ("." if success is None else ": it says that it is done.")
+    yield line(told, "good")
+    if success is not None:
+        yield from map(line, wrapped(f"{names.short(success)}: {bare(one_line(mask(success.text)))}", columns))
+    for log in _furthest(story.logs):
+        yield from map(line, wrapped(f"Last: {_progress(log)} ({names.file(log.name)})", columns))
+    finished = any(log.step is not None and log.step == log.total_steps for log in story.logs)
+    if success is None and not finished:
+        for advice in _NOTHING_FOUND:
+            yield from map(line, wrapped(advice, columns))
+
+
+def _furthest(logs: Sequence[LogRead]) -> list[LogRead]:
+    known = [log for log in logs if log.step is not None]
+    return [max(known, key=lambda log: log.step or 0)] if known else []
+
+
+def _progress(log: LogRead) -> str:
+    text = f"step {log.step}"
+    if log.total_steps:
+        text += f" of {log.total_steps} ({percent(log.step or 0, log.total_steps)})"
+    return text + (f", loss {number(log.loss)}" if log.loss is not None else "")
+
+
+def _head(story: Story, cause: Cause, columns: int) -> Iterator[Line]:
+    # That nothing is known is no guess.
+    sure = f" ({sureness(cause.confidence)})" if cause.error_type != UNKNOWN else ""
+    yield (("Cause: ", "heading"), (cause.error_type, "bad"), (sure, ""))
+    known = story.error_types.get(cause.error_type)
+    if known is not None and known.meaning:
+        yield from map(line, wrapped(known.meaning, columns))
+    where = [one_line(place(cause.evidence)), *_whose(cause.evidence)]
+    if cause.evidence.time is not None:
+        where.append(str(format_time(cause.evidence.time.replace(microsecond=0))))
+    yield from map(line, wrapped("At: " + ", ".join(where), columns))
+    if not story.explanation.ended:
+        told = "The log does not show that the run ended with it: it may still be alive."
+        yield from map(line, wrapped(told, columns))
+
+
+def _whose(evidence: Evidence) -> Iterator[str]:
+    if evidence.rank is not None:
+        yield f"rank {evidence.rank}"
+    if evidence.host:
+        yield f"host {one_line(evidence.host)[:80]}"
+
+
+def _evidence(story: Story, cause: Cause, columns: int, mask: Mask) -> Iterator[Line]:
+    evidence = cause.evidence
+    shown = list(story.around)
+    said = one_line(mask(evidence.text))
+    at = next((index for index, (number_, _) in enumerate(shown) if number_ == evidence.line), None)
+    if at is None:
+        shown = [(evidence.line, mask(evidence.text))]
+    elif said[:_ALIKE] not in one_line(shown[at][1]):
+        # An exit code is no line of the log: it stands behind the last one.
+        yield from _neighbours(shown, columns)
+        yield from ((((f"> {row}"), "mark"),) for row in folded(said, columns - 2))
+        return
+    digits = max(len(str(number_)) for number_, _ in shown)
+    room = columns - digits - 5
+    for number_, text in shown:
+        whole = one_row(text)
+        if number_ != evidence.line:
+            yield from _neighbours([(number_, whole)], columns, digits)
+            continue
+        rows = list(folded(whole, room))
+        for row in rows[:_EVIDENCE_ROWS]:
+            first = row is rows[0]
+            yield ((f"> {number_ if first and number_ else '':>{digits}}  {row}", "mark"),)
+        if len(rows) > _EVIDENCE_ROWS:
+            yield line(f"  {'':>{digits}}  …")
+
+
+def _neighbours(shown: Sequence[tuple[int, str]], columns: int, digits: int = 0) -> Iterator[Line]:
+    wide = digits or len(str(shown[-1][0]))
+    room = columns - wide - 5
+    for number_, text in shown:
+        if not _CARETS.fullmatch(text):
+            yield ((f"  {number_:>{wide}}  {cut(_frame(one_row(text), room), room)}", "dim"),)
+
+
+def _frame(text: str, room: int) -> str:
+    """``text``; of a traceback's frame that is too long, the end of the path, since what counts stands behind it."""
+    found = _FRAME.fullmatch(text) if cells(text) > room else None
+    if found is None:
+        return text
+    start, path, end = found.groups()
+    kept = max(0, room - cells(start) - cells(end) - 1)
+    tail = path[len(path) - kept :]
+    at = tail.find("/")
+    return f"{start}…{tail[at:] if at >= 0 else tail}{end}" if kept else text
+
+
+def one_row(text: str) -> str:
+    """``text`` without line breaks, its indentation kept."""
+    return text.replace("\n", " ").rstrip()
+
+
+def _action(story: Story, cause: Cause, columns: int, mask: Mask) -> Iterator[Line]:
+    yield line("What to do", "heading")
+    if text := mask(hint(cause, story.error_types)):
+        yield from map(line, wrapped(text, columns))
+    yield from map(line, wrapped(_AGAIN[restartable(cause, story.error_types)], columns))
+
+
+def _others(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+    others = list(_other_causes(story))
+    if not others:
+        return
+    yield line("It may also be", "heading")
+    for other in others[:MOST_ALTERNATIVES]:
+        where = ", ".join([names.short(other.evidence), *_whose(other.evidence)])
+        yield from map(line, wrapped(f"{other.error_type} ({sureness(other.confidence)}): {where}", columns))
+        yield line(cut(_INDENT * 2 + bare(one_line(mask(other.evidence.text))), columns))
+    if len(others) > MOST_ALTERNATIVES:
+        yield line(f"{_INDENT}… and {len(others) - MOST_ALTERNATIVES} more (--json has all)")
+
+
+def _other_causes(story: Story) -> Iterator[Cause]:
+    """What else it may be: beside a sure cause, what only followed from it is in the timeline as that."""
+    found = story.explanation
+    sure = found.cause is not None and sureness(found.cause.confidence) == SURE
+    followed = {(each.file, each.line) for each in found.downstream} if sure else set()
+    yield from (each for each in found.alternatives if (each.evidence.file, each.evidence.line) not in followed)
+
+
+def _timeline(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+    rows = events(story, lambda text: one_line(mask(text)))
+    if len(rows) < 2:
+        return
+    shown = _bounded(rows)
+    signs = {row.sign for row in shown}
+    legend = "   ".join(told for sign, told in _LEGEND.items() if sign in signs)
+    title = f"Timeline   {legend}" if story.explanation.cause is not None else "Who fell silent first"
+    yield line(cut(title, columns), "heading")
+    days = {row.evidence.time.date() for row in shown if row.evidence.time is not None}
+    # The day is in the head already, and only worth its columns where there are two.
+    form = "%m-%d %H:%M:%S" if len(days) > 1 else "%H:%M:%S"
+    table = [
+        (
+            row.sign,
+            row.evidence.time.strftime(form) if row.evidence.time is not None else "",
+            ranks_told(row.ranks),
+            _tail(names.short(row.evidence), max(16, columns // 3)),
+            row.what,
+        )
+        for row in shown
+    ]
+    widths = [max(cells(row[column]) for row in table) for column in range(1, 4)]
+    for sign, *parts, what in table:
+        columns_of = [f"{part}{' ' * (wide - cells(part))}" for part, wide in zip(parts, widths, strict=True) if wide]
+        start = f"{sign} {'  '.join(columns_of)}  "
+        yield ((cut(start + what, columns), "mark" if sign == CAUSE else ""),)
+    if len(shown) < len(rows):
+        yield line(f"{_INDENT}… and {len(rows) - len(shown)} more (--json has all)")
+
+
+def _bounded(rows: list[Event]) -> list[Event]:
+    """The cause's row, and those around it, more of them after it than before it."""
+    if len(rows) <= MOST_EVENTS:
+        return rows
+    at = next((index for index, row in enumerate(rows) if row.sign == CAUSE), 0)
+    first = max(0, min(at - MOST_EVENTS // 3, len(rows) - MOST_EVENTS))
+    return rows[first : first + MOST_EVENTS]
+
+
+def _tail(text: str, columns: int) -> str:
+    return text if len(text) <= columns else "…" + text[-(columns - 1) :]
+
+
+def _foot(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+    logs = story.logs
+    size, count = sum(log.size_bytes for log in logs), sum(log.lines for log in logs)
+    what = one_line(place(Evidence(logs[0].name, 0, ""))) if len(logs) == 1 else f"{len(logs)} logs"
+    what += f" in {names.folder}" if names.folder else ""
+    told = f"Read: {what}, {count:,} {'line' if count == 1 else 'lines'}, {_bytes(size)}"
+    cause = story.explanation.cause
+    if cause is not None:
+        told += "".join(f"; last {_progress(log)}" for log in _furthest(logs))
+    for text in (told, *(f"Note: {one_line(mask(note))}" for note in story.notes[:MOST_NOTES])):
+        yield from ((((part), "dim"),) for part in wrapped(text, columns, ""))
+    if len(story.notes) > MOST_NOTES:
+        yield line(f"Note: … and {len(story.notes) - MOST_NOTES} more (--json has all)", "dim")
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

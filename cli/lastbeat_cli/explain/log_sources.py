@@ -1,0 +1,161 @@
+"""What was named on the command line → logs to read: files, what is piped in, and the logs of a directory."""
+
+import os
+import stat
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, Final, cast
+
+from lastbeat_cli.explain import log_names
+from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
+
+STDIN: Final = "-"
+_MOST_DEPTH = 6
+_MOST_ENTRIES = 100_000
+_SPOOL_IN_MEMORY_BYTES = 16 * 1024 * 1024
+_SPOOL_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One log: ``chunks`` reads it from its beginning, each time that it is called, and tells what it leaves out."""
+
+    name: str
+    chunks: Callable[[Note], Iterator[bytes]]
+    rank: int | None = None
+    size_bytes: int | None = None
+    written_at: datetime | None = None
+    """When it was last written to: tells the year of times that name none."""
+
+
+def stdin() -> Source:
+    """What is piped in."""
+    if sys.stdin is None:
+        raise UnreadableLogError("standard input is closed", "Name a file.")
+    return _from(STDIN, sys.stdin.buffer)
+
+
+def file(path: Path, name: str | None = None) -> Source:
+    """The log at ``path``, which people call ``name``. FileNotFoundError is the caller's: it may be a run."""
+    name = name or str(path)
+    try:
+        about = path.stat()
+        kind, written = about.st_mode, datetime.fromtimestamp(about.st_mtime, timezone.utc)
+        if stat.S_ISREG(kind) or str(path) == os.devnull:
+            # Opened once for nothing: that it may not be read is said before hours are spent on the others.
+            path.open("rb").close()
+            return Source(name, lambda note: _read(path, name, note), log_names.rank_of(name), about.st_size, written)
+        if stat.S_ISFIFO(kind):
+            return _from(name, path.open("rb"))
+    except FileNotFoundError:
+        raise
+    except OSError as fault:
+        raise unreadable(name, fault) from None
+    raise UnreadableLogError(f"{name} is a device or a socket, and no log", "Name the log that training printed.")
+
+
+def directory(path: Path, note: Note) -> list[Source]:
+    """Every log of the directory."""
+    names = log_names.chosen(_walk(path, note), lambda text: note(f"{path}: {text}"))
+    if not names:
+        advice = f"Name the files that training printed into: lastbeat explain {path}/FILE…"
+        raise UnreadableLogError(f"{path} has no logs (*.log, *.out, *.err, *.txt, also .gz; _error)", advice)
+    return [source for name in names if (source := _still_there(path / name, note)) is not None]
+
+
+def _still_there(path: Path, note: Note) -> Source | None:
+    try:
+        return file(path)
+    except FileNotFoundError:
+        note(f"{path} went away")
+        return None
+
+
+def _walk(top: Path, note: Note) -> list[str]:
+    """The files below ``top``, by their paths relative to it."""
+    found: list[str] = []
+
+    def failed(fault: OSError) -> None:
+        if fault.filename == str(top):
+            raise unreadable(str(top), fault)
+        note(f"{fault.filename}: {fault.strerror}; it was left out")
+
+    for folder, folders, names in os.walk(top, onerror=failed):
+        here = Path(folder).relative_to(top)
+        deep = len(here.parts) >= _MOST_DEPTH
+        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
+        found.extend((here / name).as_posix() for name in names)
+        if len(found) > _MOST_ENTRIES:
+            note(f"{top}: holds more than {_MOST_ENTRIES:,} files; logs beyond these were not looked for")
+            break
+    return found
+
+
+def _read(path: Path, name: str, note: Note) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as opened:
+            yield from text_chunks(name, opened.read, note)
+    except OSError as fault:
+        raise unreadable(name, fault) from None
+
+
+def _from(name: str, stream: IO[bytes]) -> Source:
+    """What can be read but once is kept for a second time: on disk beyond some megabytes, up to a gigabyte."""
+    start = stream.tell() if stream.seekable() else None
+    spool: _Spool | None = None
+
+    def chunks(note: Note) -> Iterator[bytes]:
+        nonlocal spool
+        try:
+            if start is not None:
+                stream.seek(start)
+                yield from text_chunks(name, stream.read, note)
+            elif spool is None:
+                spool = _Spool(stream)
+                yield from text_chunks(name, spool.read, note)
+            else:
+                yield from text_chunks(name, spool.again().read, note)
+        except OSError as fault:
+            raise unreadable(name, fault) from None
+
+    return Source(name, chunks)
+
+
+class _Spool:
+    """What was read of a stream, as far as there is room for it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._kept = tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY_BYTES)  # noqa: SIM115 - closed in the next line
+        weakref.finalize(self, self._kept.close)
+        weakref.finalize(self, stream.close)
+        self._room = _SPOOL_BYTES
+
+    def read(self, count: int) -> bytes:
+        data = self._stream.read(count)
+        self._room -= len(data)
+        if self._room >= 0:
+            try:
+                self._kept.write(data)
+            except OSError:
+                # A full /tmp costs the lines around the evidence, and nothing else.
+                self._room = -1
+        return data
+
+    def again(self) -> IO[bytes]:
+        self._kept.seek(0)
+        return cast("IO[bytes]", self._kept)
+
+
+def unreadable(name: str, fault: OSError) -> UnreadableLogError:
+    """``fault`` as people can act on it."""
+    advice = {
+        "FileNotFoundError": "Check the path; a RUN id is looked up below the fleet root, where --root says.",
+        "PermissionError": "Ask its owner, or read it as a user who may: sudo cat FILE | lastbeat explain -",
+    }
+    return UnreadableLogError(f"{name}: {fault.strerror or fault}", advice.get(type(fault).__name__, ""))

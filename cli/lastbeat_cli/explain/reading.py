@@ -1,0 +1,148 @@
+"""Logs read from beginning to end, however large, into a story."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from lastbeat.causes.explaining import explain
+from lastbeat.causes.reading import LogReader
+from lastbeat.model import runid
+from lastbeat.model.text import one_line
+from lastbeat.scanning.prefixes import UNKNOWN_YEAR
+from lastbeat.scanning.splitting import line_of
+from lastbeat_cli.explain import context as explain_context
+from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
+from lastbeat_cli.explain.log_sources import Source
+from lastbeat_cli.explain.story import LogRead, Story
+from lastbeat_cli.terminal import paint
+
+if TYPE_CHECKING:
+    from lastbeat.causes.mentions import Account
+    from lastbeat.model.cause import Evidence
+    from lastbeat.model.signal import Catalogue
+
+MOST_NOTES: Final = 100
+_PATIENCE_S: Final = 2.0
+_TICK_S: Final = 0.5
+_TAIL_BYTES: Final = 8192
+_HEAD_BYTES: Final = 64 * 1024
+_LONG: Final = timedelta(days=300)
+"""Longer than a training takes, and less than a year."""
+
+
+def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
+    sources: Sequence[Source],
+    signals: "Catalogue",
+    mask: Callable[[str], str],
+    faults: list[UnreadableLogError],
+    notes: list[str],
+    *,
+    exit_code: int | None = None,
+    scheduler: str | None = None,
+    neighbours: bool = True,
+) -> Story | None:
+    """What ``sources`` tell; None where none could be read. Those that could not are added to ``faults``.
+
+    For ``neighbours``, the lines around the evidence, its log is read a second time.
+    """
+
+    def note(text: str) -> None:
+        if len(notes) < MOST_NOTES:
+            notes.append(text)
+
+    accounts: list[Account] = []
+    read: list[LogRead] = []
+    for source in sources:
+        reader = LogReader(signals, source.name, rank=source.rank)
+        try:
+            size, last_time = _feed(reader, source, note)
+        except UnreadableLogError as fault:
+            faults.append(fault)
+            continue
+        account = reader.account()
+        accounts.append(account)
+        told = account.progress
+        rank = account.rank
+        read.append(LogRead(source.name, rank, account.lines, size, told.step, told.total_steps, told.loss, last_time))
+    if not accounts:
+        return None
+    found = explain(accounts, signals, exit_code=exit_code, scheduler=scheduler)
+    if exit_code is not None or scheduler or any(_is_error(log.name) for log in read):
+        # It did end: somebody says so, or training's own last word.
+        found = replace(found, ended=True)
+    lines = _around(sources, found.cause.evidence, mask) if found.cause is not None and neighbours else ()
+    return Story(found, tuple(read), signals.error_types, lines, tuple(dict.fromkeys(notes)))
+
+
+def _is_error(name: str) -> bool:
+    return PurePath(name).name.removesuffix(".gz") == runid.ERROR
+
+
+def _feed(reader: LogReader, source: Source, note: Note) -> tuple[int, datetime | None]:
+    """How many bytes there were, and the last time that they name."""
+    size, tail = 0, b""
+    at = source.written_at or datetime.now(timezone.utc)
+    patience = _Patience(source)
+    try:
+        for chunk in source.chunks(note):
+            at = at if size else _reference(chunk, at)
+            reader.feed(chunk, at)
+            size += len(chunk)
+            tail = (tail + chunk)[-_TAIL_BYTES:]
+            patience.tell(size)
+    finally:
+        patience.end()
+    reader.finish()
+    lines = tail.decode("utf-8", "replace").splitlines()
+    return size, next((when for line in reversed(lines) if (when := line_of(0, line, at).time) is not None), None)
+
+
+def _reference(beginning: bytes, at: datetime) -> datetime:
+    """A time behind which nothing in the log was printed: tells the year of times that name none.
+
+    A log may have been copied long after it was written, and ``at`` is the copy's time; a date that it names itself
+    tells better.
+    """
+    for line in beginning[:_HEAD_BYTES].decode("utf-8", "replace").splitlines():
+        named = line_of(0, line).time
+        if named is not None and named.year != UNKNOWN_YEAR:
+            return min(at, named + _LONG)
+    return at
+
+
+class _Patience:
+    """Says on a terminal how far the reading is, once it takes long."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._due = time.monotonic() + _PATIENCE_S
+        self._wanted = paint.capable(sys.stderr)
+        self._told = False
+
+    def tell(self, size: int) -> None:
+        if not self._wanted or time.monotonic() < self._due:
+            return
+        total = self._source.size_bytes
+        of = f" of {total / 1e6:,.0f}" if total is not None and size <= total else ""
+        name = one_line(self._source.name)[-60:]
+        print(f"\r\x1b[Kreading {name}: {size / 1e6:,.0f}{of} MB", end="", file=sys.stderr, flush=True)
+        self._due, self._told = time.monotonic() + _TICK_S, True
+
+    def end(self) -> None:
+        if self._told:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _around(sources: Sequence[Source], evidence: "Evidence", mask: Callable[[str], str]) -> tuple[tuple[int, str], ...]:
+    source = next((each for each in sources if each.name == evidence.file), None)
+    if source is None:
+        return ()
+    try:
+        return explain_context.around(source.chunks(lambda _: None), evidence, mask)
+    except UnreadableLogError:
+        # It went away, or was kept in part only: the evidence itself is known.
+        return ()

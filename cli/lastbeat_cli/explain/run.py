@@ -1,0 +1,113 @@
+"""A run's id → its logs below the fleet root."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Final, cast
+
+from lastbeat import wire
+from lastbeat.model import runid
+from lastbeat.model.times import format_time
+from lastbeat.observe import log_files
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.observe.listing import run_files
+from lastbeat.observe.local_logs import local_logs
+from lastbeat.settings import Settings
+from lastbeat.settings_table import DirectoryRoot
+from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat_cli.explain import log_sources
+from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
+from lastbeat_cli.explain.log_sources import Source
+
+_READ_BYTES: Final = 8 * 1024 * 1024
+_CLOCKS: Final = timedelta(minutes=2)
+"""How far an instance's clock may be ahead of the store's."""
+
+
+def sources(settings: Settings, run_id: str, note: Note) -> list[Source]:
+    """The logs of ``run_id``, its ``_error`` among them; none where there is no such run.
+
+    Raises :class:`StoreError`, and :class:`UnreadableLogError` of a run that has no logs.
+    """
+    store = wire.store(settings)
+    files = run_files(store, run_id)
+    names = sorted(name for name in files if name == runid.ERROR or log_files.is_log(name))
+    names = _of_this_attempt(store, files, names, note)
+    if files and not names and (here := _of_this_machine(settings, note)):
+        return here
+    if files and not names:
+        raise UnreadableLogError(
+            f"the run {run_id} has neither _error nor anything in logs/ of its present attempt",
+            "Name the file that it prints into, or LASTBEAT_LOGS. Training may ship its log: "
+            "lastbeat.run(..., log_file=...), lastbeat exec, or aws s3 cp.",
+        )
+    if isinstance(settings.root, DirectoryRoot):
+        # By their paths, which people can open.
+        root = settings.root.path
+        return [replace(log_sources.file(root / run_id / name), rank=log_files.rank_of(name)) for name in names]
+    return [_source(store, files[name]) for name in names]
+
+
+def _of_this_machine(settings: Settings, note: Note) -> list[Source]:
+    """What a watchdog on this machine reads of a program that was never changed, which leaves nothing in its folder."""
+    patterns = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"])
+    if not patterns:
+        return []
+    logs, said, hidden = local_logs(patterns)
+    for each in (*said, *hidden):
+        note(each)
+    return [log_sources.file(log.path, log.name) for log in logs]
+
+
+def _of_this_attempt(store: Store, files: Mapping[str, Entry], names: list[str], note: Note) -> list[str]:
+    """Without what was last written before the present attempt began; an older life had an end of its own."""
+    metadata = files.get(runid.METADATA)
+    blob = store.read(metadata.key, DOCUMENT_LIMIT_BYTES) if metadata is not None else None
+    start = read_heartbeat(blob).start_time if blob is not None else None
+    if start is None:
+        return names
+    kept = [name for name in names if files[name].modified >= start - _CLOCKS]
+    if older := [name for name in names if name not in kept]:
+        note(f"{', '.join(older[:5])}: from before this attempt began ({format_time(start)}), so left out")
+    return kept
+
+
+def _source(store: Store, entry: Entry) -> Source:
+    key = entry.key
+    return Source(key, partial(_chunks, store, key), log_files.rank_of(key), entry.size_bytes, entry.modified)
+
+
+def _chunks(store: Store, key: str, note: Note) -> Iterator[bytes]:
+    return text_chunks(key, _Ranges(store, key, note).read, note)
+
+
+class _Ranges:
+    """Reads a key from its beginning, some megabytes a request."""
+
+    def __init__(self, store: Store, key: str, note: Note) -> None:
+        self._store, self._key, self._note = store, key, note
+        self._at = 0
+        self._waiting = b""
+        self._version: str | None = None
+
+    def read(self, count: int) -> bytes:
+        if not self._waiting:
+            self._waiting = self._next()
+        data, self._waiting = self._waiting[:count], self._waiting[count:]
+        return data
+
+    def _next(self) -> bytes:
+        try:
+            blob = self._store.read(self._key, _READ_BYTES, start=self._at)
+        except StoreError as fault:
+            raise UnreadableLogError(str(fault), fault.advice) from None
+        if blob is None or not blob.body:
+            return b""
+        if self._version not in {None, blob.version}:
+            # Another log by now: what would come is not the rest of what was read.
+            self._note(f"{self._key} was written anew while it was read; run this again to have all of it")
+            return b""
+        self._version = blob.version
+        self._at += len(blob.body)
+        return blob.body

@@ -1,0 +1,1 @@
+"""``fleet``: the table of runs."""

@@ -1,0 +1,221 @@
+"""A run as the cells of a table: what stands in each column of ``lastbeat fleet``."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_duration
+from lastbeat.model.view import Row
+from lastbeat_cli import lines
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.signs import Signs
+
+_BAR: Final = 10
+_SPARK: Final = 16
+_SHORT_SPARK: Final = 6
+_EXCEPTION: Final = re.compile(r"\s*[A-Za-z_][\w.]{0,200}(?:Error|Exception): ")
+_MOST: Final = 10**15
+"""Larger counts are nobody's steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What all cells of one picture have in common."""
+
+    at: datetime | None
+    """The store's time now; None: nothing was seen yet."""
+    signs: Signs
+    wide: bool = False
+    """There is room for whole words."""
+
+
+Cell = tuple[str, str]
+"""A text and its style."""
+
+
+def status(row: Row, sight: Sight) -> Cell:
+    """Its sign and its word; whether anybody recorded it stands beside."""
+    word = signs.word(row)
+    shown = row.shown if sight.wide else word
+    return f"{sight.signs.statuses[word]} {shown}{'' if row.doubt is None else '?'}", signs.style(word)
+
+
+def run(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - each has the same face
+    """The run's id."""
+    return signs.name(row.run_id), "heading" if _needs_people(row) else ""
+
+
+def phase(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    return signs.harmless(row.phase or "", 100), ""
+
+
+def percent(row: Row, sight: Sight) -> Cell:
+    step, total = _count(row.step), _count(row.total_steps)
+    if step is None:
+        return "", ""
+    # Where there is room the step has a column of its own.
+    return (lines.percent(step, total) if total else "" if sight.wide else si(step)), ""
+
+
+def steps(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    step, total = _count(row.step), _count(row.total_steps)
+    if step is None:
+        return "", ""
+    return (f"{step:,}/{total:,}" if total else f"{step:,}"), ""
+
+
+def bar(row: Row, sight: Sight) -> Cell:
+    step, total = _count(row.step), _count(row.total_steps)
+    return (signs.bar(step, total, _BAR, sight.signs), "") if step is not None and total else ("", "")
+
+
+def eta(row: Row, sight: Sight) -> Cell:
+    if row.eta_s is None or not 0 <= row.eta_s < _MOST:
+        return "", ""
+    return (format_duration(row.eta_s) if sight.wide else short_duration(row.eta_s)), ""
+
+
+def loss(row: Row, sight: Sight) -> Cell:
+    if row.loss is None:
+        return "", ""
+    return number(row.loss, 4 if sight.wide else 3), "" if math.isfinite(row.loss) else "mark"
+
+
+def spark(row: Row, sight: Sight) -> Cell:
+    return signs.spark(row.losses, _SPARK if sight.wide else _SHORT_SPARK, sight.signs), ""
+
+
+def pace(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    return ("" if row.steps_per_s is None else rate(row.steps_per_s)), ""
+
+
+def tokens(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    return ("" if row.tokens_per_s is None else f"{si(row.tokens_per_s)}/s"), ""
+
+
+def beat(row: Row, sight: Sight) -> Cell:
+    if row.beat_at is None or sight.at is None:
+        return "", ""
+    seconds = (sight.at - row.beat_at).total_seconds()
+    text = format_duration(seconds) if sight.wide else short_duration(seconds)
+    return text, "mark" if row.doubt is not None else ""
+
+
+def attempt(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    return str(row.attempt), ""
+
+
+def host(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    return signs.harmless(row.host or "", 100), "dim"
+
+
+def why(row: Row, sight: Sight) -> Cell:
+    """What people have to know: why it may not be so, what is wrong with it, what could not be read."""
+    return reason(row, short=not sight.wide), ""
+
+
+def reason(row: Row, *, short: bool = False) -> str:
+    """What is to be said of a run in one sentence; nothing of one that is as it should be."""
+    return "; ".join(signs.harmless(text, 300) for text in _why(row, short=short) if text)
+
+
+def _why(row: Row, *, short: bool) -> list[str]:
+    told = [row.doubt or ""]
+    word = signs.word(row)
+    if word == signs.WARNING:
+        told.append(", ".join(row.conditions))
+    elif row.cause and row.reason and not row.reason.startswith(row.cause):
+        # The name of an exception says less than the cause does.
+        text = _EXCEPTION.sub("", row.reason[:1000]) if short else row.reason
+        told.append(f"{row.cause}: {text}")
+    elif row.status is not Status.RUNNING or row.cause:
+        told.append(row.reason or row.cause or "")
+    if row.fault:
+        told.append(f"unreadable: {row.fault}")
+    if row.pending:
+        told.append(f"{row.pending} alert{'' if row.pending == 1 else 's'} waiting")
+    if not row.complete and not any(told):
+        told.append("still reading")
+    elif not row.recorded and row.status is not Status.UNKNOWN and row.doubt is None:
+        told.append("not recorded yet")
+    return told
+
+
+def _needs_people(row: Row) -> bool:
+    return signs.word(row) in {"FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING} or row.doubt is not None
+
+
+def _count(value: int | None) -> int | None:
+    return value if value is not None and 0 <= value < _MOST else None
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A measured number; what is none is said to be none."""
+    if math.isnan(value):
+        return "NaN"
+    return f"{value:.{digits}g}" if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def short_duration(seconds: float) -> str:
+    """A duration in its largest unit, rounded down: ``45s``, ``3m``, ``2h``, ``9d``."""
+    whole = max(0, int(seconds))
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if whole >= (length if unit != "h" else 5400) and not (unit == "d" and whole < 2 * 86400):
+            return f"{whole // length}{unit}"
+    return f"{whole}s"
+
+
+def si(value: float) -> str:
+    """A number with three digits at most and a letter for its size."""
+    if not math.isfinite(value):
+        return number(value)
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def rate(per_s: float) -> str:
+    """How fast it goes, in the unit that is easy to read: steps a second, or seconds a step."""
+    if 0 < per_s < 0.1:
+        return f"{number(1 / per_s, 3)} s/step"
+    return f"{number(per_s, 3)}/s"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. Those of the least ``worth`` go first when there is no room."""
+
+    heading: str
+    cell: Callable[[Row, Sight], Cell]
+    worth: int
+    right: bool = False
+    least: int | None = None
+    """It may be cut to that; None: it is whole or not there."""
+    usual: int = 0
+    """What it gets before columns of less worth get any; the rest later, as far as there is room."""
+
+
+ESSENTIAL: Final = 100
+"""Columns from this worth on are there at 80 columns."""
+COLUMNS: Final = (
+    Column("STATUS", status, 200),
+    Column("RUN", run, 200, least=10, usual=23),
+    Column("PHASE", phase, 90, least=6, usual=14),
+    Column("STEP", steps, 82, right=True),
+    Column("", bar, 70),
+    Column("DONE", percent, 130, right=True),
+    Column("ETA", eta, 120, right=True),
+    Column("LOSS", loss, 115, right=True),
+    Column("", spark, 105),
+    Column("SPEED", pace, 80, right=True),
+    Column("TOKENS", tokens, 50, right=True),
+    Column("BEAT", beat, 140, right=True),
+    Column("TRY", attempt, 85, right=True),
+    Column("WHY", why, 200, least=12, usual=36),
+    Column("HOST", host, 10),
+)

@@ -1,0 +1,196 @@
+"""``fleet``: every run at a glance, live on a terminal, or once."""
+
+import logging
+import os
+import sys
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.model.silence import InvalidSilenceError, check_glob
+from lastbeat.model.times import parse_duration
+from lastbeat.settings import Settings, SettingsError
+from lastbeat_cli import exits, logs, options, report
+from lastbeat_cli.terminal import live, paint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from lastbeat.model.view import FleetView
+    from lastbeat.views.watching import FleetWatch
+
+log = logging.getLogger(__name__)
+
+WHICH = "Which runs"
+STATUSES: Final = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "UNKNOWN")
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 3600.0
+_LIMIT_S: Final = 900.0
+"""So long one look with --once may take; what was not read by then is said to be unread."""
+_LEAST_SINCE_S, _MOST_SINCE_S = 60.0, 3660 * 86400.0
+EPILOG = """\
+\b
+Exit status:
+  0  the fleet was seen, whatever is the matter with its runs
+  3  it could not be seen; also wrong settings or arguments
+  141  whoever read the pipe left, as after head
+A check that fails when a run does is lastbeat sweep --once or lastbeat watch --once.
+
+\b
+Examples:
+  lastbeat fleet
+  lastbeat fleet 'mistral-*' --status FAILED,WARNING --since 7d
+  lastbeat fleet --once --json
+
+It reads what training and the watchdog left, and writes nothing. On a terminal ? lists the keys. Each interval costs a
+store one listing at most; while a run is open, that run alone is asked for.
+"""
+
+
+class _Globs(click.Argument):
+    """An argument that is listed with its options, by any version of click."""
+
+    group = WHICH
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
+        return "GLOB…", "Only runs whose ids are like that, quoted: 'mistral-*' [all]."
+
+
+@click.command("fleet", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.argument("globs", cls=_Globs, metavar="[RUN-GLOB]...", nargs=-1)
+@options.option(
+    "--status", "named", multiple=True, metavar="NAMES", group=WHICH, help=f"Only these: {', '.join(STATUSES)}."
+)
+@options.option(
+    "--since", metavar="TIME", default="24h", group=WHICH, help="Only runs that live, or did this lately: 7d [24h]."
+)
+@options.option("--once", is_flag=True, help="One plain table, as into a pipe, with why and what to do.")
+@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
+@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
+@options.place
+@options.form
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    globs: tuple[str, ...],
+    named: tuple[str, ...],
+    since: str,
+    once: bool,
+    pace: str,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Show every run: its status, how far it is, how its loss goes, and why it needs people.
+
+    Who needs people comes first. On a terminal the table is live; keys scroll, filter and open a run.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    faults += [fault for fault in map(_glob_fault, globs) if fault]
+    wanted = statuses(named, faults)
+    since_s = _since(since, faults)
+    interval_s = interval(pace, faults)
+    try:
+        settings = configuration.load(options.arguments(given))
+    except SettingsError as wrong:
+        raise SettingsError([*faults, *wrong.faults]) from None
+    if faults:
+        raise SettingsError(faults)
+    logs.hide(wire.redactor(settings))
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    watch = wire.fleet_watch(settings, since_s=since_s)
+    if once or as_json or not live.possible():
+        return _once(settings, watch, globs, wanted, as_json=as_json)
+    from lastbeat_cli.fleet import look as fleet_look  # noqa: PLC0415 - only a terminal needs it
+
+    return fleet_look.follow(settings, watch, globs, wanted, interval_s)
+
+
+def _glob_fault(glob: str) -> str:
+    try:
+        check_glob(glob)
+    except InvalidSilenceError as fault:
+        return str(fault)
+    return ""
+
+
+def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
+    """What ``--status`` names, as the house calls it; ``faults`` gets what is no status."""
+    found: list[str] = []
+    for name in (part for text in named for part in text.split(",") if part.strip()):
+        word = name.strip().upper().replace("-", "_").removeprefix("RUNNING (").removesuffix(")")
+        if word in STATUSES:
+            found.append(word)
+        else:
+            faults.append(f"--status={name.strip()[:40]!r} is no status; these are: {', '.join(STATUSES)}")
+    if named and not found and not faults:
+        faults.append("--status is empty; leave it out, or name one")
+    return tuple(dict.fromkeys(found))
+
+
+def interval(text: str, faults: list[str]) -> float:
+    """What ``--interval`` says, in seconds."""
+    found = report.number("--interval", text, faults)
+    if found is not None and not LEAST_INTERVAL_S <= found <= MOST_INTERVAL_S:
+        faults.append(f"--interval={text!r} is not from {LEAST_INTERVAL_S:g} to {MOST_INTERVAL_S:g} seconds")
+    return found or LEAST_INTERVAL_S
+
+
+def _since(text: str, faults: list[str]) -> float:
+    length = parse_duration(text)
+    seconds = length.total_seconds() if length is not None else 0.0
+    if not _LEAST_SINCE_S <= seconds <= _MOST_SINCE_S:
+        faults.append(f"--since={text[:40]!r} is not a time from 1m to ten years; use for example 24h or 7d")
+    return seconds
+
+
+def _once(
+    settings: Settings, watch: "FleetWatch", globs: tuple[str, ...], wanted: tuple[str, ...], *, as_json: bool
+) -> int:
+    with _bar() as progress:
+        view = watch.open(time.monotonic() + _LIMIT_S, progress)
+    if as_json:
+        _print_document(settings, view, globs, wanted)
+    else:
+        _print_table(view, globs, wanted)
+    return exits.OK if view.at is not None and view.fault is None else exits.UNKNOWN
+
+
+def _bar() -> "AbstractContextManager[Callable[[int, int], None] | None]":
+    terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
+    if not terminal:
+        return nullcontext()
+    from lastbeat_cli.sweep.live import Bar  # noqa: PLC0415 - 40 ms, and only a terminal needs it
+
+    return Bar()
+
+
+def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    from datetime import datetime, timezone  # noqa: PLC0415 - as below
+
+    from lastbeat.views.documents import fleet_document  # noqa: PLC0415 - only one of both forms is printed
+    from lastbeat.views.order import select  # noqa: PLC0415 - as above
+    from lastbeat_cli.document import dump  # noqa: PLC0415 - as above
+
+    now = datetime.now(timezone.utc)
+    told = fleet_document(view, made_at=now, stale_s=settings.policy.stale_s)
+    shown = {row.run_id for row in select(view.rows, globs, wanted)}
+    runs = told["runs"]
+    if isinstance(runs, list):
+        # The counts are of the whole fleet, and so are the ranks.
+        told["runs"] = [run for run in runs if run["run_id"] in shown]
+    print(dump(told))
+
+
+def _print_table(view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    from lastbeat.views.order import select  # noqa: PLC0415 - as above
+    from lastbeat_cli.fleet import once as fleet_once  # noqa: PLC0415 - as above
+    from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
+
+    rows = select(view.rows, globs, wanted)
+    paint.show(fleet_once.lines(view, rows, paint.width(sys.stdout), signs.of(sys.stdout)))

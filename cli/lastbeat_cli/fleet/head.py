@@ -1,0 +1,104 @@
+"""What stands above and below the table of a fleet: what was seen, when, and what was not."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from lastbeat.model.times import format_duration, format_time
+from lastbeat.model.view import FleetView, Row
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
+from lastbeat_cli.terminal.signs import Signs, harmless
+
+_ORDER = ("FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING, "RUNNING", "SUCCEEDED")
+_MOST_NAMES = 5
+_MOST_NOTES = 3
+
+
+def head(view: FleetView, now: datetime | None, columns: int, signs_of: Signs, most: int = 1) -> list[Line]:
+    """The fleet, how many of what there are, and what people must know of the watching itself, each sentence in
+    ``most`` lines."""
+    told = [_place(view, now, columns), *_counts(view, signs_of, columns)]
+    for text, style in _warnings(view, now):
+        told += [line(part, style) for part in sentence(text, columns, most)]
+    return [signs_of.line(each) for each in told]
+
+
+def notes(view: FleetView, columns: int, signs_of: Signs, most: int = 1) -> list[Line]:
+    """What stands below: remarks that stop nobody, each in ``most`` lines."""
+    told: list[str] = []
+    if view.ignored:
+        names = ", ".join(harmless(name, 60) for name in view.ignored[:_MOST_NAMES])
+        more = f" and {len(view.ignored) - _MOST_NAMES} more" if len(view.ignored) > _MOST_NAMES else ""
+        told.append(f"Ignored: no run may be called {names}{more}")
+    told += [f"Note: {harmless(note)}" for note in view.notes[:_MOST_NOTES]]
+    return [signs_of.line(line(part, "dim")) for text in told for part in sentence(text, columns, most)]
+
+
+def none(view: FleetView) -> str:
+    """What is said where no row is shown; nothing while it is not known that there is none."""
+    if view.at is None or (view.fault is not None and not view.rows):
+        return ""
+    if others := len(view.rows):
+        return (
+            f"no run is like that; {others:,} other{'' if others == 1 else 's'} can be seen without globs or --status"
+        )
+    if view.older:
+        return "no run lives, or did within that time; --since 30d goes further back"
+    return "A run comes with what reports it: lastbeat exec -- COMMAND, or the SDK in the training script."
+
+
+def _place(view: FleetView, now: datetime | None, columns: int) -> Line:
+    if view.at is None:
+        seen = "not seen yet"
+    else:
+        ago = "" if now is None or now - view.at < timedelta(seconds=1) else f" ({format_duration(now - view.at)} ago)"
+        seen = f"seen {format_time(view.at.replace(microsecond=0))}{ago}"
+    room = columns - cells(seen) - 3
+    return ((cut(harmless(view.root), max(room, 10)), "heading"), (" · ", "dim"), (seen, ""))
+
+
+def _counts(view: FleetView, signs_of: Signs, columns: int) -> list[Line]:
+    """In as many lines as it takes: a count that is left out looks like none."""
+    counted: dict[str, int] = {}
+    for row in view.rows:
+        counted[signs.word(row)] = counted.get(signs.word(row), 0) + 1
+    pieces = [
+        (f"{signs_of.statuses[word]} {counted[word]:,} {word}", signs.style(word)) for word in _ORDER if word in counted
+    ]
+    if view.older:
+        pieces.append((f"{view.older:,} older", "dim"))
+    if not pieces and (view.at is not None or view.fault is None):
+        pieces.append(("no runs" if view.at is not None else "looking for runs …", ""))
+    told: list[Line] = [()]
+    for piece in pieces:
+        if told[-1] and sum(cells(text) for text, _ in told[-1]) + 2 + cells(piece[0]) > columns:
+            told.append(())
+        told[-1] += (("  ", ""), piece) if told[-1] else (piece,)
+    return told
+
+
+def _warnings(view: FleetView, now: datetime | None) -> Iterator[tuple[str, str]]:
+    """Sentences and their styles."""
+    if view.fault is not None:
+        since = ""
+        if view.fault.since is not None and now is not None:
+            since = f" for {format_duration(now - view.fault.since)}"
+        yield f"! The fleet cannot be seen{since}: {harmless(view.fault.reason)}", "bad"
+        if view.at is not None:
+            yield f"What is shown is as of {format_time(view.at.replace(microsecond=0))}.", "bad"
+        if view.fault.advice:
+            yield harmless(view.fault.advice), ""
+    elif view.watching.overdue and view.watching.last_pass_at is not None:
+        ago = f" {format_duration(now - view.watching.last_pass_at)} ago" if now is not None else ""
+        text = f"! Nobody watches: the last pass was{ago}; lastbeat sweep makes passes"
+        yield text, "mark"
+    elif view.watching.last_pass_at is None and view.at is not None and _anything_lives(view.rows):
+        text = "! No pass was made over this fleet: lastbeat sweep alerts people, this only looks"
+        yield text, "dim"
+    if view.unread:
+        what = "document is" if view.unread == 1 else "documents are"
+        yield f"… {view.unread:,} {what} still to be read", "dim"
+
+
+def _anything_lives(rows: Sequence[Row]) -> bool:
+    return any(not row.status.finished for row in rows)

@@ -1,0 +1,132 @@
+"""``fleet`` on a terminal: keys, the store in a thread of its own, and the screen, put together."""
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from lastbeat import wire
+from lastbeat.model.view import FleetView, Row
+from lastbeat.settings import Settings
+from lastbeat.views.order import select
+from lastbeat.views.watching import FleetWatch
+from lastbeat_cli import exits
+from lastbeat_cli.fleet.screen import FleetScreen
+from lastbeat_cli.run import page as run_page
+from lastbeat_cli.terminal import live, signs
+from lastbeat_cli.terminal.feed import Feed
+from lastbeat_cli.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from lastbeat.stores.port import Store
+
+TICK_S: Final = 1.0
+"""Ages go on so often."""
+_SWITCH_S: Final = 0.001
+_OPENING_S: Final = 0.5
+"""While everything is read for the first time, what is there is shown so often."""
+
+
+def follow(
+    settings: Settings, watch: FleetWatch, globs: Sequence[str], statuses: Sequence[str], interval_s: float
+) -> int:
+    """Show the fleet until somebody ends it; the exit status."""
+    # The thread that reads thousands of documents makes way for a key at once.
+    sys.setswitchinterval(_SWITCH_S)
+    with Screen() as screen, live.quiet():
+        look = _Look(watch, screen)
+        feed = Feed(look.look, interval_s, screen.wake)
+        feed.start()
+        _show(settings, screen, look, feed, _Asked(globs, statuses, interval_s))
+    return live.leave(feed, exits.OK if look.seen else exits.UNKNOWN)
+
+
+class _Asked:
+    """What the command line asked for."""
+
+    def __init__(self, globs: Sequence[str], statuses: Sequence[str], interval_s: float) -> None:
+        self.globs, self.statuses, self.interval_s = globs, statuses, interval_s
+
+    def select(self, rows: Sequence[Row], statuses: Sequence[str], text: str) -> Sequence[Row]:
+        return select(rows, self.globs, statuses, text)
+
+
+class _Look:
+    """What the thread does, and what it has seen so far."""
+
+    def __init__(self, watch: FleetWatch, screen: Screen) -> None:
+        self.wanted: Sequence[str] = ()
+        self.paused = False
+        """Somebody looks at one run instead, and the store is asked for that alone."""
+        self._opened = False
+        self._watch = watch
+        self._screen = screen
+        self._view: FleetView | None = None
+        self._at: datetime | None = None
+        self._at_seen = 0.0
+        self._shown_at = 0.0
+
+    @property
+    def seen(self) -> bool:
+        """Whether the fleet was seen when it was last looked at."""
+        return self._view is not None and self._view.at is not None and self._view.fault is None
+
+    def look(self) -> FleetView:
+        """In the thread: everything the first time, then what one interval may do."""
+        if self.paused:
+            return self.view
+        if not self._opened:
+            view = self._watch.open(on_progress=lambda _done, _of: self._progress())
+            self._opened = view.at is not None
+        else:
+            view = self._watch.round(tuple(self.wanted))
+        self._take(view)
+        return view
+
+    def _progress(self) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= _OPENING_S:
+            self._shown_at = now
+            self._take(self._watch.view())
+            self._screen.wake()
+
+    def _take(self, view: FleetView) -> None:
+        if view.at != self._at:
+            self._at, self._at_seen = view.at, time.monotonic()
+        self._view = view
+
+    @property
+    def view(self) -> FleetView:
+        """As it was last seen."""
+        if self._view is None:
+            self._view = self._watch.view()
+        return self._view
+
+    @property
+    def now(self) -> datetime | None:
+        """The store's time now, carried on from when it was last told."""
+        return None if self._at is None else self._at + timedelta(seconds=time.monotonic() - self._at_seen)
+
+
+def _show(settings: Settings, screen: Screen, look: _Look, feed: "Feed[FleetView]", asked: _Asked) -> None:
+    made_of = signs.of(sys.stdout)
+    table = FleetScreen(asked.select, made_of, asked.statuses)
+    store: Store | None = None
+    while not screen.ended and feed.broken is None:
+        columns, height = screen.size
+        screen.draw(table.picture(look.view, look.now, columns, height))
+        look.wanted = table.in_sight
+        keys = screen.wait(TICK_S)
+        for index, key in enumerate(keys):
+            action = table.press(key)
+            if action == "quit":
+                return
+            run_id = table.picked() if action == "open" else None
+            if run_id is not None:
+                store = store or wire.store(settings)
+                look.paused = True
+                screen.put_back(keys[index + 1 :])
+                run_page.show(screen, wire.run_watch(settings, run_id, at=store), asked.interval_s, made_of)
+                look.paused = False
+                break

@@ -1,0 +1,63 @@
+"""A fleet as one plain table, as into a pipe or a mail: below those that need people stands why, and what to do."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lastbeat.model.view import FleetView, Row
+from lastbeat.views.order import need
+from lastbeat_cli.fleet import cells as fleet_cells
+from lastbeat_cli.fleet import head as fleet_head
+from lastbeat_cli.fleet.table import table
+from lastbeat_cli.terminal.paint import Line, line, rendered, sentence
+from lastbeat_cli.terminal.signs import Signs, harmless
+
+MOST_TOLD: Final = 25
+"""Of so many runs why and what to do is told."""
+_NEED: Final = 2
+"""Who needs people so much or more: not who lives, is done, or failed long ago."""
+_INDENT: Final = "    "
+_LINES: Final = 2
+_MOST: Final = 5
+"""No sentence above or below the table takes more lines."""
+
+
+def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> list[Line]:
+    """``rows`` of ``view``, and what stands above and below them."""
+    body: list[Line] = []
+    if rows:
+        body = [line(""), *_table(view, rows, columns, signs_of)]
+    elif text := fleet_head.none(view):
+        body = [line(""), *(line(part, "dim") for part in sentence(text, columns, _MOST))]
+    return [
+        *fleet_head.head(view, view.at, columns, signs_of, _MOST),
+        *body,
+        *fleet_head.notes(view, columns, signs_of, _MOST),
+    ]
+
+
+def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> Iterator[Line]:
+    heading, *shown = table(rows, columns, view.at, signs_of)
+    yield heading
+    told = 0
+    for row, each in zip(rows, shown, strict=True):
+        yield each
+        if need(row, view.at) > _NEED:
+            continue
+        told += 1
+        if told <= MOST_TOLD:
+            yield from map(signs_of.line, _why(row, rendered(each, colours=False), columns))
+    if told > MOST_TOLD:
+        text = f"Why, and what to do, is told of the first {MOST_TOLD} of {told:,} that need people; "
+        yield from (
+            line(part, "dim") for part in sentence(f"{text}lastbeat show RUN tells it of any.", columns, _LINES)
+        )
+
+
+def _why(row: Row, shown: str, columns: int) -> Iterator[Line]:
+    """What its line in the table had no room for."""
+    room = columns - len(_INDENT)
+    why = fleet_cells.reason(row)
+    if why and why not in shown:
+        yield from (line(_INDENT + part) for part in sentence(why, room, _LINES))
+    if row.action:
+        yield from (line(_INDENT + part) for part in sentence(f"→ {harmless(row.action)}", room, _LINES))

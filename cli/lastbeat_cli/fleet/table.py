@@ -1,0 +1,116 @@
+"""Runs as lines of a table that fits a width: columns of less worth give way, and no line is longer than asked."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from lastbeat.model.view import Row
+from lastbeat_cli.fleet.cells import COLUMNS, ESSENTIAL, Cell, Column, Sight
+from lastbeat_cli.terminal.paint import Line, cells
+from lastbeat_cli.terminal.signs import Signs, middle_cut, padded
+
+_WIDE: Final = 140
+"""From so many columns on words are whole and sparklines long."""
+_MOST: Final = 400
+"""No cell is wider, whatever the terminal."""
+
+
+def table(rows: Sequence[Row], columns: int, at: datetime | None, signs: Signs) -> list[Line]:
+    """A heading and a line for each of ``rows``, each at most ``columns`` wide; widths are of what is shown."""
+    sight = Sight(at, signs, wide=columns >= _WIDE)
+    lines = _table(rows, columns, sight)
+    return [signs.line(each) for each in lines]
+
+
+def _table(rows: Sequence[Row], columns: int, sight: Sight) -> list[Line]:
+    filled: list[tuple[Column, list[Cell]]] = []
+    for column in COLUMNS:
+        found = [column.cell(row, sight) for row in rows]
+        # A column in which nothing is known of any run says nothing.
+        if any(text for text, _ in found) or (column.heading and column.worth >= ESSENTIAL and not rows):
+            filled.append((column, found))
+    gap = 2 if sight.wide else 1
+    widths = _widths([(column, _natural(column, found)) for column, found in filled], columns, gap)
+    shown = [(column, found, width) for (column, found), width in zip(filled, widths, strict=True) if width]
+    heading = _joined([(padded(c.heading, w, right=c.right), "dim") for c, _, w in shown], gap)
+    return [
+        heading,
+        *(_joined([_fitted(c, found[i], w) for c, found, w in shown], gap) for i in range(len(rows))),
+    ]
+
+
+def _natural(column: Column, found: Sequence[Cell]) -> int:
+    return min(max([cells(column.heading), *(cells(text) for text, _ in found)]), _MOST)
+
+
+def _fitted(column: Column, cell: Cell, width: int) -> Cell:
+    text, style = cell
+    # The ends of names tell them apart.
+    text = middle_cut(text, width) if column.heading == "RUN" else text
+    return padded(text, width, right=column.right), style
+
+
+def _joined(parts: Sequence[Cell], gap: int) -> Line:
+    pieces: list[Cell] = []
+    for text, style in parts:
+        if pieces:
+            pieces.append((" " * gap, ""))
+        # Space is never coloured.
+        bare = text.strip(" ")
+        start = text.index(bare) if bare else 0
+        pieces += [(text[:start], ""), (bare, style), (text[start + len(bare) :], "")] if bare else [(text, "")]
+    while pieces and not pieces[-1][0].strip(" "):
+        pieces.pop()
+    return tuple(piece for piece in pieces if piece[0])
+
+
+def _widths(columns: Sequence[tuple[Column, int]], room: int, gap: int) -> list[int]:
+    """How wide each may be; 0: there is no room for it."""
+    kept = dict(enumerate(columns))
+    while len(kept) > 1 and _needed(kept, gap) > room:
+        least = min(kept, key=lambda index: kept[index][0].worth)
+        if kept[least][0].worth >= ESSENTIAL and _needed(_cut_short(kept), gap) <= room:
+            break
+        if kept[least][0].worth >= ESSENTIAL * 2:
+            break
+        del kept[least]
+    wanted = {index: _usual(column, natural) for index, (column, natural) in kept.items()}
+    _give_away(kept, wanted, room - sum(wanted.values()) - gap * (len(kept) - 1))
+    return [wanted.get(index, 0) for index in range(len(columns))]
+
+
+def _needed(kept: dict[int, tuple[Column, int]], gap: int) -> int:
+    return sum(_usual(column, natural) for column, natural in kept.values()) + gap * (len(kept) - 1)
+
+
+def _cut_short(kept: dict[int, tuple[Column, int]]) -> dict[int, tuple[Column, int]]:
+    return {
+        index: (replace(column, usual=column.least), natural) if column.least is not None else (column, natural)
+        for index, (column, natural) in kept.items()
+    }
+
+
+def _usual(column: Column, natural: int) -> int:
+    return natural if column.least is None else min(natural, column.usual)
+
+
+def _give_away(kept: dict[int, tuple[Column, int]], wanted: dict[int, int], left: int) -> None:
+    """What is left goes to those that were cut, or is taken from them: the last columns give and get first."""
+    flexible = [index for index, (column, _) in kept.items() if column.least is not None]
+    if left >= 0:
+        # Names first, then the longest text.
+        for index in sorted(flexible, key=lambda index: kept[index][1]):
+            more = min(left, kept[index][1] - wanted[index])
+            wanted[index] += more
+            left -= more
+        return
+    for index in reversed(flexible):
+        less = min(-left, wanted[index] - min(wanted[index], kept[index][0].least or 0))
+        wanted[index] -= less
+        left += less
+    # A terminal of hardly any columns: the last ones are cut off.
+    for index in reversed(list(kept)):
+        less = min(-left, wanted[index])
+        wanted[index] -= less
+        left += less

@@ -1,0 +1,1 @@
+"""``show`` and ``top``: one run in depth."""

@@ -1,0 +1,193 @@
+"""One run as lines for people: what it is, why, and what to do; then what shows it, then the rest."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from lastbeat.deliver import facts
+from lastbeat.model.record import Explained
+from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
+from lastbeat.model.times import format_time
+from lastbeat.model.view import Excerpt, RunView
+from lastbeat_cli.lines import age
+from lastbeat_cli.run import history as show_history
+from lastbeat_cli.run import state as show_state
+from lastbeat_cli.terminal.paint import Line, cut, folded, line, wrapped
+from lastbeat_cli.terminal.signs import middle_cut
+
+INDENT: Final = "  "
+_MARKED_ROWS: Final = 6
+_STYLES: Final = {
+    Status.RUNNING: "good",
+    Status.SUCCEEDED: "good",
+    Status.FAILED: "bad",
+    Status.TIMED_OUT: "bad",
+    Status.UNKNOWN: "mark",
+}
+_AGAIN: Final = {
+    True: "begun again from its last checkpoint, it may well get past this",
+    False: "begun again as it is, it will end here again",
+}
+
+Mask = Callable[[str], str]
+
+
+def show_lines(view: RunView, columns: int, mask: Mask) -> list[Line]:
+    """The whole of ``view`` in ``columns``. The first two lines are those of ``watch``, which scripts rely on."""
+    found: list[Line] = []
+    for block in _blocks(view, columns):
+        lines = [tuple((mask(text), style) for text, style in each) for each in block]
+        if lines and found:
+            found.append(line(""))
+        found += lines
+    # The run's name is nobody's secret, and stays as it is.
+    return [(("Run ", "heading"), (view.row.run_id, "heading"), *found[0][2:]), *found[1:]]
+
+
+def _blocks(view: RunView, columns: int) -> Iterator[list[Line]]:
+    yield list(_head(view, columns))
+    yield list(_why(view, columns))
+    yield list(_action(view, columns))
+    yield list(show_state.heartbeats(view, columns))
+    yield list(show_state.progress(view, columns))
+    yield list(show_state.ranks(view, columns))
+    yield list(show_history.history(view, columns))
+    yield list(show_history.alerts(view, columns))
+    yield list(_text("Where it hangs", view.stacks, columns, middle_cut))
+    yield list(_text("Log", view.log, columns))
+    yield list(show_history.files(view, columns))
+    yield list(_notes(view, columns))
+
+
+def _head(view: RunView, columns: int) -> Iterator[Line]:
+    row = view.row
+    warned = row.status is Status.RUNNING and (row.conditions or row.doubt)
+    style = "mark" if warned else _STYLES[row.status]
+    yield (("Run ", "heading"), (row.run_id, "heading"), (": ", "heading"), (row.shown, style))
+    yield line(f"Detail: {_detail(view)}")
+    if row.doubt:
+        yield from _labelled("In doubt", row.doubt, columns, "mark")
+    if row.fault and not any(row.fault in text for text in view.conditions.values()):
+        yield from _labelled("Unreadable", row.fault, columns, "mark")
+    for name, text in view.conditions.items():
+        yield from _labelled("Warning", f"{name}: {text}", columns, "mark")
+    if not row.recorded:
+        yield line("Since: no pass has recorded this run yet; this is what one look says")
+    elif row.since is not None:
+        since = format_time(row.since.replace(microsecond=0))
+        yield line(f"Since: {since} ({age(view.at, row.since)}), attempt {row.attempt}")
+
+
+def _detail(view: RunView) -> str:
+    """What ``watch`` says: of a run that lives, how old its heartbeats are."""
+    if view.row.status is not Status.RUNNING and view.row.reason:
+        return one_line(view.row.reason)
+    beats = [(beat.name, beat.modified) for beat in view.beats] or [("log", at) for _, at, _ in view.logs[:1]]
+    told = ", ".join(f"{name} {age(view.at, at)}" for name, at in beats)
+    return f"Heartbeats: {told or 'none'}"
+
+
+def _why(view: RunView, columns: int) -> Iterator[Line]:
+    explained = view.explained
+    if explained is None:
+        if view.row.cause:
+            yield (("Cause: ", "heading"), (view.row.cause, "bad"))
+        yield from _error_text(view, columns)
+        return
+    cause = explained.cause
+    sure = f", {cause.confidence:.0%} sure"
+    yield (("Cause: ", "heading"), (facts.cause(cause.error_type, cause.confidence) or "unknown", "bad"), (sure, ""))
+    if view.evidence is not None:
+        yield from excerpt(view.evidence, columns, facts.place(cause.evidence))
+    yield from _also(explained, columns)
+
+
+def _error_text(view: RunView, columns: int) -> Iterator[Line]:
+    """What training said last, where nobody found a cause in it."""
+    if not view.error_text or view.row.status is not Status.FAILED:
+        return
+    rows = [row for row in view.error_text.split("\n") if row.strip()][:8]
+    yield line("_error:", "heading")
+    for row in rows:
+        yield line(INDENT + cut(row.rstrip(), columns - len(INDENT)))
+
+
+def _also(explained: Explained, columns: int) -> Iterator[Line]:
+    for text in explained.also_seen[: facts.ALSO_SEEN_LIMIT]:
+        yield from _labelled("Also seen", one_line(text), columns)
+
+
+def _action(view: RunView, columns: int) -> Iterator[Line]:
+    row = view.row
+    again = _AGAIN.get(view.explained.cause.restartable) if view.explained is not None else None  # type: ignore[arg-type]
+    # A row keeps the beginning of a long hint.
+    hint = view.explained.cause.hint if view.explained is not None else None
+    if not hint and not row.action and again is None:
+        return
+    yield line("What to do", "heading")
+    if hint or row.action:
+        yield from map(line, wrapped(hint or row.action or "", columns))
+    if again is not None:
+        yield from map(line, wrapped(f"Restart: {again}.", columns))
+
+
+def near(found: Excerpt | None, before: int, after: int) -> Excerpt | None:
+    """So many lines round the one that is marked."""
+    if found is None or found.marked is None:
+        return found
+    start = max(0, found.marked - before)
+    lines = found.lines[start : found.marked + after + 1]
+    first = found.first_line + start if found.first_line is not None else None
+    return replace(found, lines=lines, first_line=first, marked=found.marked - start)
+
+
+def excerpt(found: Excerpt, columns: int, title: str = "") -> Iterator[Line]:
+    """Lines of a log with their numbers; the one that shows the cause is marked by a sign."""
+    told = title or found.file
+    yield line(f"{INDENT}{cut(told, columns - len(INDENT))}")
+    first = found.first_line
+    digits = len(str(first + len(found.lines) - 1)) if first is not None else 0
+    room = max(20, columns - digits - 5)
+    for index, text in enumerate(found.lines):
+        number = str(first + index) if first is not None else ""
+        if index != found.marked:
+            yield line(f"    {number:>{digits}} {cut(text, room)}".rstrip(), "dim")
+            continue
+        rows = list(folded(text, room))
+        for place, row in enumerate(rows[:_MARKED_ROWS]):
+            yield line(f"  > {number if place == 0 else '':>{digits}} {row}", "mark")
+        if len(rows) > _MARKED_ROWS:
+            yield line(f"    {'':>{digits}} …")
+    if found.note:
+        yield from _notice(found.note, columns)
+
+
+def _text(
+    title: str, found: Excerpt | None, columns: int, shortened: Callable[[str, int], str] = cut
+) -> Iterator[Line]:
+    """Lines as they are, under a heading that says where from; long ones are ``shortened``."""
+    if found is None:
+        return
+    yield ((title, "heading"), (f"  {found.file}", "dim"))
+    if not found.lines and not found.note:
+        yield line(f"{INDENT}(empty)")
+    for text in found.lines:
+        yield line(INDENT + shortened(text, columns - len(INDENT)))
+    if found.note:
+        yield from _notice(found.note, columns)
+
+
+def _notice(note: str, columns: int) -> Iterator[Line]:
+    yield from ((((part), "dim"),) for part in wrapped(f"({note})", columns))
+
+
+def _notes(view: RunView, columns: int) -> Iterator[Line]:
+    for note in view.notes:
+        yield from _labelled("Note", note, columns, "dim")
+
+
+def _labelled(label: str, text: str, columns: int, style: str = "") -> Iterator[Line]:
+    """A labelled paragraph; what does not fit goes on below, behind two spaces."""
+    for index, row in enumerate(wrapped(f"{label}: {text}", columns - len(INDENT), "")):
+        yield line(row if index == 0 else INDENT + row, style)

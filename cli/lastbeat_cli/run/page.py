@@ -1,0 +1,151 @@
+"""One run on a terminal that is ours, live: all about it, or its curves."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.model.times import format_duration, format_time
+from lastbeat.model.view import RunView
+from lastbeat.stores.port import StoreError
+from lastbeat.views.one_run import RunWatch
+from lastbeat_cli.explain import command as explain
+from lastbeat_cli.run.lines import near, show_lines
+from lastbeat_cli.run.screen import top_lines
+from lastbeat_cli.terminal import scrolled, signs
+from lastbeat_cli.terminal.feed import Feed
+from lastbeat_cli.terminal.paint import Line, broken, cut, line
+from lastbeat_cli.terminal.screen import Screen
+from lastbeat_cli.terminal.signs import Signs, harmless
+
+_TICK_S: Final = 1.0
+_LOG_LINES: Final = 40
+_TALL: Final = 36
+"""From so many lines on there is room for all that stands round the evidence."""
+_BEFORE: Final = 3
+_AFTER: Final = 2
+
+
+def show(screen: Screen, watch: RunWatch, interval_s: float, signs_of: Signs, *, alone: bool = False) -> Feed[object]:
+    """Show the run until somebody has seen enough; what looked at it. ``alone``: with its curves first."""
+    feed: Feed[object] = Feed(lambda: watch.look(log_lines=_LOG_LINES), interval_s, screen.wake)
+    feed.start()
+    page = RunPage(watch.run_id, signs_of, curves=alone, leave="quit" if alone else "back")
+    try:
+        while not screen.ended and feed.broken is None:
+            columns, height = screen.size
+            view = feed.value if isinstance(feed.value, RunView) else None
+            screen.draw(page.picture(view, Seen.of(feed), columns, height))
+            keys = screen.wait(_TICK_S)
+            last = next((index for index, key in enumerate(keys) if page.press(key)), None)
+            if last is not None:
+                screen.put_back(keys[last + 1 :])
+                break
+    finally:
+        feed.stop()
+    if feed.broken is not None:
+        raise feed.broken
+    return feed
+
+
+class Seen:
+    """How fresh a picture is."""
+
+    def __init__(self, *, looked: bool, since_s: float, fault: StoreError | None, fault_s: float) -> None:
+        self.looked = looked
+        """Whether there was an answer at all."""
+        self.since_s = since_s
+        """Seconds since it came."""
+        self.fault = fault
+        self.fault_s = fault_s
+
+    @classmethod
+    def of(cls, feed: Feed[object], steady: Callable[[], float] = time.monotonic) -> "Seen":
+        """As of now."""
+        now = steady()
+        return cls(
+            looked=feed.seen_at > 0,
+            since_s=max(0.0, now - feed.seen_at),
+            fault=feed.fault,
+            fault_s=max(0.0, now - feed.fault_since),
+        )
+
+
+class RunPage:
+    """What is shown of a run, and what each key does to it. Knows no terminal and no store."""
+
+    def __init__(self, run_id: str, signs_of: Signs, *, curves: bool, leave: str = "back") -> None:
+        self._run_id = run_id
+        self._signs = signs_of
+        self._curves = curves
+        self._leave = leave
+        self._window = scrolled.Window()
+        self._height = 1
+        self._count = 0
+        self._kept: tuple[RunView, tuple[int, int], list[Line]] | None = None
+
+    def press(self, key: str) -> bool:
+        """Do what ``key`` means here; whether people have seen enough."""
+        if key == "t":
+            self._curves = not self._curves
+            self._window.top = 0
+        elif key in scrolled.MOVES:
+            last = max(1, self._count - self._height + 1)
+            self._window.top = scrolled.moved(self._window.top, key, last, self._height)
+        return key in {"q", "Q", "escape", "left", "backspace"}
+
+    def picture(self, view: RunView | None, seen: Seen, columns: int, height: int) -> list[Line]:
+        """All lines of the screen."""
+        head = list(self._faults(view, seen, columns))
+        self._height = max(1, height - len(head) - 1)
+        if view is None:
+            body: Sequence[Line] = () if seen.fault is not None else [line(self._nothing(seen, columns))]
+        elif self._curves:
+            now = view.at + timedelta(seconds=seen.since_s)
+            body = top_lines(view, columns, self._height, now, self._signs)
+        else:
+            body = self._all(view, columns, height)
+        self._count = len(body)
+        start, end = self._window.of(body, self._height)
+        lines = [*head, *body[start:end]]
+        lines += [line("")] * (height - 1 - len(lines))
+        told = [*lines[: height - 1], self._foot(view, seen, columns, start, end)]
+        return [self._signs.line(signs.line_cut(each, columns)) for each in told]
+
+    def _all(self, view: RunView, columns: int, height: int) -> list[Line]:
+        known = (columns, height)
+        if self._kept is None or self._kept[0] is not view or self._kept[1] != known:
+            low = height < _TALL and view.evidence is not None
+            # What to do is worth more than the lines before the one that shows why.
+            shown = replace(view, evidence=near(view.evidence, _BEFORE, _AFTER)) if low else view
+            told = show_lines(shown, columns, explain.mask)
+            lines = [part for each in told for part in ([each] if low else broken(each, columns))]
+            self._kept = (view, known, lines)
+        return self._kept[2]
+
+    def _nothing(self, seen: Seen, columns: int) -> str:
+        name = signs.name(self._run_id)
+        return cut(f"there is no run {name}" if seen.looked else f"looking at {name} …", columns)
+
+    def _faults(self, view: RunView | None, seen: Seen, columns: int) -> Sequence[Line]:
+        if seen.fault is None:
+            return ()
+        stands = f"; shown as of {_time(view.at)}" if view is not None else ""
+        text = f"! It cannot be seen for {format_duration(seen.fault_s)}{stands}: {harmless(str(seen.fault))}"
+        told = [line(cut(text, columns), "bad")]
+        if seen.fault.advice:
+            told.append(line(cut(f"  {harmless(seen.fault.advice)}", columns)))
+        return told
+
+    def _foot(self, view: RunView | None, seen: Seen, columns: int, start: int, end: int) -> Line:
+        told = [f"q {self._leave}", f"t {'all about it' if self._curves else 'curves'}"]
+        if self._count > self._height:
+            told.append(f"↑↓ scroll  {start + 1}-{end} of {self._count}")
+        if view is not None:
+            told.append(f"seen {format_duration(seen.since_s)} ago")
+        return line(cut("  ".join(told), columns), "dim")
+
+
+def _time(at: datetime) -> str:
+    return format_time(at.replace(microsecond=0)) or ""

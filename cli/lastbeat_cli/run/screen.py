@@ -1,0 +1,143 @@
+"""One run on one screen: its curves as large as there is room for, and the figures round them. Pure."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from lastbeat.deliver import facts
+from lastbeat.model.status import Status
+from lastbeat.model.times import format_duration, format_time
+from lastbeat.model.view import RunView
+from lastbeat_cli import lines
+from lastbeat_cli.fleet import cells as fleet_cells
+from lastbeat_cli.run import figures as top_figures
+from lastbeat_cli.terminal import signs
+from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
+from lastbeat_cli.terminal.plot import Points, plot
+from lastbeat_cli.terminal.signs import Signs, harmless
+
+_SIDE_BY_SIDE: Final = 120
+"""From so many columns on there are two curves."""
+_LEAST_CURVE: Final = 6
+_MOST_CURVE: Final = 24
+_GAP: Final = 3
+_SAME: Final = 60
+_TALL: Final = 36
+"""From so many lines on sentences may take two."""
+
+
+def top_lines(view: RunView, columns: int, height: int, now: datetime, signs_of: Signs) -> list[Line]:
+    """The run as of ``view``, in at most ``height`` lines; ages are as of ``now``, by the store's clock."""
+    head = [*_head(view, columns, now, signs_of), *_why(view, columns, 1 if height < _TALL else 2)]
+    figures = [
+        *_progress(view, columns, signs_of),
+        *top_figures.figures(view, columns, now, signs_of, short=height < _TALL),
+    ]
+    room = height - len(head) - len(figures) - 2
+    if room < _LEAST_CURVE:
+        # A curve that can be read is worth more than the last figures.
+        figures = figures[: max(2, len(figures) - (_LEAST_CURVE - room))]
+        room = height - len(head) - len(figures) - 2
+    curves = _curves(view, columns, min(room, _MOST_CURVE), signs_of)
+    told = [*head, line(""), *curves, *([line("")] if curves else []), *figures]
+    return [signs_of.line(signs.line_cut(each, columns)) for each in told[:height]]
+
+
+def _head(view: RunView, columns: int, now: datetime, signs_of: Signs) -> Iterator[Line]:
+    row = view.row
+    word = signs.word(row)
+    status = f"{signs_of.statuses[word]} {row.shown}{'?' if row.doubt else ''}"
+    seen = format_time(view.at.replace(microsecond=0)) or ""
+    rest = [f"attempt {row.attempt}", *([f"phase {harmless(row.phase, 60)}"] if row.phase else [])]
+    if row.since is not None:
+        rest.append(f"{row.status} for {format_duration(now - row.since)}")
+    rest.append(f"seen {seen}")
+    if row.host:
+        rest.append(harmless(row.host, 60))
+    room = columns - cells(status) - 2
+    name = signs.middle_cut(signs.name(row.run_id), max(room, 10))
+    yield ((name, "heading"), ("  ", ""), (status, signs.style(word)))
+    while len(rest) > 1 and cells(" · ".join(rest)) > columns:
+        rest.pop()
+    yield line(cut(" · ".join(rest), columns), "dim")
+
+
+def _why(view: RunView, columns: int, most: int) -> Iterator[Line]:
+    """Why it needs people, what shows that, and what to do: each in at most so many lines."""
+    row = view.row
+    word = signs.word(row)
+    if text := fleet_cells.reason(row):
+        style = signs.style(word) if row.status is not Status.SUCCEEDED else ""
+        yield from _sentence(text, columns, most, style)
+    if view.explained is not None:
+        evidence = view.explained.cause.evidence
+        shown = harmless(evidence.text)
+        # A failure's reason is mostly this very line.
+        told = "" if shown and shown[:_SAME] in text else f": {shown}"
+        yield from _sentence(f"Evidence: {harmless(facts.place(evidence), 200)}{told}", columns, most)
+    if row.action:
+        yield from _sentence(f"→ {harmless(row.action)}", columns, most)
+
+
+def _sentence(text: str, columns: int, most: int, style: str = "") -> Iterator[Line]:
+    yield from (line(part, style) for part in sentence(text, columns, most))
+
+
+def _progress(view: RunView, columns: int, signs_of: Signs) -> Iterator[Line]:
+    row = view.row
+    if row.step is None:
+        yield line("No step is known.", "dim")
+        return
+    if not row.total_steps or row.total_steps < 0:
+        yield ((f"Step {row.step:,}", "heading"),)
+        return
+    left = f"  ETA {format_duration(row.eta_s)}" if row.eta_s is not None else ""
+    before = f"Step {row.step:,}/{row.total_steps:,} "
+    after = f" {lines.percent(row.step, row.total_steps)}{left}"
+    room = min(columns - len(before) - len(after), 60)
+    bar = signs.bar(row.step, row.total_steps, room, signs_of) if room >= 5 else ""
+    yield ((before, "heading"), (bar, ""), (cut(after, max(columns - len(before) - len(bar), 1)), ""))
+
+
+def _curves(view: RunView, columns: int, height: int, signs_of: Signs) -> list[Line]:
+    losses: Points = [(point.step, point.loss) for point in view.points]
+    speeds: Points = top_figures.speeds(view.points)
+    two = columns >= _SIDE_BY_SIDE and sum(1 for _, speed in speeds if speed is not None) > 1
+    left = (columns - _GAP) * 3 // 5 if two else columns
+    first = _titled("Loss", losses, left, height, signs_of)
+    if not first and any(_finite(loss) for _, loss in losses):
+        return []
+    if not first:
+        return [line("No curve: progress.json has no loss in `recent`.", "dim")]
+    if not two:
+        return [line(text, style) for text, style in first]
+    second = _titled("Steps/s", speeds, columns - _GAP - left, height, signs_of, 0.0)
+    padding = [("", "")] * (len(first) - len(second))
+    return [
+        ((signs.padded(one, left), style), (" " * _GAP, ""), (other, style))
+        for (one, style), (other, _) in zip(first, [*second, *padding], strict=False)
+    ]
+
+
+def _titled(
+    name: str, points: Points, columns: int, height: int, signs_of: Signs, floor: float | None = None
+) -> list[tuple[str, str]]:
+    known = [value for _, value in points if value is not None]
+    drawn = plot(points, columns, height - 1, signs_of, _step, lambda value: fleet_cells.number(value, 4), floor)
+    if not drawn:
+        return []
+    finite = [value for value in known if _finite(value)]
+    odd = f", {len(known) - len(finite)} no number" if len(known) > len(finite) else ""
+    least, most, latest = min(finite), max(finite), known[-1]
+    told = [fleet_cells.number(value, 4) for value in (latest, least, most)]
+    title = f"{name} {told[0]} (least {told[1]}, most {told[2]}{odd})"
+    return [(cut(title, columns), "heading"), *((text, "") for text in drawn)]
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _step(value: float) -> str:
+    return f"step {int(value):,}"

@@ -1,0 +1,81 @@
+"""``show``: all about one run."""
+
+import sys
+
+import click
+
+from lastbeat import wire
+from lastbeat.model.status import Status
+from lastbeat.model.view import RunView
+from lastbeat.stores.port import MissingStoreError
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+from lastbeat_cli.run import told as show_run
+from lastbeat_cli.terminal import paint
+
+MOST_LINES = 1000
+EPILOG = """\
+\b
+Exit status, by the convention of monitoring plug-ins:
+  0  RUNNING without conditions, or SUCCEEDED
+  1  RUNNING (WARNING), or silent for too long and judged by nobody
+  2  FAILED or TIMED_OUT
+  3  there is no such run, or it could not be seen; also wrong settings or arguments
+  141  whoever read the pipe left, as after head
+
+\b
+Examples:
+  lastbeat show mistral-20250804-171621
+  lastbeat show mistral-20250804-171621 --json | jq .explained
+
+It looks, and changes nothing: the status is the one that the last pass recorded. 'lastbeat watch --once' judges anew.
+"""
+
+
+@click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.argument("run", cls=show_run.RunArgument, metavar="RUN")
+@options.option("-n", "--lines", metavar="N", default="15", help="So many lines of the newest log's end [15].")
+@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
+@options.place
+@options.form
+def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str | None) -> int:
+    """Show all about one run: its state, the cause with the lines that show it, and what to do; its heartbeats, ranks,
+    history, alerts, the end of its log, and where it hangs.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    most = show_run.whole("--lines", lines, faults, MOST_LINES)
+    settings = show_run.read(run, given, faults)
+    store = wire.store(settings)
+    try:
+        view = show_run.watch(settings, store, run).look(log_lines=most)
+    except MissingStoreError as fault:
+        raise show_run.missing(fault) from None
+    if view is None:
+        raise show_run.unknown(store, run)
+    if as_json:
+        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - one of the two is needed
+
+        print(dump(run_document(view)))
+    else:
+        from lastbeat_cli.run.lines import show_lines  # noqa: PLC0415 - as above
+        from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
+
+        columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
+        told = show_lines(view, columns, logs.redact)
+        if sys.stdout is not None and sys.stdout.isatty():
+            # Into a pipe the first two lines are as scripts know them, however long.
+            told = [part for each in told for part in paint.broken(each, columns)]
+        paint.show([made_of.line(each) for each in told])
+    return status(view)
+
+
+def status(view: RunView) -> int:
+    """The exit status that tells ``view`` to Nagios, Icinga or Sensu."""
+    row = view.row
+    if row.status is Status.UNKNOWN:
+        return exits.UNKNOWN
+    if row.status in {Status.FAILED, Status.TIMED_OUT}:
+        return exits.CRITICAL
+    warned = row.status is Status.RUNNING and (row.conditions or row.doubt is not None)
+    return exits.WARNING if warned else exits.OK

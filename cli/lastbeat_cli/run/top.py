@@ -1,0 +1,93 @@
+"""``top``: one run on one screen, with its curves."""
+
+import shutil
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from lastbeat import wire
+from lastbeat.stores.port import MissingStoreError
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+from lastbeat_cli.fleet.command import interval
+from lastbeat_cli.run import show
+from lastbeat_cli.run import told as show_run
+from lastbeat_cli.terminal import live, paint
+
+if TYPE_CHECKING:
+    from lastbeat.views.one_run import RunWatch
+
+_ONCE_LINES: Final = 40
+EPILOG = """\
+\b
+Exit status, by the convention of monitoring plug-ins, of the run as it was last seen:
+  0  RUNNING without conditions, or SUCCEEDED
+  1  RUNNING (WARNING), or silent for too long and judged by nobody
+  2  FAILED or TIMED_OUT
+  3  there is no such run, or it could not be seen; also wrong settings or arguments
+  141  whoever read the pipe left, as after head
+
+\b
+Examples:
+  lastbeat top mistral-20250804-171621
+  lastbeat top mistral-20250804-171621 --once
+
+It reads what training and the watchdog left, and writes nothing. Keys: t shows all about the run, q ends it.
+"""
+
+
+@click.command("top", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.argument("run", cls=show_run.RunArgument, metavar="RUN")
+@options.option("--once", is_flag=True, help="One picture, as into a pipe.")
+@options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
+@options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
+@options.place
+@options.form
+def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **given: str | None) -> int:
+    """Show how one run goes: its loss as a curve, how fast it is, how far, what it uses; live on a terminal."""
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    interval_s = interval(pace, faults)
+    settings = show_run.read(run, given, faults)
+    store = wire.store(settings)
+    watch = show_run.watch(settings, store, run)
+    try:
+        view = watch.look(log_lines=0)
+    except MissingStoreError as fault:
+        raise show_run.missing(fault) from None
+    if view is None:
+        raise show_run.unknown(store, run)
+    if as_json:
+        from lastbeat.views.run_document import run_document  # noqa: PLC0415 - one of these is needed
+
+        print(dump(run_document(view, datetime.now(timezone.utc))))
+    elif once or not live.possible():
+        from lastbeat_cli.run.screen import top_lines  # noqa: PLC0415 - as above
+        from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
+
+        paint.show(top_lines(view, paint.width(sys.stdout), _height(), view.at, signs.of(sys.stdout)))
+    else:
+        return _follow(watch, interval_s)
+    return show.status(view)
+
+
+def _height() -> int:
+    """Of a picture that stays: as much as a terminal shows at once, or about a page."""
+    if paint.capable(sys.stdout):
+        return max(shutil.get_terminal_size().lines - 2, 16)
+    return _ONCE_LINES
+
+
+def _follow(watch: "RunWatch", interval_s: float) -> int:
+    from lastbeat.model.view import RunView  # noqa: PLC0415 - only a terminal needs these
+    from lastbeat_cli.run import page as run_page  # noqa: PLC0415 - as above
+    from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
+    from lastbeat_cli.terminal.screen import Screen  # noqa: PLC0415 - as above
+
+    with Screen() as screen, live.quiet():
+        feed = run_page.show(screen, watch, interval_s, signs.of(sys.stdout), alone=True)
+    view = feed.value
+    seen = isinstance(view, RunView) and feed.fault is None
+    return live.leave(feed, show.status(view) if seen and isinstance(view, RunView) else exits.UNKNOWN)

@@ -1,0 +1,1 @@
+"""``logs``: what a run printed."""

@@ -1,0 +1,143 @@
+"""``logs``: what a run printed, as far as it is kept."""
+
+from typing import Final
+
+import click
+
+from lastbeat import wire
+from lastbeat.stores.port import MissingStoreError
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.run import told as show_run
+from lastbeat_cli.run_logs import showing as run_logs_showing
+from lastbeat_cli.run_logs.files import Choice
+from lastbeat_cli.run_logs.printing import Grep, Printer
+
+MOST_LINES: Final = 1_000_000
+LINES: Final = 40
+WHICH: Final = "Which lines"
+FILES: Final = "Which files"
+EPILOG = """\
+Without --file and --rank it is the run's own log, logs/training_log_latest.txt, or what comes nearest to it. With
+several files each line begins with its file's name.
+
+-f goes on until the run has succeeded or failed and its last lines are there, as 'kubectl logs -f' does; a run that
+merely fell silent may come back, and is waited for, until Ctrl-C. Logs that are rotated, written anew, or shipped as a
+window that moves along, are followed all the same, and log files that come later are, too. With -F it goes on
+whatever becomes of the run, as 'tail -F' does: the next attempt is followed, too.
+
+\b
+Exit status:
+  0  the lines were printed, be it that none was there
+  3  there is no such run, it has no such log, or that cannot be read; also wrong settings or arguments
+  141  whoever read the pipe left, as after head
+
+\b
+Examples:
+  lastbeat logs mistral-20250804-171621 -f
+  lastbeat logs mistral-20250804-171621 --grep 'loss (nan|inf)' -i -n 5
+  lastbeat logs mistral-20250804-171621 --rank 0 --rank 7 -n 100
+"""
+
+
+@click.command("logs", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.argument("run", cls=show_run.RunArgument, metavar="RUN")
+@options.option(
+    "-n", "--lines", metavar="N|all", group=WHICH, help=f"So many of the last lines [{LINES}; with --grep all]."
+)
+@options.option("-f", "--follow", is_flag=True, group=WHICH, help="Go on with what comes, until the run is over.")
+@options.option("-F", "follow_on", is_flag=True, group=WHICH, help="The same, and go on when it is over.")
+@options.option("--grep", metavar="RE", group=WHICH, help="Only lines that this regular expression is found in.")
+@options.option("-i", "--ignore-case", is_flag=True, group=WHICH, help="--grep knows no upper and lower case.")
+@options.option(
+    "--interval", metavar="SECONDS", default="2", group=WHICH, help="Time between two looks while following [2]."
+)
+@options.option(
+    "--file",
+    "named",
+    metavar="NAME",
+    multiple=True,
+    group=FILES,
+    help="A log by its name, also with * and ?; repeatable.",
+)
+@options.option("--rank", metavar="N", multiple=True, group=FILES, help="The logs of this rank; repeatable.")
+@options.option("--list", "listing", is_flag=True, group=FILES, help="List the files, the newest first.")
+@options.place
+@options.form
+def command(  # noqa: PLR0913 - each is an option
+    *,
+    run: str,
+    lines: str | None,
+    follow: bool,
+    follow_on: bool,
+    grep: str | None,
+    ignore_case: bool,
+    interval: str,
+    named: tuple[str, ...],
+    rank: tuple[str, ...],
+    listing: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Print the end of a run's log, cleaned of what a terminal would interpret, with secrets masked."""
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    most = _most(lines, faults, whole=grep is not None)
+    interval_s = _interval(interval, faults)
+    looked_for = _grep(grep, faults, ignore_case=ignore_case)
+    choice = Choice(named, tuple(show_run.whole("--rank", each, faults, 999_999) for each in rank))
+    settings = show_run.read(run, given, faults)
+    store = wire.store(settings)
+    asked = run_logs_showing.Asked(settings, store, run, choice)
+    printer = Printer(as_json=as_json, grep=looked_for)
+    try:
+        if listing:
+            run_logs_showing.list_files(asked, as_json=as_json)
+        elif follow or follow_on:
+            run_logs_showing.follow(asked, printer, most, interval_s, ends=not follow_on)
+        else:
+            run_logs_showing.show(asked.meant(), printer, most)
+        printer.flush()
+    except MissingStoreError as fault:
+        raise show_run.missing(fault) from None
+    return exits.OK
+
+
+def _most(text: str | None, faults: list[str], *, whole: bool) -> int | None:
+    if text is None:
+        return None if whole else LINES
+    if text.lower() == "all":
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= MOST_LINES:
+        return int(text)
+    faults.append(
+        f"--lines={text[:40]!r} is neither a whole number up to {MOST_LINES:,} nor 'all'; use for example -n 100"
+    )
+    return None
+
+
+def _interval(text: str, faults: list[str]) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 3600:
+        faults.append(f"--interval={text[:40]!r} is not a number of seconds from 0.1 to 3600; use for example 2")
+        return 2.0
+    return value
+
+
+def _grep(pattern: str | None, faults: list[str], *, ignore_case: bool) -> Grep | None:
+    if pattern is None:
+        if ignore_case:
+            faults.append("--ignore-case says something of --grep, which is missing")
+        return None
+    from lastbeat.model.signal import Signal  # noqa: PLC0415 - only where something is looked for
+    from lastbeat.scanning import matching  # noqa: PLC0415 - as above
+    from lastbeat.signals import pattern_checks  # noqa: PLC0415 - as above
+
+    wrong = pattern_checks.faults(pattern, ignore_case=ignore_case)
+    if wrong:
+        faults.extend(f"--grep: {each}" for each in wrong)
+        return None
+    return Grep(matching.compiled(Signal("", pattern, ignore_case=ignore_case)))

@@ -1,0 +1,182 @@
+"""Following logs: what is new in each is printed as it comes, whatever is done to the files."""
+
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from lastbeat.observe.file_log import HALF_KEPT_BYTES, FileLog, Readers
+from lastbeat.observe.log_cursor import Cursor
+from lastbeat.observe.log_following import follow
+from lastbeat.observe.log_source import LogSource
+from lastbeat.stores.port import Blob, StoreError
+from lastbeat_cli.run_logs.printing import LINE_BYTES, Lines, Printer, note
+
+if TYPE_CHECKING:
+    from lastbeat.causes.reading import LogReader
+
+ROOM_BYTES: Final = 16 * 1024 * 1024
+"""So much of what is new in one file is read at once."""
+_STILL: Final = 2
+"""So many looks in which nothing was new are the end of a run that is over."""
+_NO_STEP: Final = SimpleNamespace(progress=SimpleNamespace(step=None))
+
+
+class _Printing:
+    """Stands where a watch has what reads a log for its meaning: prints the lines instead."""
+
+    def __init__(self, name: str, printer: Printer) -> None:
+        self._name, self._printer = name, printer
+        self._lines = Lines()
+        self._count = 1
+
+    def feed(self, data: bytes, at: object = None) -> None:  # noqa: ARG002 - when it came is nobody's question here
+        for line in self._lines.feed(data):
+            self._count += 1
+            if (text := self._printer.text(line)) is not None:
+                self._printer.show(self._name, text)
+
+    def finish(self, half: bytes = b"") -> None:
+        """Nothing more is to come of a line that has not ended."""
+        rest = self._lines.end() + half
+        if rest.strip() and (text := self._printer.text(rest)) is not None:
+            self._printer.show(self._name, text)
+
+    def skipped(self, count: int) -> None:  # noqa: ARG002 - what follows a gap is no part of the line before it
+        self.finish()
+
+    def account(self) -> SimpleNamespace:
+        return _NO_STEP
+
+    def state(self) -> Mapping[str, Any]:
+        return {"splitter": {"number": self._count}}
+
+
+class Following:
+    """Some logs, looked at again and again."""
+
+    def __init__(self, printer: Printer) -> None:
+        self._printer = printer
+        self._files: dict[str, FileLog] = {}
+        self._printing: dict[str, _Printing] = {}
+        self._refused: dict[str, str] = {}
+        self._sources: dict[str, LogSource] = {}
+
+    def begin(self, source: LogSource, cursor: Cursor) -> None:
+        """What stands before ``cursor`` was printed."""
+        self._files[source.name] = FileLog(source.name, source.rank, cursor)
+
+    def look(self, sources: Sequence[LogSource]) -> bool:
+        """Print what is new in ``sources``; whether anything was. A log that cannot be read is said to be so once, and
+        looked at again the next time."""
+        fresh = False
+        readers = Readers(self._fresh, self._restored)
+        for source in sources:
+            self._sources[source.name] = source
+            file = self._files.get(source.name)
+            if file is None:
+                # It came while others were followed: all of it is new.
+                cursor = Cursor(0, "", source.modified)
+                cursor.move(Blob(b"", 0, source.modified, ""), 0, 0)
+                file = self._files[source.name] = FileLog(source.name, source.rank, cursor)
+            if file.is_read(source):
+                continue
+            try:
+                follow(file, source, ROOM_BYTES, None, readers)
+            except StoreError as fault:
+                self._refuse(source.name, str(fault))
+                continue
+            self._refused.pop(source.name, None)
+            for each in file.notes:
+                note(each)
+            fresh = True
+        self._printer.flush()
+        return fresh
+
+    def end(self) -> None:
+        """Print the last lines, which have not ended."""
+        for name, file in self._files.items():
+            if name in self._printing or file.half:
+                (self._printing.get(name) or _Printing(name, self._printer)).finish(self._half(file))
+        self._printer.flush()
+
+    def _half(self, file: FileLog) -> bytes:
+        """What stands behind the last newline: of a long line only the beginning is kept."""
+        source = self._sources.get(file.name)
+        if len(file.half) < HALF_KEPT_BYTES or file.cursor is None or source is None:
+            return file.half
+        try:
+            blob = source.read(file.cursor.offset, LINE_BYTES)
+        except StoreError:
+            return file.half
+        return blob.body if blob is not None and blob.body.startswith(file.half) else file.half
+
+    def _refuse(self, name: str, why: str) -> None:
+        if self._refused.get(name) != why:
+            note(f"{name} cannot be read now ({why}); it is tried again")
+        self._refused[name] = why
+
+    def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":  # noqa: ARG002 - as a watch calls it
+        known = self._printing.get(name)
+        if known is not None:
+            known.finish()
+        printing = self._printing[name] = _Printing(name, self._printer)
+        return cast("LogReader", printing)
+
+    def _restored(self, state: Mapping[str, Any]) -> "LogReader":
+        raise NotImplementedError  # pragma: no cover - nobody asks what a printed log says
+
+
+def until_over(
+    following: Following,
+    sources: Callable[[], Sequence[LogSource]],
+    over: Callable[[], str | None],
+    interval_s: float,
+) -> None:
+    """Look again every ``interval_s`` until the run is over and nothing was new for some looks. ``sources`` lists what
+    is followed, ``over`` says how the run ended; both may raise :class:`StoreError`, which is said once, and tried
+    again.
+
+    Raises :class:`BrokenPipeError` when the reader of stdout has left.
+    """
+    still, fault = 0, ""
+    while True:
+        try:
+            fresh = following.look(sources())
+            ended = over()
+        except StoreError as error:
+            if str(error) != fault:
+                note(f"{error}; it is tried again")
+            fault, fresh, ended = str(error), False, None
+        else:
+            if fault:
+                note("the run can be seen again")
+            fault = ""
+        still = 0 if fresh else still + 1
+        if ended is not None and still >= _STILL:
+            following.end()
+            note(ended)
+            return
+        if not wait(interval_s):
+            raise BrokenPipeError
+
+
+def wait(seconds: float) -> bool:
+    """Sleep; False as soon as whoever read stdout has left."""
+    if sys.stdout is None or not hasattr(select, "poll"):
+        time.sleep(seconds)
+        return True
+    try:
+        poll = select.poll()
+        # Nothing is waited for but the end of the other side, which is always told.
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        time.sleep(seconds)
+        return True
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if poll.poll(left * 1000):
+            return False
+    return True

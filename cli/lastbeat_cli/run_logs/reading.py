@@ -1,0 +1,95 @@
+"""The end of a log, or all of it, by ranged reads."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lastbeat.observe.log_cursor import REACH_BYTES, Cursor
+from lastbeat.observe.log_source import LogSource
+from lastbeat.stores.port import Blob
+from lastbeat_cli.run_logs.printing import Lines, Printer
+
+_FIRST_BYTES: Final = 64 * 1024
+_MOST_AT_ONCE: Final = 8 * 1024 * 1024
+_LEAST_ROOM: Final = 8 * 1024 * 1024
+_LINE_ROOM: Final = 16 * 1024
+_MOST_ROOM: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last lines of a log."""
+
+    lines: tuple[bytes, ...]
+    """Those that have ended, oldest first."""
+    half: bytes
+    """What stands behind the last newline."""
+    cursor: Cursor
+    """Right behind the last line that has ended."""
+    short: bool = False
+    """There are fewer than were asked for, because more bytes are not read."""
+
+
+def end_of(source: LogSource, most: int) -> End | None:
+    """The last ``most`` lines, from as few bytes as will do; None: it is not there any more. Raises
+    :class:`StoreError`."""
+    room = min(_MOST_ROOM, _LEAST_ROOM + most * _LINE_ROOM)
+    begin, step, body = source.size_bytes, _FIRST_BYTES, b""
+    last: Blob | None = None
+    while True:
+        start = max(0, begin - step)
+        blob = source.read(start, begin - start if begin else _FIRST_BYTES)
+        if blob is None:
+            return None
+        last = last or blob
+        if len(blob.body) < begin - start and body:
+            # It was written anew meanwhile, and what was read is all that there is of what it was.
+            break
+        body, begin, step = blob.body + body, start, min(4 * step, _MOST_AT_ONCE)
+        if begin == 0 or body.count(b"\n") > most or len(body) >= room:
+            break
+    lines = body.split(b"\n")
+    half = lines.pop()
+    if begin and lines:
+        # The first one is cut.
+        lines = lines[1:]
+    ended = len(body) - len(half)
+    cursor = Cursor(0, "", last.modified)
+    before = body[max(0, ended - REACH_BYTES) : ended]
+    at = begin + ended - len(before)
+    cursor.move(Blob(before, begin + ended, last.modified, last.version if not half else ""), at, len(before))
+    wanted = max(0, most - bool(half))
+    kept = lines[len(lines) - wanted :] if wanted < len(lines) else lines
+    return End(tuple(kept), half if most else b"", cursor, begin > 0 and len(lines) < wanted)
+
+
+def chunks(source: LogSource, until: int | None = None) -> Iterator[bytes]:
+    """All of a log, some megabytes at a time, or its first ``until`` bytes. Raises :class:`StoreError`."""
+    at = 0
+    while until is None or at < until:
+        room = _MOST_AT_ONCE if until is None else min(_MOST_AT_ONCE, until - at)
+        blob = source.read(at, room)
+        if blob is None or not blob.body:
+            return
+        at += len(blob.body)
+        yield blob.body
+        if at >= blob.size_bytes:
+            return
+
+
+def all_of(source: LogSource, printer: Printer, most: int | None, until: int | None = None) -> Iterator[str]:
+    """Every line that ``printer`` looks for, or the last ``most`` of them, in all of the log, or in its first ``until``
+    bytes."""
+    found = _found(source, printer, until)
+    return found if most is None else iter(deque(found, maxlen=most))
+
+
+def _found(source: LogSource, printer: Printer, until: int | None) -> Iterator[str]:
+    lines = Lines()
+    for chunk in chunks(source, until):
+        for line in lines.feed(chunk):
+            if (text := printer.text(line)) is not None:
+                yield text
+    if (rest := lines.end()) and (text := printer.text(rest)) is not None:
+        yield text

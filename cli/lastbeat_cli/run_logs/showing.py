@@ -1,0 +1,193 @@
+"""A run's logs: listed, printed, or followed."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lastbeat.model import runid
+from lastbeat.model.times import format_duration, format_time
+from lastbeat.observe.listing import run_files
+from lastbeat.observe.log_source import LogSource
+from lastbeat.settings import Settings
+from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat_cli import logs
+from lastbeat_cli.document import dump
+from lastbeat_cli.lines import size
+from lastbeat_cli.run import told as show_run
+from lastbeat_cli.run_logs import files as run_logs_files
+from lastbeat_cli.run_logs import reading as run_logs_reading
+from lastbeat_cli.run_logs.files import Choice
+from lastbeat_cli.run_logs.printing import Printer, note, short_name
+
+_NAMES = 10
+
+
+class Asked:
+    """The run, and which of its logs are meant."""
+
+    def __init__(self, settings: Settings, store: Store, run_id: str, choice: Choice) -> None:
+        self.settings, self.store, self.run_id, self.choice = settings, store, run_id, choice
+        self.files: Mapping[str, Entry] = {}
+        """As they were listed last."""
+        self._said: set[str] = set()
+
+    def sources(self) -> list[LogSource]:
+        """All texts there are, the newest first. Raises :class:`StoreError`, also where there is no such run."""
+        self.files = run_files(self.store, self.run_id)
+        if not self.files:
+            raise show_run.unknown(self.store, self.run_id)
+        found = run_logs_files.stored(self.store, self.files)
+        if any(source.name not in run_logs_files.EXTRA for source in found):
+            return found
+        # A program that was never changed leaves its log on its machine, which may be this one.
+        here, notes = run_logs_files.local(self.settings)
+        for each in notes:
+            self.say_once(each)
+        return [*found, *here]
+
+    def meant(self, *, wait: bool = False) -> list[LogSource]:
+        """Those that are to be shown; with ``wait`` none is no fault, for they may come."""
+        there = self.sources()
+        found = run_logs_files.chosen(there, self.choice)
+        if not found and not wait:
+            raise self._none(there)
+        return found
+
+    def say_once(self, text: str) -> None:
+        """However often it is found, it is said but once."""
+        if text not in self._said:
+            self._said.add(text)
+            note(text)
+
+    def _none(self, there: Sequence[LogSource]) -> StoreError:
+        names = [short_name(source.name) for source in there]
+        if self.choice.anything:
+            listed = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+            advice = f"It has: {listed}." if names else "It has none at all."
+            return StoreError(f"the run {self.run_id} has no log that was asked for", advice)
+        advice = (
+            "Training may ship its log: lastbeat.run(..., log_file=...), lastbeat exec, or aws s3 cp; LASTBEAT_LOGS "
+            "names those of this machine."
+        )
+        if runid.ERROR in self.files:
+            advice = f"'lastbeat logs {self.run_id} --file _error' shows what it said when it failed. {advice}"
+        return StoreError(f"the run {self.run_id} has no log", advice)
+
+
+def show(sources: Sequence[LogSource], printer: Printer, most: int | None) -> None:
+    """Print the last ``most`` lines of each, or all. Raises :class:`StoreError` for the first that cannot be read, when
+    all others were printed."""
+    printer.named = len(sources) > 1
+    unread = [fault for source in sources if (fault := _show_one(source, printer, most)) is not None]
+    if unread:
+        printer.flush()
+        raise unread[0]
+
+
+def _show_one(source: LogSource, printer: Printer, most: int | None) -> StoreError | None:
+    try:
+        if most is None or printer.grep:
+            _show_all(source, printer, most)
+            return None
+        end = _show_end(source, printer, most)
+        if end is None:
+            note(f"{source.name} went away while it was read")
+        elif end.half and (text := printer.text(end.half)) is not None:
+            printer.show(source.name, text)
+    except StoreError as fault:
+        if printer.named:
+            note(f"{source.name} could not be read: {fault}")
+        return fault
+    return None
+
+
+def _show_end(source: LogSource, printer: Printer, most: int) -> run_logs_reading.End | None:
+    """Print the last lines that have ended."""
+    end = run_logs_reading.end_of(source, most)
+    if end is None:
+        return None
+    if end.short:
+        note(f"{source.name}: its lines are so long that only the last {len(end.lines)} were read; -n all reads all")
+    for line in end.lines:
+        if (text := printer.text(line)) is not None:
+            printer.show(source.name, text)
+    return end
+
+
+def _show_all(source: LogSource, printer: Printer, most: int | None, until: int | None = None) -> None:
+    for text in run_logs_reading.all_of(source, printer, most, until):
+        printer.show(source.name, text)
+
+
+def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, *, ends: bool) -> None:
+    """Print the last ``most`` lines of each, or all, and then what comes; with ``ends`` until the run is over."""
+    from lastbeat_cli.run_logs.following import Following, until_over  # noqa: PLC0415 - only who follows needs it
+
+    following = Following(printer)
+    began = asked.meant(wait=True)
+    one = not asked.choice.ranks and not any(set(name) & set("*?[") for name in asked.choice.files)
+    printer.named = len(began) > 1 or not one
+    if not began:
+        note("there is no such log yet; it is waited for")
+    for source in began:
+        if most is None or printer.grep:
+            end = run_logs_reading.end_of(source, 0)
+            if end is not None:
+                _show_all(source, printer, most, end.cursor.offset)
+        else:
+            end = _show_end(source, printer, most)
+        if end is not None:
+            following.begin(source, end.cursor)
+    printer.flush()
+    names = [source.name for source in began]
+
+    def sources() -> list[LogSource]:
+        there = asked.meant(wait=True)
+        for source in there:
+            if source.name not in names:
+                names.append(source.name)
+                if len(names) > 1:
+                    note(f"{short_name(source.name)} is followed, too")
+        return there
+
+    until_over(following, sources, _over(asked) if ends else lambda: None, interval_s)
+
+
+def _over(asked: Asked) -> Callable[[], str | None]:
+    """How the run ended, asked again only when something that may tell it was written."""
+    watch = show_run.watch(asked.settings, asked.store, asked.run_id)
+    seen: list[tuple[object, str | None]] = []
+
+    def over() -> str | None:
+        key = [asked.files.get(name) for name in (runid.RECORD, runid.ERROR, runid.COMPLETE)]
+        if not seen or seen[-1][0] != key:
+            view = watch.look(log_lines=0)
+            told = None
+            if view is not None and watch.ended is not None:
+                why = f", {view.row.reason}" if view.row.status is watch.ended and view.row.reason else ""
+                told = f"the run is over: {watch.ended}{why}"
+            seen[:] = [(key, told)]
+        return seen[-1][1]
+
+    return over
+
+
+def list_files(asked: Asked, *, as_json: bool) -> None:
+    """Name, size and age of each, the newest first."""
+    at = asked.store.clock()
+    found = [source for source in asked.sources() if not asked.choice.anything or asked.choice.wants(source)]
+    if as_json:
+        told = [
+            {
+                "file": logs.redact(source.name),
+                "bytes": source.size_bytes,
+                "modified": format_time(source.modified),
+                "rank": run_logs_files.rank_of(source),
+            }
+            for source in found
+        ]
+        print(dump({"run_id": asked.run_id, "logs": told}))
+        return
+    for source in found:
+        age = f"{format_duration(at - source.modified)} ago"
+        print(f"{size(source.size_bytes):>12}  {age:<14} {logs.redact(short_name(source.name))}")
+    if not found:
+        note("there is none")

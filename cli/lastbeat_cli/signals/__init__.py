@@ -1,0 +1,1 @@
+"""``signals``: what is looked for in logs."""

@@ -1,0 +1,80 @@
+"""``signals``: what is looked for in logs, and how to look with signals of your own."""
+
+from importlib import import_module
+from typing import cast
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat import settings_signals, wire
+from lastbeat.model.signal import Catalogue
+from lastbeat.settings import SettingsError
+from lastbeat_cli import logs, options
+
+WHICH = "Which signals"
+# Subcommand → its module, the command's name in it, a sentence.
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "list": ("lastbeat_cli.signals.listing", "listing", "Every signal of a catalogue, and which catalogues there are."),
+    "show": ("lastbeat_cli.signals.listing", "show", "All about a signal, an error type or a catalogue."),
+    "test": ("lastbeat_cli.signals.trying", "test", "Which lines of a log each signal matches."),
+    "check": ("lastbeat_cli.signals.trying", "check", "Whether a catalogue file of your own can be used."),
+    "eval": ("lastbeat_cli.signals.evaluation", "evaluate", "Score a catalogue on a folder of labelled logs."),
+}
+
+which = options.option(
+    "--signals",
+    "given",
+    metavar="NAMES-OR-PATHS",
+    group=WHICH,
+    help="Catalogues, comma separated, each on top of those before it [LASTBEAT_SIGNALS, else default].",
+)
+
+
+class _Commands(click.Group):
+    """Lists every subcommand without importing one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's face
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's face
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name, _ = _COMMANDS[cmd_name]
+        return cast("click.Command", getattr(import_module(module), name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            ctx.fail(f"there is no command '{args[0]}'; there are: {', '.join(_COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, _, what) in _COMMANDS.items()])
+
+
+@click.group(
+    "signals", cls=_Commands, context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """What lastbeat looks for in logs: patterns, and what a line that matches one means.
+
+    LASTBEAT_SIGNALS names the catalogue that watchers use: a built-in one, or a file of your own.
+    """
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+def catalogue(given: str | None) -> Catalogue:
+    """What ``--signals`` names, else the setting; :class:`SettingsError` with all that is wrong with it."""
+    named = "--signals" if given is not None else "LASTBEAT_SIGNALS"
+    if given is None:
+        settings = configuration.load({})
+        logs.hide(wire.redactor(settings))
+        given = cast("str | None", settings.values.get("LASTBEAT_SIGNALS"))
+    try:
+        return settings_signals.catalogue(given or "")
+    except ValueError as fault:
+        raise SettingsError(str(fault).replace("LASTBEAT_SIGNALS: ", f"{named}: ").splitlines()) from None

@@ -1,0 +1,206 @@
+"""``signals list`` and ``signals show``: what is looked for, and what it means."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+import click
+
+from lastbeat.model.signal import Absence, Catalogue, ErrorType, Signal
+from lastbeat.settings import SettingsError
+from lastbeat.signals import loading
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+from lastbeat_cli.signals import command as signals
+
+ROWS = ("signal", "means", "severity", "role", "catalogue")
+LIMITS = {"inactivity_s": "stall after", "inactivity_check_s": "checked every", "poll_s": "logs read every"}
+EPILOG = """\
+\b
+Exit status:
+  0  it is told
+  3  there is no such signal; also a catalogue that cannot be used, wrong settings or arguments
+"""
+
+
+@click.command("list", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@signals.which
+@options.option("--catalogues", is_flag=True, group=signals.WHICH, help="The built-in catalogues instead.")
+@options.form
+def listing(*, given: str | None, catalogues: bool, as_json: bool, verbose: bool) -> int:
+    """Every signal of a catalogue: where several match a line, the first one is meant."""
+    logs.verbose(on=verbose)
+    if catalogues:
+        found = {name: loading.description(name) for name in loading.names()}
+        _print(dump({"catalogues": found}) if as_json else "\n".join(_columns(list(found.items()))))
+        return exits.OK
+    catalogue = signals.catalogue(given)
+    if as_json:
+        _print(dump({"catalogue": catalogue.name, "signals": [signal_document(each) for each in catalogue.signals]}))
+        return exits.OK
+    rows = [(s.name, meaning(s), s.severity, s.role if failure(s) else "-", s.source) for s in catalogue.signals]
+    _print("\n".join([*_head(catalogue), "", *_columns([ROWS, *rows])]))
+    return exits.OK
+
+
+@click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@click.argument("name")
+@signals.which
+@options.form
+def show(*, name: str, given: str | None, as_json: bool, verbose: bool) -> int:
+    """All about NAME: a signal, an absence rule, an error type, or a built-in catalogue."""
+    logs.verbose(on=verbose)
+    catalogue = signals.catalogue(given)
+    found = _named(catalogue, name)
+    if not found:
+        known = [*(each.name for each in catalogue.signals), *(each.name for each in catalogue.absences)]
+        near = get_close_matches(name, [*known, *catalogue.error_types, *loading.names()], n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        if _named(loading.load(loading.DEFAULT), name):
+            hint = f"; {loading.DEFAULT} has it, so it was silenced or its catalogue is not extended"
+        raise SettingsError([f"{name!r} is neither a signal nor an error type of {catalogue.name}{hint}"])
+    if as_json:
+        _print(dump({key: value for key, (value, _) in found.items()}))
+        return exits.OK
+    _print("\n\n".join("\n".join(lines) for _, lines in found.values()))
+    return exits.OK
+
+
+def _named(catalogue: Catalogue, name: str) -> dict[str, tuple[object, list[str]]]:
+    """Everything of that name: as a program reads it, and as lines for people."""
+    found: dict[str, tuple[object, list[str]]] = {}
+    for signal in catalogue.signals:
+        if signal.name == name:
+            found["signal"] = signal_document(signal), list(_signal(signal, catalogue))
+    for absence in catalogue.absences:
+        if absence.name == name:
+            found["absence"] = absence_document(absence), list(_absence(absence))
+    if name in catalogue.error_types:
+        error_type = catalogue.error_types[name]
+        theirs = [signal.name for signal in catalogue.signals if signal.error_type == name]
+        found["error_type"] = {**_type_document(error_type), "signals": theirs}, list(_type(error_type, theirs))
+    if name in loading.names():
+        built_in = loading.load(name)
+        document = {
+            "name": name,
+            "description": loading.description(name),
+            "extends": list(loading.extends(name)),
+            "limits": {key: getattr(built_in, key) for key in LIMITS if getattr(built_in, key) is not None},
+            "signals": [signal.name for signal in built_in.signals],
+        }
+        names = ", ".join(document["signals"])
+        extends = ", ".join(loading.extends(name)) or "nothing"
+        found["catalogue"] = document, [*_head(built_in), loading.description(name), f"Extends: {extends}", names]
+    return found
+
+
+def failure(signal: Signal) -> bool:
+    """Whether it can be evidence of a failure."""
+    return signal.kind is None
+
+
+def meaning(signal: Signal) -> str:
+    """Its error type, or what a line of a healthy run it is."""
+    return signal.error_type or signal.kind or signal.verdict or "-"
+
+
+def signal_document(signal: Signal) -> dict[str, object]:
+    """A signal as a program reads it."""
+    return {
+        "name": signal.name,
+        "pattern": signal.pattern,
+        "substring": signal.substring,
+        "ignore_case": signal.ignore_case,
+        "verdict": signal.verdict,
+        "kind": signal.kind,
+        "error_type": signal.error_type,
+        "subsystem": signal.subsystem,
+        "severity": signal.severity,
+        "role": signal.role,
+        "extract": dict(signal.extract),
+        "hint": signal.hint or None,
+        "restartable": signal.restartable,
+        "catalogue": signal.source,
+    }
+
+
+def absence_document(absence: Absence) -> dict[str, object]:
+    """An absence rule as a program reads it."""
+    return {key: getattr(absence, key) for key in ("name", "signal", "within_s", "every_s", "hint")}
+
+
+def _type_document(error_type: ErrorType) -> dict[str, object]:
+    return {key: getattr(error_type, key) for key in ("name", "restartable", "meaning", "hint")}
+
+
+def _signal(signal: Signal, catalogue: Catalogue) -> Iterator[str]:
+    error_type = catalogue.error_types.get(signal.error_type or "")
+    again = signal.restartable if signal.restartable is not None else error_type.restartable if error_type else None
+    facts: Mapping[str, object] = {
+        "Signal": signal.name,
+        "Catalogue": f"{signal.source}{'' if loading.is_path(signal.source) else '.yaml, built in'}",
+        "Text" if signal.substring else "Pattern": signal.pattern + (" (in any case)" if signal.ignore_case else ""),
+        "Error type": f"{error_type.name}: {error_type.meaning}" if error_type else None,
+        "Kind": f"{signal.kind}, a line of a healthy run" if signal.kind else None,
+        "Verdict": signal.verdict,
+        "Subsystem": signal.subsystem,
+        "Severity": signal.severity,
+        "Role": signal.role if failure(signal) else None,
+        "Restart helps": _again(again) if failure(signal) else None,
+        "Extracts": ", ".join(f"{field}" for field in signal.extract) or None,
+        "Hint": signal.hint or (f"{error_type.hint} (the error type's)" if error_type else None),
+    }
+    yield from _facts(facts)
+
+
+def _absence(absence: Absence) -> Iterator[str]:
+    yield from _facts(
+        {
+            "Absence": absence.name,
+            "Waits for": f"a line that {absence.signal} matches",
+            "At the latest": f"{absence.within_s:g} s after the start, then every {absence.every_s:g} s",
+            "Hint": absence.hint or None,
+        }
+    )
+
+
+def _type(error_type: ErrorType, theirs: Sequence[str]) -> Iterator[str]:
+    yield from _facts(
+        {
+            "Error type": error_type.name,
+            "Meaning": error_type.meaning or None,
+            "Restart helps": _again(error_type.restartable),
+            "Hint": error_type.hint or None,
+            "Signals": ", ".join(theirs) or "none",
+        }
+    )
+
+
+def _again(restartable: bool | None) -> str:
+    return {True: "yes, it may well", False: "no, not before something changed", None: "it depends"}[restartable]
+
+
+def _facts(facts: Mapping[str, object]) -> Iterator[str]:
+    width = max(map(len, facts))
+    yield from (f"{key + ':':<{width + 1}} {value}" for key, value in facts.items() if value is not None)
+
+
+def _head(catalogue: Catalogue) -> Iterator[str]:
+    limits = [f"{word} {getattr(catalogue, key):g} s" for key, word in LIMITS.items() if getattr(catalogue, key)]
+    rules = [absence_rules(catalogue)] if catalogue.absences else []
+    yield f"Catalogue {catalogue.name}: {', '.join([f'{len(catalogue.signals)} signals', *rules, *limits])}"
+
+
+def absence_rules(catalogue: Catalogue) -> str:
+    """How many there are."""
+    count = len(catalogue.absences)
+    return f"{count} absence rule{'' if count == 1 else 's'}"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _print(text: str) -> None:
+    print(logs.redact(text))

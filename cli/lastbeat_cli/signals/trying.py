@@ -1,0 +1,189 @@
+"""``signals test`` and ``signals check``: a catalogue tried on a log, and a catalogue file looked at."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.model.text import one_line
+from lastbeat.scanning.matching import Matcher, matcher_of
+from lastbeat.scanning.skipping import Candidates
+from lastbeat.scanning.splitting import Batch, Splitter
+from lastbeat.settings import SettingsError
+from lastbeat.signals.hints import filled
+from lastbeat.signals.loading import is_path
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+from lastbeat_cli.explain import log_sources
+from lastbeat_cli.explain.log_bytes import UnreadableLogError
+from lastbeat_cli.signals import command as signals
+from lastbeat_cli.signals.listing import absence_rules, failure, meaning
+
+SHOWN: Final = 3
+MOST_SHOWN: Final = 1000
+_TEXT: Final = 200
+EPILOG_TEST = """\
+\b
+Exit status:
+  0  the log was read, whatever matched
+  3  the log or a catalogue could not be read; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat signals test slurm-4711.out
+  lastbeat signals test train.log --signals cluster.yaml --only licence_denied --most 100
+  lastbeat signals test cluster.yaml          # a catalogue file: as 'signals check' does
+"""
+EPILOG_CHECK = """\
+\b
+Exit status:
+  0  it can be used
+  3  something is wrong with it
+"""
+
+
+@dataclass(slots=True)
+class _Hits:
+    """The lines that one signal matches."""
+
+    signal: Signal
+    count: int = 0
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    hint: str = ""
+    """The signal's, filled from the first line."""
+
+
+@click.command("test", cls=options.Grouped, epilog=EPILOG_TEST, context_settings=options.HELP)
+@click.argument("file", metavar="FILE")
+@signals.which
+@options.option("--only", metavar="NAME", group=signals.WHICH, help="Of this signal alone.")
+@options.option(
+    "--most", type=click.IntRange(0, MOST_SHOWN), default=SHOWN, metavar="N", help=f"Lines shown a signal [{SHOWN}]."
+)
+@options.form
+def test(*, file: str, given: str | None, only: str | None, most: int, as_json: bool, verbose: bool) -> int:
+    """Which lines of the log FILE each signal matches; - is what is piped in.
+
+    A line that matches is not yet a cause: 'lastbeat explain FILE' weighs them.
+    """
+    logs.verbose(on=verbose)
+    if is_path(file) and file.endswith((".yaml", ".yml")):
+        return _check(file, as_json=as_json)
+    catalogue = signals.catalogue(given)
+    wanted = [each for each in catalogue.signals if only in (None, each.name)]
+    if not wanted:
+        raise SettingsError([f"--only: {catalogue.name} has no signal {only!r}; see 'lastbeat signals list'"])
+    try:
+        source = log_sources.stdin() if file == log_sources.STDIN else log_sources.file(Path(file))
+        notes: list[str] = []
+        # All of a catalogue share one matcher; some of it need one of their own.
+        matcher = matcher_of(catalogue) if only is None else Matcher(wanted)
+        hits, count = _hits(source, matcher, most, notes)
+    except FileNotFoundError:
+        raise SettingsError([f"there is no file {file}"]) from None
+    except UnreadableLogError as fault:
+        raise SettingsError([f"{fault}{f'; {fault.advice}' if fault.advice else ''}"]) from None
+    if as_json:
+        print(dump(_document(catalogue, file, count, hits, notes)))
+    else:
+        print("\n".join(_mask(line) for line in _lines(catalogue, file, count, hits, notes)))
+    return exits.OK
+
+
+@click.command("check", cls=options.Grouped, epilog=EPILOG_CHECK, context_settings=options.HELP)
+@click.argument("file", metavar="FILE")
+@options.form
+def check(*, file: str, as_json: bool, verbose: bool) -> int:
+    """Whether the catalogue FILE can be used, alone or in LASTBEAT_SIGNALS; all that is wrong is told at once."""
+    logs.verbose(on=verbose)
+    return _check(file, as_json=as_json)
+
+
+def _check(file: str, *, as_json: bool) -> int:
+    found = signals.catalogue(file if is_path(file) else f"./{file}")
+    # An absence rule that brings a pattern of its own has made a signal of it, which is not told a second time.
+    rules = {each.name for each in found.absences if each.name == each.signal}
+    named = [each for each in found.signals if each.name not in rules]
+    own = [each.name for each in named if is_path(each.source)]
+    if as_json:
+        print(dump({"file": file, "signals": len(named), "own": own, "absences": len(found.absences)}))
+    else:
+        more = f", {absence_rules(found)}" if found.absences else ""
+        print(_mask(f"{file} can be used: {len(named)} signals, {len(own)} of them its own{more}"))
+    return exits.OK
+
+
+def _hits(source: log_sources.Source, matcher: Matcher, most: int, notes: list[str]) -> tuple[dict[str, _Hits], int]:
+    """What each signal matches, in the catalogue's order, and how many lines there are."""
+    hits = {signal.name: _Hits(signal) for signal in matcher.signals}
+    splitter, candidates, count = Splitter(), Candidates(matcher), 0
+    for data in source.chunks(notes.append):
+        count = _look(splitter.feed(data), candidates, matcher, hits, most) or count
+    count = _look(splitter.finish(), candidates, matcher, hits, most) or count
+    return {name: hit for name, hit in hits.items() if hit.count}, count
+
+
+def _look(batch: Batch, candidates: Candidates, matcher: Matcher, hits: dict[str, _Hits], most: int) -> int:
+    """The number of the last line."""
+    # The lines of each step stand apart from the others there; here they count as well.
+    wanted = {*candidates.lines(batch), *candidates.progress(batch, 0, len(batch))}
+    for index in sorted(wanted):
+        line = batch.line(index)
+        for signal, found in matcher.matches(line.text):
+            hit = hits[signal.name]
+            hit.count += 1
+            if hit.count == 1 and signal.hint:
+                fields = {name: found[group] for name, group in signal.extract.items()}
+                where = {"rank": line.rank, "host": line.host, "line": line.number}
+                hit.hint = one_line(filled(signal.hint, {**where, **fields}))
+            if len(hit.lines) < most:
+                hit.lines.append((line.number, one_line(line.raw)[:_TEXT]))
+    return batch.number(len(batch) - 1) if len(batch) else 0
+
+
+def _document(
+    catalogue: Catalogue, file: str, count: int, hits: dict[str, _Hits], notes: list[str]
+) -> dict[str, object]:
+    return {
+        "catalogue": catalogue.name,
+        "file": file,
+        "lines": count,
+        "signals": [
+            {
+                "name": name,
+                "error_type": hit.signal.error_type,
+                "kind": hit.signal.kind,
+                "severity": hit.signal.severity,
+                "role": hit.signal.role,
+                "count": hit.count,
+                "matches": [{"line": number, "text": _mask(text)} for number, text in hit.lines],
+                "hint": _mask(hit.hint) or None,
+            }
+            for name, hit in hits.items()
+        ],
+        "notes": [_mask(note) for note in notes],
+    }
+
+
+def _lines(catalogue: Catalogue, file: str, count: int, hits: dict[str, _Hits], notes: list[str]) -> Iterator[str]:
+    yield f"{file}: {count:,} lines; {len(hits)} of the {len(catalogue.signals)} signals of {catalogue.name} match"
+    # Failures first: of the others there are many.
+    for hit in sorted(hits.values(), key=lambda each: not failure(each.signal)):
+        signal = hit.signal
+        words = [meaning(signal), signal.severity, *([signal.role] if failure(signal) else [])]
+        yield ""
+        yield f"{signal.name} ({', '.join(words)}): {hit.count:,} {'line' if hit.count == 1 else 'lines'}"
+        yield from (f"  {number}: {text}" for number, text in hit.lines)
+        if hit.hint:
+            yield f"  Hint: {hit.hint}"
+    for note in notes:
+        yield f"Note: {note}"
+
+
+def _mask(text: str) -> str:
+    """``text`` without secrets; what comes from a log was cleaned before."""
+    return mask_tokens(logs.redact(text))

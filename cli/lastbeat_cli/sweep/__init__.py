@@ -1,0 +1,1 @@
+"""``sweep``: passes over a fleet, and what is told of them."""

@@ -1,0 +1,96 @@
+"""Passes over a fleet shown one after the other: text for people and files, JSON for programs."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import click
+
+from lastbeat.fleet.report import pass_document
+from lastbeat.model.fleet import LINES_LIMIT, PassReport
+from lastbeat.model.text import one_line
+from lastbeat_cli import frame, logs
+from lastbeat_cli.document import dump
+from lastbeat_cli.sweep import lines as fleet_lines
+from lastbeat_cli.sweep.lines import MOST_ROWS, WARNING, Row
+
+SIGN_OF_LIFE_S = 900.0
+"""Passes that find nothing new are silent, but for one line in this time."""
+_NAMES = frozenset({"run_id", "status", "before", "after", "plan", "at", "since", "conditions"})
+_COLOURS = {"FAILED": "red", "TIMED_OUT": "red", "UNKNOWN": "magenta", WARNING: "yellow"}
+
+
+class Shown:
+    """Prints each report; once the reader of stdout has left it calls ``left``.
+
+    As text, the first pass tells all that needs people, and a later one only what is new.
+    """
+
+    def __init__(self, where: str, *, as_json: bool, steady: Callable[[], float] = time.monotonic) -> None:
+        self.left: Callable[[], None] = lambda: None
+        self._where = where
+        self._as_json = as_json
+        self._steady = steady
+        self._last: list[str] | None = None
+        self._last_at = 0.0
+        self._colour = _coloured()
+
+    def show(self, report: PassReport) -> None:
+        """Print ``report``, if it is worth a line."""
+        try:
+            told = [dump(masked(pass_document(report)))] if self._as_json else self._text(report)
+            if told:
+                print("\n".join(told), flush=True)
+        except BrokenPipeError:
+            frame.hush()
+            self.left()
+
+    def _text(self, report: PassReport) -> list[str]:
+        first, now = self._last is None, self._steady()
+        found = fleet_lines.rows(report, everything=first)
+        notes = [one_line(logs.redact(note)) for note in fleet_lines.notes(report)]
+        head = one_line(fleet_lines.head(report, self._where))
+        # A run that stays unreadable is told once; those that come and go are told as they do.
+        said = [head, *notes, *sorted(report.unreadable)]
+        new = said != self._last or bool(report.transitions)
+        if not new and now - self._last_at < SIGN_OF_LIFE_S:
+            return []
+        self._last, self._last_at = said, now
+        # The lines of a report are bounded, too; where they are full, there may be more of them than it has.
+        full = first and len(report.lines) >= LINES_LIMIT
+        body = [*self._rows(found, all_of_them=not full), *notes] if new else []
+        return [*([] if first else [""]), head, *body, fleet_lines.foot(report)]
+
+    def _rows(self, found: Sequence[Row], *, all_of_them: bool = True) -> list[str]:
+        shown = found[:MOST_ROWS]
+        width = max((len(row.status) for row in shown), default=0)
+        told = [
+            f"{self._styled(row.status, width)}  {row.run_id}  {one_line(logs.redact(row.text))}".rstrip()
+            for row in shown
+        ]
+        if len(found) > MOST_ROWS:
+            told.append(
+                f"… and {len(found) - MOST_ROWS} more" if all_of_them else "… and more: the first line counts them"
+            )
+        return told
+
+    def _styled(self, status: str, width: int) -> str:
+        word = f"{status:<{width}}"
+        return click.style(word, fg=_COLOURS.get(status, "green"), bold=True) if self._colour else word
+
+
+def masked(value: object) -> object:
+    """A document with what people and stores wrote masked; names are nobody's secret."""
+    if isinstance(value, str):
+        return logs.redact(value)
+    if isinstance(value, dict):
+        return {key: part if key in _NAMES else masked(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [masked(part) for part in value]
+    return value
+
+
+def _coloured() -> bool:
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {None, "", "dumb"}

@@ -1,0 +1,1 @@
+"""Drawing on terminals: colours and widths, keys, whole screens, curves."""

@@ -1,0 +1,188 @@
+"""The characters that pictures in a terminal are made of, and what stands for them where it has no UTF-8."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
+from lastbeat.model.view import Row
+from lastbeat_cli import logs
+from lastbeat_cli.terminal.paint import Line, cells, cut
+from lastbeat_cli.terminal.ranges import share, usual
+
+WARNING = "WARNING"
+_ENOUGH = 6
+_LEAST_ENDS = 5
+_PLAIN = str.maketrans(
+    {
+        "…": "~",
+        "·": "-",
+        "—": "-",
+        "→": ">",
+        "│": "|",
+        "└": "+",
+        "─": "-",
+        "┤": "+",
+        "≥": ">",
+        "↑": "^",
+        "↓": "v",
+        "\u00d7": "x",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """One set of them. Every one takes one column."""
+
+    statuses: dict[str, str]
+    levels: str
+    """From low to high."""
+    gap: str
+    """Where a value is missing or no number."""
+    full: str
+    empty: str
+    pointer: str
+    encoding: str | None
+    """What every text has to fit into; None: nothing is too much for it."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing but ASCII to draw with."""
+        return self.encoding is not None
+
+    def fitting(self, text: str) -> str:
+        """``text`` with what the terminal cannot show replaced by what takes as many columns."""
+        if self.encoding is None or text.isascii():
+            return text
+        known = text.translate(_PLAIN)
+        return "".join(_shown(char, self.encoding) for char in known)
+
+    def line(self, pieces: Line) -> Line:
+        """A line of them."""
+        return tuple((self.fitting(text), style) for text, style in pieces) if self.plain else pieces
+
+
+UTF8 = Signs(
+    statuses={
+        "RUNNING": "●", WARNING: "▲", "FAILED": "✖", "TIMED_OUT": "◷", "SUCCEEDED": "✔", "UNKNOWN": "?",
+    },
+    levels="▁▂▃▄▅▆▇█", gap="·", full="█", empty="░", pointer="▸", encoding=None,
+)  # fmt: skip
+
+
+def ascii_only(encoding: str = "ascii") -> Signs:
+    """Those for a terminal of another ``encoding``."""
+    return Signs(
+        statuses={"RUNNING": "*", WARNING: "!", "FAILED": "X", "TIMED_OUT": "T", "SUCCEEDED": "+", "UNKNOWN": "?"},
+        levels="_.-=+*#@", gap=" ", full="#", empty=".", pointer=">", encoding=encoding,
+    )  # fmt: skip
+
+
+def of(stream: TextIO | None) -> Signs:
+    """Those that ``stream`` can show."""
+    encoding = getattr(stream, "encoding", None) or "ascii"
+    return UTF8 if encoding.lower().replace("-", "").replace("_", "") in {"utf8", "cp65001"} else ascii_only(encoding)
+
+
+def _shown(char: str, encoding: str) -> str:
+    try:
+        char.encode(encoding)
+    except UnicodeError:
+        return "?" * cells(char)
+    return char
+
+
+def word(row: Row) -> str:
+    """The status in one word."""
+    return WARNING if row.status is Status.RUNNING and row.conditions else str(row.status)
+
+
+def style(word_of_status: str) -> str:
+    """The colour that helps to find a status; the word says it."""
+    return {"FAILED": "bad", "TIMED_OUT": "bad", WARNING: "mark", "UNKNOWN": "unknown"}.get(word_of_status, "calm")
+
+
+def spark(values: Sequence[float | None], columns: int, signs: Signs, floor: float | None = None) -> str:
+    """``values`` as blocks from their least, or ``floor``, to their greatest, oldest first.
+
+    Where there are more of them than columns each block is the mean of its neighbours.
+    """
+    means = _means(values, columns)
+    known = [value for value in means if value is not None]
+    if not known:
+        return ""
+    low, high, _ = usual(known, least_count=_ENOUGH)
+    low = min(low, floor) if floor is not None else low
+    return "".join(_block(value, low, high, signs) for value in means)
+
+
+def _means(values: Sequence[float | None], columns: int) -> list[float | None]:
+    parts = min(len(values), max(columns, 0))
+    found: list[float | None] = []
+    for part in range(parts):
+        near = values[part * len(values) // parts : (part + 1) * len(values) // parts]
+        known = [value for value in near if value is not None and math.isfinite(value)]
+        # Divided first: the sum of two great numbers may be infinite.
+        found.append(sum(value / len(known) for value in known) if known else None)
+    return found
+
+
+def _block(value: float | None, low: float, high: float, signs: Signs) -> str:
+    if value is None:
+        return signs.gap
+    place = int(share(value, low, high) * len(signs.levels))
+    return signs.levels[min(place, len(signs.levels) - 1)]
+
+
+def bar(step: int, total: int, columns: int, signs: Signs) -> str:
+    """How far a run is; full only when it is done."""
+    done = max(0, min(step * columns // total, columns)) if total > 0 else 0
+    return signs.full * done + signs.empty * (columns - done)
+
+
+def padded(text: str, columns: int, *, right: bool = False) -> str:
+    """``text`` in exactly ``columns``, cut where it is longer."""
+    short = cut(text, columns) if columns > 0 else ""
+    space = " " * (columns - cells(short))
+    return space + short if right else short + space
+
+
+def middle_cut(text: str, columns: int) -> str:
+    """``text`` without its middle, if it is too long: what tells names apart stands at their ends."""
+    if cells(text) <= columns:
+        return text
+    if columns < _LEAST_ENDS:
+        return padded(text, columns).rstrip()
+    tail = columns * 2 // 5
+    end = text[-tail:]
+    while cells(end) > tail:
+        end = end[1:]
+    return cut(text, columns - cells(end)).removesuffix("…") + "…" + end
+
+
+def line_cut(pieces: Line, columns: int) -> Line:
+    """A line that fits into ``columns``."""
+    if sum(cells(text) for text, _ in pieces) <= columns:
+        return pieces
+    kept: list[tuple[str, str]] = []
+    left = columns
+    for text, style in pieces:
+        if left <= 0:
+            break
+        kept.append((cut(text, left), style))
+        left -= cells(kept[-1][0])
+    return tuple(kept)
+
+
+def harmless(text: str, most: int = 1000) -> str:
+    """Text from training on one line, without what a terminal would interpret and without secrets."""
+    return mask_tokens(logs.redact(one_line(text[: most * 4])))[:most]
+
+
+def name(text: str, most: int = 200) -> str:
+    """A name on one line: nobody's secret, and what people have to type."""
+    return one_line(text[: most * 4])[:most]
