@@ -25,7 +25,6 @@ from lastbeat.model.policy import Policy
 
 SIZES = (10, 1000, 5000)
 ROUNDS = 8
-LOOKS = 5
 
 
 class Place(Protocol):

@@ -3,7 +3,7 @@
 import click
 
 from lastbeat.sdk import by_hand
-from lastbeat_cli import exits, logs, options, report
+from lastbeat_cli import exits, logs, options, report, values
 
 EPILOG = f"""\
 {report.EPILOG}
@@ -44,11 +44,11 @@ def command(  # noqa: PLR0913 - one for each option
     name = report.run_id(run_id, faults)
     said = by_hand.Said(
         phase=phase,
-        step=report.whole("--step", step, faults),
-        total_steps=report.whole("--total-steps", total_steps, faults, least=1),
-        loss=report.number("--loss", loss, faults),
-        learning_rate=report.number("--learning-rate", learning_rate, faults),
-        attempt=report.whole("--attempt", attempt, faults, least=1),
+        step=values.whole("--step", step, faults),
+        total_steps=values.whole("--total-steps", total_steps, faults, least=1),
+        loss=values.number("--loss", loss, faults),
+        learning_rate=values.number("--learning-rate", learning_rate, faults),
+        attempt=values.whole("--attempt", attempt, faults, least=1),
     )
     if step is None and (total_steps, loss, learning_rate) != (None, None, None):
         faults.append("--total-steps, --loss and --learning-rate belong to a step; give --step N, too")

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import click
 
-from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, values
 
 WHAT = "What is deployed"
 EPILOG = """\
@@ -117,13 +116,7 @@ def _read(stack: str, parameters: Sequence[str], given: dict[str, str | None]) -
         for each in parameters
         if not _PARAMETER.fullmatch(each)
     ]
-    try:
-        settings = configuration.load(options.arguments(given))
-    except SettingsError as wrong:
-        raise SettingsError([*faults, *wrong.faults]) from None
-    if faults:
-        raise SettingsError(faults)
-    return settings
+    return values.settings(given, faults)
 
 
 def _infra() -> Path:

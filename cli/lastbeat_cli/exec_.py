@@ -27,7 +27,7 @@ from lastbeat.sdk.signals_in import Signals, die_of
 from lastbeat.sdk.stacks import Stacks
 from lastbeat.sdk.witness import Witness
 from lastbeat.settings import Settings, SettingsError
-from lastbeat_cli import logs, options, report
+from lastbeat_cli import logs, options, report, values
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def command(
     arguments = options.arguments(given)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
-    steps = report.whole("--total-steps", total_steps, faults, least=1)
+    steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
     settings = _settings(arguments, faults)

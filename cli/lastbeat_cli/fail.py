@@ -6,7 +6,7 @@ import click
 
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.sdk import by_hand
-from lastbeat_cli import exits, logs, options, report
+from lastbeat_cli import exits, logs, options, report, values
 
 _HEAD_CHARS = 4 * 1024
 _TAIL_CHARS = 24 * 1024
@@ -36,7 +36,7 @@ def command(
     logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
-    status = report.whole("--exit-status", exit_status, faults)
+    status = values.whole("--exit-status", exit_status, faults)
     if status == 0:
         faults.append("--exit-status=0 is no failure; use 'lastbeat complete'")
     if message is None and exit_status is None:

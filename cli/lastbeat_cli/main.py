@@ -88,7 +88,7 @@ def lastbeat(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The ``lastbeat`` command; returns its exit status."""
     if _ASKED_BY_SHELL in os.environ:
-        from lastbeat_cli.completion import answer as completion_answer  # noqa: PLC0415 - only for who presses Tab
+        from lastbeat_cli.completion.answer import answer  # noqa: PLC0415 - only for who presses Tab
 
-        return completion_answer.answer(lastbeat, _COMMANDS)
+        return answer(lastbeat, _COMMANDS)
     return frame.run(lastbeat, sys.argv[1:] if arguments is None else arguments, "lastbeat")

@@ -14,6 +14,9 @@ WHO = "Who is told"
 LOGS = "Logs"
 HOW = "How"
 
+STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "UNKNOWN")
+"""What --status may name."""
+
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -42,6 +45,23 @@ class Option(click.Option):
 def option(*names: str, group: str = HOW, **more: Any) -> Callable[[F], F]:
     """An option under the heading ``group``."""
     return click.option(*names, cls=Option, group=group, **more)
+
+
+class Argument(click.Argument):
+    """An argument that is listed with the options, by any version of click."""
+
+    def __init__(self, *args: Any, group: str, listed: tuple[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+        self._listed = listed
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
+        return self._listed
+
+
+def argument(name: str, *, group: str, listed: tuple[str, str], **more: Any) -> Callable[[F], F]:
+    """An argument under the heading ``group``; ``listed`` is what stands there: its name, and what it is."""
+    return click.argument(name, cls=Argument, group=group, listed=listed, **more)
 
 
 _PLACE = (

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 import click
 
-from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.model.silence import (
     LEAST_S,
@@ -24,9 +23,8 @@ from lastbeat.model.silence import (
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time, parse_duration
 from lastbeat.record.silences import Silences, silence_document
-from lastbeat.settings import SettingsError
 from lastbeat.stores.port import Store, StoreError
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
 
 WHAT = "What is silenced"
@@ -44,15 +42,6 @@ Examples:
 """
 
 
-class _Glob(click.Argument):
-    """An argument that is listed with its options, by any version of click."""
-
-    group = WHAT
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
-        return "RUN-GLOB", "Which runs are not told of, quoted."
-
-
 @dataclass(frozen=True, slots=True)
 class _Wish:
     """What a new silence is to be, before the store's time is known."""
@@ -63,7 +52,13 @@ class _Wish:
 
 
 @click.command("silence", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("runs", cls=_Glob, metavar="[RUN-GLOB]", required=False)
+@options.argument(
+    "runs",
+    group=WHAT,
+    listed=("RUN-GLOB", "Which runs are not told of, quoted."),
+    metavar="[RUN-GLOB]",
+    required=False,
+)
 @options.option("--for", "duration", metavar="TIME", group=WHAT, help="How long: 30m, 2h, 1d, 1h30m; at most 30d.")
 @options.option("--why", metavar="TEXT", group=WHAT, help="For people who wonder; each record of a run keeps it, too.")
 @options.option("--list", "listed", is_flag=True, group=WHAT, help="Show the silences that are not over.")
@@ -98,12 +93,7 @@ def command(  # noqa: PLR0913 - one for each option
         wish = _wish(runs, duration, why, faults)
     elif (duration, why) != (None, None):
         faults.append("--for and --why belong to a RUN-GLOB that is to be silenced")
-    try:
-        settings = configuration.load(options.arguments(given))
-    except SettingsError as wrong:
-        raise SettingsError([*faults, *wrong.faults]) from None
-    if faults:
-        raise SettingsError(faults)
+    settings = values.settings(given, faults)
     logs.hide(wire.redactor(settings))
     store = wire.store(settings)
     now = store.clock()

@@ -247,8 +247,9 @@ def fleet_watch(settings: Settings, *, since_s: float = 86400.0, at: Store | Non
     return FleetWatch(at or store(settings), settings.policy, mask=redactor(settings), since_s=since_s)
 
 
-def run_watch(settings: Settings, run_id: str, *, at: Store | None = None) -> "RunWatch":
-    """What people look at one run with; ``at`` as for :func:`fleet_watch`. Raises :class:`InvalidRunIdError`."""
+def run_watch(settings: Settings, run_id: str, *, at: Store | None = None, places: bool = False) -> "RunWatch":
+    """What people look at one run with; ``at`` as for :func:`fleet_watch`, ``places`` as for :func:`signals`. Raises
+    :class:`InvalidRunIdError`."""
     from lastbeat.views.one_run import RunWatch  # noqa: PLC0415 - as above
 
     return RunWatch(
@@ -257,7 +258,7 @@ def run_watch(settings: Settings, run_id: str, *, at: Store | None = None) -> "R
         run_id,
         mask=redactor(settings),
         link=console_link(settings, run_id),
-        catalogue=signals(settings),
+        catalogue=signals(settings, places=places),
     )
 
 

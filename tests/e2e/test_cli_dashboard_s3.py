@@ -62,9 +62,13 @@ def test_however_many_watch_the_store_is_asked_for_a_listing_an_interval_at_most
                 get(f"{address}data/runs/run-{number}")
             opened, began = len(recorder.calls), time.monotonic()
 
+            def listings() -> int:
+                return sum(call.action == "s3:ListBucket" for call in recorder.calls[opened:])
+
             def browse(number: int) -> int:
                 asked = 0
-                while time.monotonic() - began < 8:
+                # On a machine that has much else to do as long as it takes for some listings.
+                while (spent := time.monotonic() - began) < 8 or (spent < LIMIT_S and listings() <= 2):
                     get(f"{address}data/fleet?look=run-{number}")
                     get(f"{address}data/runs/run-{number % 4}")
                     asked += 1

@@ -171,6 +171,22 @@ def test_a_run_that_is_not_there(run: RunFolder, asked: str, said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_without_anything_of_a_run_is_none_and_is_not_offered_as_one(run: RunFolder) -> None:
+    run.put("notes.txt", "for later\n")
+    code, shown, said = show(run)
+    assert (code, shown) == (3, "")
+    assert "there is no run my-run" in said
+    assert "Did you mean" not in said
+    assert "metadata.json" in said
+
+
+def test_a_log_of_this_machine_is_a_sign_of_life_where_it_is_named(run: RunFolder) -> None:
+    run.put("progress.json", "{}", minutes_old=180)
+    (run.root.parent / "train.log").write_text("step 1 loss 2.5\n")
+    assert show(run)[1].startswith("Run my-run: TIMED_OUT\n")
+    assert show(run, LASTBEAT_LOGS="train.log")[1].startswith("Run my-run: RUNNING (WARNING)\n")
+
+
 def test_a_fleet_root_that_is_not_there(tmp_path: Path) -> None:
     done = call(LASTBEAT, "show", "my-run", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")

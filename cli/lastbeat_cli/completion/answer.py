@@ -11,8 +11,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete, split_arg_string
 
-from lastbeat_cli.completion import types_ as completion_types
-from lastbeat_cli.completion.types_ import Item
+from lastbeat_cli.completion.takes import Item, teach
 
 ASKED = "_LASTBEAT_COMPLETE"
 _LINE, _BREAKS = "_LASTBEAT_LINE", "_LASTBEAT_BREAKS"
@@ -55,7 +54,7 @@ def _commands(typed: str, names: Names) -> list[Item]:
 
 
 def _more(group: click.Group, before: list[str], typed: str) -> list[Item]:
-    completion_types.teach(group, before)
+    teach(group, before)
     return ShellComplete(group, {}, "lastbeat", ASKED).get_completions(before, typed)
 
 

@@ -3,7 +3,7 @@
 import click
 
 from lastbeat_cli import exits, options
-from lastbeat_cli.completion import scripts as completion_scripts
+from lastbeat_cli.completion.scripts import SCRIPTS
 
 EPILOG = """\
 \b
@@ -17,8 +17,8 @@ Ids of runs are asked for where --root, --bucket or the settings say that they a
 
 
 @click.command("completion", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("shell", type=click.Choice(sorted(completion_scripts.SCRIPTS)))
+@click.argument("shell", type=click.Choice(sorted(SCRIPTS)))
 def command(*, shell: str) -> int:
     """Print the script that makes SHELL complete what belongs to lastbeat."""
-    print(completion_scripts.SCRIPTS[shell], end="")
+    print(SCRIPTS[shell], end="")
     return exits.OK

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.model.redact import Redactor
-from lastbeat.settings import Settings, SettingsError
-from lastbeat_cli import document, exits, logs, options, report
+from lastbeat.settings import Settings
+from lastbeat_cli import document, exits, logs, options, values
 from lastbeat_cli.loop import Stop
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SERVING = "Where the page is"
-_LEAST_INTERVAL_S = 1.0
-_MOST_INTERVAL_S = 3600.0
 EPILOG = """\
 \b
 Exit status:
@@ -64,18 +61,11 @@ def command(
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    number = report.whole("--port", port, faults)
+    number = values.whole("--port", port, faults)
     if number is not None and number > 65535:
-        faults.append(f"--port={number} is no port: 65535 is the most")
-    interval_s = report.number("--interval", pace, faults)
-    if interval_s is not None and not _LEAST_INTERVAL_S <= interval_s <= _MOST_INTERVAL_S:
-        faults.append(f"--interval={pace!r} is not from {_LEAST_INTERVAL_S:g} to {_MOST_INTERVAL_S:g} seconds")
-    try:
-        settings = configuration.load(options.arguments(given), watching=True)
-    except SettingsError as wrong:
-        raise SettingsError([*faults, *wrong.faults]) from None
-    if faults or number is None or interval_s is None:
-        raise SettingsError(faults)
+        faults.append(f"--port={number} is no port: 65535 is the most; use 0 for any that is free")
+    interval_s = values.interval(pace, faults)
+    settings = values.settings(given, faults, watching=True)
     logs.hide(wire.redactor(settings))
     for warning in settings.warnings:
         log.warning("%s", warning)
@@ -83,7 +73,7 @@ def command(
         log.warning(
             "everybody on this machine can read --token in the list of processes; LASTBEAT_DASHBOARD_TOKEN hides it"
         )
-    _serve(settings, host, number, interval_s, opens=opens, as_json=as_json)
+    _serve(settings, host, number or 0, interval_s, opens=opens, as_json=as_json)
 
 
 def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens: bool, as_json: bool) -> NoReturn:

@@ -165,6 +165,8 @@ class FleetLook:
                 # Asked meanwhile? Then the next turn of this loop sees it.
                 if self._steady() - self._asked_at > ASKED_INTERVALS * self._interval_s:
                     self._wake.wait()
+                # What was due meanwhile is not made up for: one interval pays for one look.
+                due = max(due, self._steady())
                 continue
             if now < due:
                 time.sleep(min(0.2, due - now))

@@ -42,17 +42,14 @@ Examples:
 """
 
 
-class _Logs(click.Argument):
-    """An argument that is listed with its options, by any version of click."""
-
-    group = WHAT
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
-        return "FILE…|DIR|RUN", "Logs (also .gz), a directory of logs, - for what is piped in, or a run's id."
-
-
 @click.command("explain", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("named", cls=_Logs, metavar="FILE…|DIR|RUN", nargs=-1)
+@options.argument(
+    "named",
+    group=WHAT,
+    listed=("FILE…|DIR|RUN", "Logs (also .gz), a directory of logs, - for what is piped in, or a run's id."),
+    metavar="FILE…|DIR|RUN",
+    nargs=-1,
+)
 @options.option(
     "--signals",
     "given_signals",
@@ -88,13 +85,13 @@ def command(
     looking = _Looking(settings, wrong)
     sources = looking.sources(named)
     from lastbeat.causes import exit_codes  # noqa: PLC0415 - as below
-    from lastbeat_cli.explain import reading as explain_reading  # noqa: PLC0415 - after it is known what there is to read
+    from lastbeat_cli.explain import reading  # noqa: PLC0415 - after it is known what there is to read
     from lastbeat_cli.signals import command as signals  # noqa: PLC0415 - after it is known what there is to read
 
     if scheduler_state and exit_codes.of_scheduler(scheduler_state) is None:
         looking.notes.append(f"the scheduler's state {scheduler_state[:40]!r} tells no cause")
     catalogue = signals.catalogue(looking.signals(given_signals))
-    story = explain_reading.story(
+    story = reading.story(
         sources,
         catalogue,
         mask,
@@ -172,9 +169,9 @@ class _Looking:
             return [log_sources.stdin()]
         path = Path(name)
         if path.is_dir():
-            from lastbeat_cli.explain import root as explain_root  # noqa: PLC0415 - files need none of it
+            from lastbeat_cli.explain.root import refuse  # noqa: PLC0415 - files need none of it
 
-            explain_root.refuse(path)
+            refuse(path)
             return log_sources.directory(path, self.notes.append)
         try:
             return [log_sources.file(path)]
@@ -201,11 +198,11 @@ class _Looking:
                 f"there is no file {name}, and runs cannot be looked up because the settings are wrong: {self._wrong}"
             )
             raise UnreadableLogError(what, advice)
-        from lastbeat_cli.explain import run as explain_run  # noqa: PLC0415 - files need no store
+        from lastbeat_cli.explain import run  # noqa: PLC0415 - files need no store
 
         where = wire.root_url(self._settings)
         try:
-            found = explain_run.sources(self._settings, name, self.notes.append)
+            found = run.sources(self._settings, name, self.notes.append)
         except MissingStoreError:
             raise UnreadableLogError(f"there is no file {name}, nor a fleet root {where} with runs", advice) from None
         except StoreError as fault:

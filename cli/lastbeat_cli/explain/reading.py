@@ -14,7 +14,7 @@ from lastbeat.model import runid
 from lastbeat.model.text import one_line
 from lastbeat.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.scanning.splitting import line_of
-from lastbeat_cli.explain import context as explain_context
+from lastbeat_cli.explain import context
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
 from lastbeat_cli.explain.log_sources import Source
 from lastbeat_cli.explain.story import LogRead, Story
@@ -142,7 +142,7 @@ def _around(sources: Sequence[Source], evidence: "Evidence", mask: Callable[[str
     if source is None:
         return ()
     try:
-        return explain_context.around(source.chunks(lambda _: None), evidence, mask)
+        return context.around(source.chunks(lambda _: None), evidence, mask)
     except UnreadableLogError:
         # It went away, or was kept in part only: the evidence itself is known.
         return ()

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.model.silence import InvalidSilenceError, check_glob
 from lastbeat.model.times import parse_duration
-from lastbeat.settings import Settings, SettingsError
-from lastbeat_cli import exits, logs, options, report
+from lastbeat.settings import Settings
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.terminal import live, paint
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WHICH = "Which runs"
-STATUSES: Final = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "UNKNOWN")
-LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 3600.0
 _LIMIT_S: Final = 900.0
 """So long one look with --once may take; what was not read by then is said to be unread."""
 _LEAST_SINCE_S, _MOST_SINCE_S = 60.0, 3660 * 86400.0
@@ -51,19 +48,16 @@ store one listing at most; while a run is open, that run alone is asked for.
 """
 
 
-class _Globs(click.Argument):
-    """An argument that is listed with its options, by any version of click."""
-
-    group = WHICH
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
-        return "GLOB…", "Only runs whose ids are like that, quoted: 'mistral-*' [all]."
-
-
 @click.command("fleet", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("globs", cls=_Globs, metavar="[RUN-GLOB]...", nargs=-1)
+@options.argument(
+    "globs",
+    group=WHICH,
+    listed=("GLOB…", "Only runs whose ids are like that, quoted: 'mistral-*' [all]."),
+    metavar="[RUN-GLOB]...",
+    nargs=-1,
+)
 @options.option(
-    "--status", "named", multiple=True, metavar="NAMES", group=WHICH, help=f"Only these: {', '.join(STATUSES)}."
+    "--status", "named", multiple=True, metavar="NAMES", group=WHICH, help=f"Only these: {', '.join(options.STATUSES)}."
 )
 @options.option(
     "--since", metavar="TIME", default="24h", group=WHICH, help="Only runs that live, or did this lately: 7d [24h]."
@@ -93,22 +87,17 @@ def command(  # noqa: PLR0913 - one for each option
     faults += [fault for fault in map(_glob_fault, globs) if fault]
     wanted = statuses(named, faults)
     since_s = _since(since, faults)
-    interval_s = interval(pace, faults)
-    try:
-        settings = configuration.load(options.arguments(given))
-    except SettingsError as wrong:
-        raise SettingsError([*faults, *wrong.faults]) from None
-    if faults:
-        raise SettingsError(faults)
+    interval_s = values.interval(pace, faults)
+    settings = values.settings(given, faults)
     logs.hide(wire.redactor(settings))
     for warning in settings.warnings:
         log.warning("%s", warning)
     watch = wire.fleet_watch(settings, since_s=since_s)
     if once or as_json or not live.possible():
         return _once(settings, watch, globs, wanted, as_json=as_json)
-    from lastbeat_cli.fleet import look as fleet_look  # noqa: PLC0415 - only a terminal needs it
+    from lastbeat_cli.fleet import look  # noqa: PLC0415 - only a terminal needs it
 
-    return fleet_look.follow(settings, watch, globs, wanted, interval_s)
+    return look.follow(settings, watch, globs, wanted, interval_s)
 
 
 def _glob_fault(glob: str) -> str:
@@ -124,21 +113,13 @@ def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
     found: list[str] = []
     for name in (part for text in named for part in text.split(",") if part.strip()):
         word = name.strip().upper().replace("-", "_").removeprefix("RUNNING (").removesuffix(")")
-        if word in STATUSES:
+        if word in options.STATUSES:
             found.append(word)
         else:
-            faults.append(f"--status={name.strip()[:40]!r} is no status; these are: {', '.join(STATUSES)}")
+            faults.append(f"--status={name.strip()[:40]!r} is no status; these are: {', '.join(options.STATUSES)}")
     if named and not found and not faults:
         faults.append("--status is empty; leave it out, or name one")
     return tuple(dict.fromkeys(found))
-
-
-def interval(text: str, faults: list[str]) -> float:
-    """What ``--interval`` says, in seconds."""
-    found = report.number("--interval", text, faults)
-    if found is not None and not LEAST_INTERVAL_S <= found <= MOST_INTERVAL_S:
-        faults.append(f"--interval={text!r} is not from {LEAST_INTERVAL_S:g} to {MOST_INTERVAL_S:g} seconds")
-    return found or LEAST_INTERVAL_S
 
 
 def _since(text: str, faults: list[str]) -> float:
@@ -189,8 +170,8 @@ def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...
 
 def _print_table(view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     from lastbeat.views.order import select  # noqa: PLC0415 - as above
-    from lastbeat_cli.fleet import once as fleet_once  # noqa: PLC0415 - as above
+    from lastbeat_cli.fleet.once import lines  # noqa: PLC0415 - as above
     from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
 
     rows = select(view.rows, globs, wanted)
-    paint.show(fleet_once.lines(view, rows, paint.width(sys.stdout), signs.of(sys.stdout)))
+    paint.show(lines(view, rows, paint.width(sys.stdout), signs.of(sys.stdout)))

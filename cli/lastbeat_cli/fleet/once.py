@@ -5,8 +5,7 @@ from typing import Final
 
 from lastbeat.model.view import FleetView, Row
 from lastbeat.views.order import need
-from lastbeat_cli.fleet import cells as fleet_cells
-from lastbeat_cli.fleet import head as fleet_head
+from lastbeat_cli.fleet import cells, head
 from lastbeat_cli.fleet.table import table
 from lastbeat_cli.terminal.paint import Line, line, rendered, sentence
 from lastbeat_cli.terminal.signs import Signs, harmless
@@ -26,12 +25,12 @@ def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -
     body: list[Line] = []
     if rows:
         body = [line(""), *_table(view, rows, columns, signs_of)]
-    elif text := fleet_head.none(view):
+    elif text := head.none(view):
         body = [line(""), *(line(part, "dim") for part in sentence(text, columns, _MOST))]
     return [
-        *fleet_head.head(view, view.at, columns, signs_of, _MOST),
+        *head.head(view, view.at, columns, signs_of, _MOST),
         *body,
-        *fleet_head.notes(view, columns, signs_of, _MOST),
+        *head.notes(view, columns, signs_of, _MOST),
     ]
 
 
@@ -56,7 +55,7 @@ def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) 
 def _why(row: Row, shown: str, columns: int) -> Iterator[Line]:
     """What its line in the table had no room for."""
     room = columns - len(_INDENT)
-    why = fleet_cells.reason(row)
+    why = cells.reason(row)
     if why and why not in shown:
         yield from (line(_INDENT + part) for part in sentence(why, room, _LINES))
     if row.action:

@@ -29,7 +29,7 @@ def history(view: RunView, columns: int) -> Iterator[Line]:
             yield line(f"{_INDENT}… and {len(view.attempts) - _MOST_ATTEMPTS} earlier attempts (--json has them)")
     for each in reversed(view.history[-MOST_TRANSITIONS:]):
         yield line(cut(_INDENT + _transition(each), columns))
-    left = view.transitions - min(len(view.history), MOST_TRANSITIONS)
+    left = (view.transitions or 0) - min(len(view.history), MOST_TRANSITIONS)
     if left > 0 and view.history:
         yield line(f"{_INDENT}… and {left:,} before that")
 

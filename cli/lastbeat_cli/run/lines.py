@@ -11,8 +11,7 @@ from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RunView
 from lastbeat_cli.lines import age
-from lastbeat_cli.run import history as show_history
-from lastbeat_cli.run import state as show_state
+from lastbeat_cli.run import history, state
 from lastbeat_cli.terminal.paint import Line, cut, folded, line, wrapped
 from lastbeat_cli.terminal.signs import middle_cut
 
@@ -49,14 +48,14 @@ def _blocks(view: RunView, columns: int) -> Iterator[list[Line]]:
     yield list(_head(view, columns))
     yield list(_why(view, columns))
     yield list(_action(view, columns))
-    yield list(show_state.heartbeats(view, columns))
-    yield list(show_state.progress(view, columns))
-    yield list(show_state.ranks(view, columns))
-    yield list(show_history.history(view, columns))
-    yield list(show_history.alerts(view, columns))
+    yield list(state.heartbeats(view, columns))
+    yield list(state.progress(view, columns))
+    yield list(state.ranks(view, columns))
+    yield list(history.history(view, columns))
+    yield list(history.alerts(view, columns))
     yield list(_text("Where it hangs", view.stacks, columns, middle_cut))
     yield list(_text("Log", view.log, columns))
-    yield list(show_history.files(view, columns))
+    yield list(history.files(view, columns))
     yield list(_notes(view, columns))
 
 

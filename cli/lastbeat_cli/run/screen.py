@@ -11,7 +11,8 @@ from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import RunView
 from lastbeat_cli import lines
 from lastbeat_cli.fleet import cells as fleet_cells
-from lastbeat_cli.run import figures as top_figures
+from lastbeat_cli.run.figures import figures
+from lastbeat_cli.run.figures import speeds as speeds_of
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.plot import Points, plot
@@ -30,17 +31,17 @@ _TALL: Final = 36
 def top_lines(view: RunView, columns: int, height: int, now: datetime, signs_of: Signs) -> list[Line]:
     """The run as of ``view``, in at most ``height`` lines; ages are as of ``now``, by the store's clock."""
     head = [*_head(view, columns, now, signs_of), *_why(view, columns, 1 if height < _TALL else 2)]
-    figures = [
+    below = [
         *_progress(view, columns, signs_of),
-        *top_figures.figures(view, columns, now, signs_of, short=height < _TALL),
+        *figures(view, columns, now, signs_of, short=height < _TALL),
     ]
-    room = height - len(head) - len(figures) - 2
+    room = height - len(head) - len(below) - 2
     if room < _LEAST_CURVE:
         # A curve that can be read is worth more than the last figures.
-        figures = figures[: max(2, len(figures) - (_LEAST_CURVE - room))]
-        room = height - len(head) - len(figures) - 2
+        below = below[: max(2, len(below) - (_LEAST_CURVE - room))]
+        room = height - len(head) - len(below) - 2
     curves = _curves(view, columns, min(room, _MOST_CURVE), signs_of)
-    told = [*head, line(""), *curves, *([line("")] if curves else []), *figures]
+    told = [*head, line(""), *curves, *([line("")] if curves else []), *below]
     return [signs_of.line(signs.line_cut(each, columns)) for each in told[:height]]
 
 
@@ -102,7 +103,7 @@ def _progress(view: RunView, columns: int, signs_of: Signs) -> Iterator[Line]:
 
 def _curves(view: RunView, columns: int, height: int, signs_of: Signs) -> list[Line]:
     losses: Points = [(point.step, point.loss) for point in view.points]
-    speeds: Points = top_figures.speeds(view.points)
+    speeds: Points = speeds_of(view.points)
     two = columns >= _SIDE_BY_SIDE and sum(1 for _, speed in speeds if speed is not None) > 1
     left = (columns - _GAP) * 3 // 5 if two else columns
     first = _titled("Loss", losses, left, height, signs_of)

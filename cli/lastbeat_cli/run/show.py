@@ -8,20 +8,16 @@ from lastbeat import wire
 from lastbeat.model.status import Status
 from lastbeat.model.view import RunView
 from lastbeat.stores.port import MissingStoreError
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.run import told as show_run
+from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal import paint
 
 MOST_LINES = 1000
-EPILOG = """\
+EPILOG = f"""\
 \b
 Exit status, by the convention of monitoring plug-ins:
-  0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING), or silent for too long and judged by nobody
-  2  FAILED or TIMED_OUT
-  3  there is no such run, or it could not be seen; also wrong settings or arguments
-  141  whoever read the pipe left, as after head
+{one_run.EXITS}
 
 \b
 Examples:
@@ -33,7 +29,7 @@ It looks, and changes nothing: the status is the one that the last pass recorded
 
 
 @click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("run", cls=show_run.RunArgument, metavar="RUN")
+@one_run.argument
 @options.option("-n", "--lines", metavar="N", default="15", help="So many lines of the newest log's end [15].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place
@@ -44,15 +40,15 @@ def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str 
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    most = show_run.whole("--lines", lines, faults, MOST_LINES)
-    settings = show_run.read(run, given, faults)
+    most = values.count("--lines", lines, faults, MOST_LINES)
+    settings = one_run.read(run, given, faults)
     store = wire.store(settings)
     try:
-        view = show_run.watch(settings, store, run).look(log_lines=most)
+        view = wire.run_watch(settings, run, at=store, places=True).look(log_lines=most)
     except MissingStoreError as fault:
-        raise show_run.missing(fault) from None
+        raise one_run.missing(fault) from None
     if view is None:
-        raise show_run.unknown(store, run)
+        raise one_run.unknown(store, run)
     if as_json:
         from lastbeat.views.run_document import run_document  # noqa: PLC0415 - one of the two is needed
 

@@ -9,25 +9,19 @@ import click
 
 from lastbeat import wire
 from lastbeat.stores.port import MissingStoreError
-from lastbeat_cli import exits, logs, options
+from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.fleet.command import interval
-from lastbeat_cli.run import show
-from lastbeat_cli.run import told as show_run
+from lastbeat_cli.run import one_run, show
 from lastbeat_cli.terminal import live, paint
 
 if TYPE_CHECKING:
     from lastbeat.views.one_run import RunWatch
 
 _ONCE_LINES: Final = 40
-EPILOG = """\
+EPILOG = f"""\
 \b
 Exit status, by the convention of monitoring plug-ins, of the run as it was last seen:
-  0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING), or silent for too long and judged by nobody
-  2  FAILED or TIMED_OUT
-  3  there is no such run, or it could not be seen; also wrong settings or arguments
-  141  whoever read the pipe left, as after head
+{one_run.EXITS}
 
 \b
 Examples:
@@ -39,7 +33,7 @@ It reads what training and the watchdog left, and writes nothing. Keys: t shows 
 
 
 @click.command("top", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("run", cls=show_run.RunArgument, metavar="RUN")
+@one_run.argument
 @options.option("--once", is_flag=True, help="One picture, as into a pipe.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
@@ -49,16 +43,16 @@ def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **
     """Show how one run goes: its loss as a curve, how fast it is, how far, what it uses; live on a terminal."""
     logs.verbose(on=verbose)
     faults: list[str] = []
-    interval_s = interval(pace, faults)
-    settings = show_run.read(run, given, faults)
+    interval_s = values.interval(pace, faults)
+    settings = one_run.read(run, given, faults)
     store = wire.store(settings)
-    watch = show_run.watch(settings, store, run)
+    watch = wire.run_watch(settings, run, at=store, places=True)
     try:
         view = watch.look(log_lines=0)
     except MissingStoreError as fault:
-        raise show_run.missing(fault) from None
+        raise one_run.missing(fault) from None
     if view is None:
-        raise show_run.unknown(store, run)
+        raise one_run.unknown(store, run)
     if as_json:
         from lastbeat.views.run_document import run_document  # noqa: PLC0415 - one of these is needed
 
@@ -82,12 +76,12 @@ def _height() -> int:
 
 def _follow(watch: "RunWatch", interval_s: float) -> int:
     from lastbeat.model.view import RunView  # noqa: PLC0415 - only a terminal needs these
-    from lastbeat_cli.run import page as run_page  # noqa: PLC0415 - as above
+    from lastbeat_cli.run import page  # noqa: PLC0415 - as above
     from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
     from lastbeat_cli.terminal.screen import Screen  # noqa: PLC0415 - as above
 
     with Screen() as screen, live.quiet():
-        feed = run_page.show(screen, watch, interval_s, signs.of(sys.stdout), alone=True)
+        feed = page.show(screen, watch, interval_s, signs.of(sys.stdout), alone=True)
     view = feed.value
     seen = isinstance(view, RunView) and feed.fault is None
     return live.leave(feed, show.status(view) if seen and isinstance(view, RunView) else exits.UNKNOWN)

@@ -6,14 +6,15 @@ import click
 
 from lastbeat import wire
 from lastbeat.stores.port import MissingStoreError
-from lastbeat_cli import exits, logs, options
-from lastbeat_cli.run import told as show_run
-from lastbeat_cli.run_logs import showing as run_logs_showing
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.run import one_run
+from lastbeat_cli.run_logs import showing
 from lastbeat_cli.run_logs.files import Choice
 from lastbeat_cli.run_logs.printing import Grep, Printer
 
 MOST_LINES: Final = 1_000_000
 LINES: Final = 40
+LEAST_INTERVAL_S: Final = 0.1
 WHICH: Final = "Which lines"
 FILES: Final = "Which files"
 EPILOG = """\
@@ -40,7 +41,7 @@ Examples:
 
 
 @click.command("logs", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("run", cls=show_run.RunArgument, metavar="RUN")
+@one_run.argument
 @options.option(
     "-n", "--lines", metavar="N|all", group=WHICH, help=f"So many of the last lines [{LINES}; with --grep all]."
 )
@@ -83,23 +84,23 @@ def command(  # noqa: PLR0913 - each is an option
     logs.verbose(on=verbose)
     faults: list[str] = []
     most = _most(lines, faults, whole=grep is not None)
-    interval_s = _interval(interval, faults)
+    interval_s = values.interval(interval, faults, least=LEAST_INTERVAL_S)
     looked_for = _grep(grep, faults, ignore_case=ignore_case)
-    choice = Choice(named, tuple(show_run.whole("--rank", each, faults, 999_999) for each in rank))
-    settings = show_run.read(run, given, faults)
+    choice = Choice(named, tuple(values.count("--rank", each, faults, 999_999) for each in rank))
+    settings = one_run.read(run, given, faults)
     store = wire.store(settings)
-    asked = run_logs_showing.Asked(settings, store, run, choice)
+    asked = showing.Asked(settings, store, run, choice)
     printer = Printer(as_json=as_json, grep=looked_for)
     try:
         if listing:
-            run_logs_showing.list_files(asked, as_json=as_json)
+            showing.list_files(asked, as_json=as_json)
         elif follow or follow_on:
-            run_logs_showing.follow(asked, printer, most, interval_s, ends=not follow_on)
+            showing.follow(asked, printer, most, interval_s, ends=not follow_on)
         else:
-            run_logs_showing.show(asked.meant(), printer, most)
+            showing.show(asked.meant(), printer, most)
         printer.flush()
     except MissingStoreError as fault:
-        raise show_run.missing(fault) from None
+        raise one_run.missing(fault) from None
     return exits.OK
 
 
@@ -114,17 +115,6 @@ def _most(text: str | None, faults: list[str], *, whole: bool) -> int | None:
         f"--lines={text[:40]!r} is neither a whole number up to {MOST_LINES:,} nor 'all'; use for example -n 100"
     )
     return None
-
-
-def _interval(text: str, faults: list[str]) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= 3600:
-        faults.append(f"--interval={text[:40]!r} is not a number of seconds from 0.1 to 3600; use for example 2")
-        return 2.0
-    return value
 
 
 def _grep(pattern: str | None, faults: list[str], *, ignore_case: bool) -> Grep | None:

@@ -78,14 +78,30 @@ def chunks(source: LogSource, until: int | None = None) -> Iterator[bytes]:
             return
 
 
-def all_of(source: LogSource, printer: Printer, most: int | None, until: int | None = None) -> Iterator[str]:
-    """Every line that ``printer`` looks for, or the last ``most`` of them, in all of the log, or in its first ``until``
-    bytes."""
-    found = _found(source, printer, until)
-    return found if most is None else iter(deque(found, maxlen=most))
+class Last:
+    """The last ``most`` of some lines, or as many of them as there is ``room`` for, in characters."""
+
+    def __init__(self, most: int, room: int = _MOST_ROOM) -> None:
+        self.lines: deque[str] = deque()
+        self._most, self._room, self._taken, self._count = most, room, 0, 0
+
+    def add(self, line: str) -> None:
+        """One more."""
+        self.lines.append(line)
+        self._taken += len(line)
+        self._count += 1
+        while len(self.lines) > self._most or self._taken > self._room:
+            self._taken -= len(self.lines.popleft())
+
+    @property
+    def short(self) -> bool:
+        """Whether some of the last ``most`` were left out."""
+        return len(self.lines) < min(self._most, self._count)
 
 
-def _found(source: LogSource, printer: Printer, until: int | None) -> Iterator[str]:
+def all_of(source: LogSource, printer: Printer, until: int | None = None) -> Iterator[str]:
+    """Every line that ``printer`` looks for, in all of the log, or in its first ``until`` bytes. Raises
+    :class:`StoreError`."""
     lines = Lines()
     for chunk in chunks(source, until):
         for line in lines.feed(chunk):

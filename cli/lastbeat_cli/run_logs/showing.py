@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from lastbeat import wire
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.observe.listing import run_files
@@ -11,9 +12,8 @@ from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat_cli import logs
 from lastbeat_cli.document import dump
 from lastbeat_cli.lines import size
-from lastbeat_cli.run import told as show_run
-from lastbeat_cli.run_logs import files as run_logs_files
-from lastbeat_cli.run_logs import reading as run_logs_reading
+from lastbeat_cli.run import one_run
+from lastbeat_cli.run_logs import files, reading
 from lastbeat_cli.run_logs.files import Choice
 from lastbeat_cli.run_logs.printing import Printer, note, short_name
 
@@ -33,12 +33,12 @@ class Asked:
         """All texts there are, the newest first. Raises :class:`StoreError`, also where there is no such run."""
         self.files = run_files(self.store, self.run_id)
         if not self.files:
-            raise show_run.unknown(self.store, self.run_id)
-        found = run_logs_files.stored(self.store, self.files)
-        if any(source.name not in run_logs_files.EXTRA for source in found):
+            raise one_run.unknown(self.store, self.run_id)
+        found = files.stored(self.store, self.files)
+        if any(source.name not in files.EXTRA for source in found):
             return found
         # A program that was never changed leaves its log on its machine, which may be this one.
-        here, notes = run_logs_files.local(self.settings)
+        here, notes = files.local(self.settings)
         for each in notes:
             self.say_once(each)
         return [*found, *here]
@@ -46,7 +46,7 @@ class Asked:
     def meant(self, *, wait: bool = False) -> list[LogSource]:
         """Those that are to be shown; with ``wait`` none is no fault, for they may come."""
         there = self.sources()
-        found = run_logs_files.chosen(there, self.choice)
+        found = files.chosen(there, self.choice)
         if not found and not wait:
             raise self._none(there)
         return found
@@ -99,9 +99,9 @@ def _show_one(source: LogSource, printer: Printer, most: int | None) -> StoreErr
     return None
 
 
-def _show_end(source: LogSource, printer: Printer, most: int) -> run_logs_reading.End | None:
+def _show_end(source: LogSource, printer: Printer, most: int) -> reading.End | None:
     """Print the last lines that have ended."""
-    end = run_logs_reading.end_of(source, most)
+    end = reading.end_of(source, most)
     if end is None:
         return None
     if end.short:
@@ -113,7 +113,15 @@ def _show_end(source: LogSource, printer: Printer, most: int) -> run_logs_readin
 
 
 def _show_all(source: LogSource, printer: Printer, most: int | None, until: int | None = None) -> None:
-    for text in run_logs_reading.all_of(source, printer, most, until):
+    found = reading.all_of(source, printer, until)
+    if most is not None:
+        last = reading.Last(most)
+        for text in found:
+            last.add(text)
+        if last.short:
+            note(f"{source.name}: so much was found that only the last {len(last.lines)} are kept; -n all shows all")
+        found = iter(last.lines)
+    for text in found:
         printer.show(source.name, text)
 
 
@@ -129,7 +137,7 @@ def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, 
         note("there is no such log yet; it is waited for")
     for source in began:
         if most is None or printer.grep:
-            end = run_logs_reading.end_of(source, 0)
+            end = reading.end_of(source, 0)
             if end is not None:
                 _show_all(source, printer, most, end.cursor.offset)
         else:
@@ -153,7 +161,7 @@ def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, 
 
 def _over(asked: Asked) -> Callable[[], str | None]:
     """How the run ended, asked again only when something that may tell it was written."""
-    watch = show_run.watch(asked.settings, asked.store, asked.run_id)
+    watch = wire.run_watch(asked.settings, asked.run_id, at=asked.store, places=True)
     seen: list[tuple[object, str | None]] = []
 
     def over() -> str | None:
@@ -180,7 +188,7 @@ def list_files(asked: Asked, *, as_json: bool) -> None:
                 "file": logs.redact(source.name),
                 "bytes": source.size_bytes,
                 "modified": format_time(source.modified),
-                "rank": run_logs_files.rank_of(source),
+                "rank": files.rank_of(source),
             }
             for source in found
         ]

@@ -12,7 +12,7 @@ from lastbeat.model.fleet import LINES_LIMIT, PassReport
 from lastbeat.model.text import one_line
 from lastbeat_cli import frame, logs
 from lastbeat_cli.document import dump
-from lastbeat_cli.sweep import lines as fleet_lines
+from lastbeat_cli.sweep import lines
 from lastbeat_cli.sweep.lines import MOST_ROWS, WARNING, Row
 
 SIGN_OF_LIFE_S = 900.0
@@ -48,9 +48,9 @@ class Shown:
 
     def _text(self, report: PassReport) -> list[str]:
         first, now = self._last is None, self._steady()
-        found = fleet_lines.rows(report, everything=first)
-        notes = [one_line(logs.redact(note)) for note in fleet_lines.notes(report)]
-        head = one_line(fleet_lines.head(report, self._where))
+        found = lines.rows(report, everything=first)
+        notes = [one_line(logs.redact(note)) for note in lines.notes(report)]
+        head = one_line(lines.head(report, self._where))
         # A run that stays unreadable is told once; those that come and go are told as they do.
         said = [head, *notes, *sorted(report.unreadable)]
         new = said != self._last or bool(report.transitions)
@@ -60,7 +60,7 @@ class Shown:
         # The lines of a report are bounded, too; where they are full, there may be more of them than it has.
         full = first and len(report.lines) >= LINES_LIMIT
         body = [*self._rows(found, all_of_them=not full), *notes] if new else []
-        return [*([] if first else [""]), head, *body, fleet_lines.foot(report)]
+        return [*([] if first else [""]), head, *body, lines.foot(report)]
 
     def _rows(self, found: Sequence[Row], *, all_of_them: bool = True) -> list[str]:
         shown = found[:MOST_ROWS]

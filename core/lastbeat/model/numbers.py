@@ -32,6 +32,12 @@ def finite(value: object) -> float | None:
     return told if told is not None and math.isfinite(told) else None
 
 
+def amount(value: object) -> float | None:
+    """The same, where it is not below zero."""
+    told = finite(value)
+    return told if told is not None and told >= 0 else None
+
+
 def whole(value: object) -> int | None:
     """A whole number of no more than fifteen digits, or None."""
     told = finite(value)

@@ -247,15 +247,15 @@ class RunView:
     world_size: int | None = None
     history: tuple[Transition, ...] = ()
     """The latest transitions, oldest first."""
-    transitions: int = 0
-    """How many there were in all."""
+    transitions: int | None = 0
+    """How many there were in all; None, as of alerts: its record could not be read."""
     attempts: tuple[Span, ...] = ()
     """When each attempt began that history knows of, and its latest status."""
     alerts: tuple[SentAlert, ...] = ()
     """Those that the record still knows, oldest first."""
-    alerts_pending: int = 0
-    alerts_delivered: int = 0
-    alerts_dropped: int = 0
+    alerts_pending: int | None = 0
+    alerts_delivered: int | None = 0
+    alerts_dropped: int | None = 0
     log: Excerpt | None = None
     """The end of the newest log."""
     logs: tuple[tuple[str, datetime, int], ...] = ()

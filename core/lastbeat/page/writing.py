@@ -18,7 +18,7 @@ from lastbeat.page.embedding import fitted
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.documents import fleet_document
-from lastbeat.views.order import need
+from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.run_document import run_document
 
 log = logging.getLogger(__name__)
@@ -32,8 +32,6 @@ _WRITE_S: Final = 2.0
 """What is kept of that for the writing itself."""
 _AHEAD_S: Final = 60.0
 _AT_ONCE: Final = 8
-_NEEDS_PEOPLE: Final = 2
-"""What :func:`lastbeat.views.order.need` says at most of runs that need people."""
 
 
 class Watching(Protocol):
@@ -124,7 +122,7 @@ class PageOfFleet:
             why = view.fault.reason if view.fault is not None else "the time ran out"
             return f"The page of the fleet was not written, and an older one stands: {why}"
         fleet = fleet_document(view, made_at=now, live=False, interval_s=self._every_s, stale_s=self._stale_s)
-        needy = [row.run_id for row in view.rows if need(row, view.at) <= _NEEDS_PEOPLE]
+        needy = [row.run_id for row in view.rows if need(row, view.at) <= NEEDS_PEOPLE]
         data = fitted(fleet, self._documents(view.rows[:MOST_RUNS], now, until - _WRITE_S), needy=needy)
         self._store.write(KEY, page(data=data).html)
         return None

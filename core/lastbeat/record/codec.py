@@ -59,7 +59,7 @@ def encode(record: Record) -> bytes:
         "alerts": record.alerts,
         "delivered": record.delivered,
         "dropped": record.dropped,
-        "history": [_transition(transition) for transition in record.history],
+        "history": [transition_document(transition) for transition in record.history],
         "outbox": [_alert(alert) for alert in record.outbox],
     }
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False).encode("utf-8", "replace")
@@ -87,7 +87,7 @@ def _memory(memory: HeartbeatMemory | None) -> Json | None:
     }
 
 
-def _transition(transition: Transition) -> Json:
+def transition_document(transition: Transition) -> Json:
     return {
         "number": transition.number,
         "at": format_time(transition.at),

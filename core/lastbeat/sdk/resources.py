@@ -1,6 +1,7 @@
 """What training uses of its machine, measured once a beat by the beat thread."""
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from lastbeat.sdk.gpus import LIMIT_S, Gpus
@@ -39,14 +40,12 @@ class Meter:
         ``quick``: GPUs are not waited for, because the start or the end of a run is.
         """
         found: dict[str, Any] = {}
-        try:
+        with suppress(Exception):  # Nothing here is worth a heartbeat.
             used = self._used()
             found["cpu"] = self._cores(used)
             found["rss_bytes"] = used.rss_bytes
             found |= machine() or {}
             found["gpus"] = self._gpus.look(0.0 if quick else LIMIT_S) or None
-        except Exception:  # noqa: BLE001 - nothing here is worth a heartbeat
-            found.setdefault("gpus", None)
         return _known(found)
 
     def _used(self) -> Used:

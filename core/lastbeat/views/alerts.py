@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
+from lastbeat.deliver.outbox import OUTBOX_LIMIT
 from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
 from lastbeat.model.view import SentAlert
@@ -19,8 +21,8 @@ _CHANNELS: Final = 20
 
 
 def alerts(record: Record, safe: Safe) -> tuple[SentAlert, ...]:
-    """Those that the record still knows, oldest first."""
-    return tuple(_alert(alert, safe) for alert in record.outbox)
+    """Those that the record still knows, oldest first; no more than a watchdog keeps."""
+    return tuple(_alert(alert, safe) for alert in record.outbox[-OUTBOX_LIMIT:])
 
 
 def pending(record: Record) -> int:
@@ -29,7 +31,7 @@ def pending(record: Record) -> int:
 
 
 def _alert(alert: Alert, safe: Safe) -> SentAlert:
-    told = list(_deliveries(alert))
+    told = tuple(_deliveries(alert, safe))
     faults = (each.failed or each.last_error for each in alert.deliveries.values() if each.sent_at is None)
     fault = next((each for each in faults if each), None)
     return SentAlert(
@@ -37,15 +39,15 @@ def _alert(alert: Alert, safe: Safe) -> SentAlert:
         str(alert.event),
         alert.created_at,
         safe.name(alert.message.reason, _REASON_LIMIT),
-        tuple(told[:_CHANNELS]),
+        told,
         safe.maybe(fault, _ERROR_LIMIT),
     )
 
 
-def _deliveries(alert: Alert) -> Iterator[tuple[str, str, datetime | None]]:
-    for identity, delivery in alert.deliveries.items():
+def _deliveries(alert: Alert, safe: Safe) -> Iterator[tuple[str, str, datetime | None]]:
+    for identity, delivery in islice(alert.deliveries.items(), _CHANNELS):
         # What follows the colon tells two web hooks apart, and is nobody's to read.
-        yield (identity.partition(":")[0], *_state(delivery))
+        yield (safe.name(identity.partition(":")[0]), *_state(delivery))
 
 
 def _state(delivery: Delivery) -> tuple[str, datetime | None]:

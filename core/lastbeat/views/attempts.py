@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from lastbeat.decide.transition import HISTORY_LIMIT
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.view import Span
 
@@ -20,7 +21,7 @@ def attempts(record: Record) -> tuple[Span, ...]:
     are there may have begun before what is told.
     """
     spans: dict[int, Span] = {}
-    for each in record.history:
+    for each in record.history[-HISTORY_LIMIT:]:
         known = spans.get(each.attempt)
         spans[each.attempt] = Span(each.at if known is None else known.since, each.after, each.attempt)
     now = record.attempt

@@ -8,7 +8,7 @@ the places that their ranks tell.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Final
+from typing import Final
 
 from lastbeat.model import document
 from lastbeat.model.numbers import json_number
@@ -16,7 +16,6 @@ from lastbeat.model.version import __version__
 from lastbeat.model.view import Fault, FleetView, Row, Span
 
 SCHEMA: Final = 1
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

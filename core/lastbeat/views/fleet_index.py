@@ -97,11 +97,10 @@ class Index:
     def watching(self, at: datetime) -> Watching:
         """Whether passes are being made as of ``at``."""
         entry = self.own.get(_mark_name())
-        if entry is None or self._mark is None:
+        if entry is None:
             return Watching()
-        interval_s = self._mark.interval_s
-        overdue = at - entry.modified > timedelta(seconds=OVERDUE_INTERVALS * interval_s)
-        return Watching(entry.modified, interval_s, overdue)
+        # Of a mark that cannot be read it is known that it is there, and not when the next one is due.
+        return Watching(entry.modified) if self._mark is None else watched(entry.modified, self._mark.interval_s, at)
 
     def _understand(self, at: datetime) -> None:
         """Of a run that several parts know, the one that saw it last knows it best."""
@@ -124,6 +123,12 @@ class Index:
 
     def _memories(self) -> Iterator[FleetMemory]:
         return (memory for _, memory in self._read.values())
+
+
+def watched(marked_at: datetime, interval_s: float, at: datetime) -> Watching:
+    """What a mark tells as of ``at``, which the last of the passes that are made at such intervals left."""
+    overdue = at - marked_at > timedelta(seconds=OVERDUE_INTERVALS * interval_s)
+    return Watching(marked_at, interval_s, overdue)
 
 
 def _mark_name() -> str:

@@ -41,7 +41,6 @@ class FleetState:
         self._older: set[str] = set()
         self._over: dict[str, tuple[str, Standing]] = {}
         """Runs that only their records showed to be over long since → version of the record, and what it said."""
-        self._unread: dict[str, int] = {}
         self._wishes: dict[str, list[Wish]] = {}
         """What is to be read of runs of which something is."""
         self._due: dict[str, float] = {}
@@ -60,7 +59,7 @@ class FleetState:
     @property
     def unread(self) -> int:
         """Documents that rows lack."""
-        return sum(self._unread.values())
+        return sum(wish.first for wishes in self._wishes.values() for wish in wishes)
 
     def begin(self, at: datetime) -> None:
         """A listing begins at ``at``."""
@@ -147,13 +146,13 @@ class FleetState:
             self._wishes[run_id] = wishes
         else:
             self._wishes.pop(run_id, None)
-        lacking = self._unread[run_id] = sum(wish.first for wish in wishes)
-        shown = row(known, at, self._policy, self.watching, unread=lacking > 0)
+        lacking = any(wish.first for wish in wishes)
+        shown = row(known, at, self._policy, self.watching, unread=lacking)
         self.table.put(shown, at)
         self._due[run_id] = same_until(known, shown, at, self._policy, self._since_s)
 
     def _drop(self, run_id: str) -> None:
-        for known in (self._runs, self._unread, self._wishes, self._due):
+        for known in (self._runs, self._wishes, self._due):
             known.pop(run_id, None)
         self.table.drop(run_id)
 

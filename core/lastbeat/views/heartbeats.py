@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from lastbeat.model.numbers import finite, number, whole
+from lastbeat.model.numbers import amount, finite, number, whole
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line
@@ -72,9 +72,9 @@ def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = P
         heartbeat,
         learning_rate=number(document.get("learning_rate")),
         epoch=number(document.get("epoch")),
-        steps_per_s=_amount(document.get("steps_per_second")),
-        tokens_per_s=_amount(document.get("tokens_per_second")),
-        eta_s=_amount(document.get("eta_s")),
+        steps_per_s=amount(document.get("steps_per_second")),
+        tokens_per_s=amount(document.get("tokens_per_second")),
+        eta_s=amount(document.get("eta_s")),
         tokens=whole(document.get("tokens")),
         metrics=_metrics(document.get("metrics"), mask),
         points=points,
@@ -124,11 +124,6 @@ def _document(blob: Blob) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def _amount(value: object) -> float | None:
-    told = finite(value)
-    return told if told is not None and told >= 0 else None
 
 
 def _metrics(value: object, mask: Callable[[str], str]) -> dict[str, float | None]:
@@ -183,7 +178,7 @@ def _said(value: str | float) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     # A whole number may have more digits than Python turns into text.
-    return value if isinstance(value, str) else f"{value:g}" if finite(value) is not None else "a number"
+    return value if isinstance(value, str) else str(value) if finite(value) is not None else "a number"
 
 
 def _speed(points: Sequence[Point]) -> float | None:

@@ -42,6 +42,8 @@ class Judged:
     """How this attempt ended, if it did and that was told: training itself may have said so since it was recorded."""
     fault: str | None = None
     notes: tuple[str, ...] = ()
+    unread: bool = False
+    """There is a record, and nobody knows what it says."""
 
     @property
     def stacks_count(self) -> bool:
@@ -86,8 +88,13 @@ class Judge:
             return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
         if refused:
             now = decide(None, self._run_id, seen, self._policy, at)
-            return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said)
+            return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said, unread=True)
         decision = self._first(seen, files, at)
+        if decision.unseen is not None:
+            counts, attempt = decision.seen, decision.record.attempt
+            return Judged(
+                Status.UNKNOWN, attempt=attempt, seen=counts, fault=decision.unseen, notes=notes, unread=bool(said)
+            )
         verdict = decision.verdict
         return Judged(
             verdict.status,
@@ -102,13 +109,14 @@ class Judge:
             verdict.status if verdict.status in _ENDED else None,
             _fault(got),
             (*notes, *decision.seen.log_notes),
+            unread=bool(said),
         )
 
     def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime) -> Decision:
         """What a pass that knows nothing of the run would decide."""
         self._reading = self._reading or Reading(self._store, self._run_id, self._mask, self._signals)
         decision = decide(None, self._run_id, self._reading.add_to(seen, files, None, at), self._policy, at)
-        if not decision.unexplained:
+        if not decision.unexplained or decision.unseen is not None:
             return decision
         key = sorted((name, entry.version, entry.modified) for name, entry in files.items())
         if self._explained is None or self._explained[0] != key:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from lastbeat.fleet.mark import Marked, read_mark
+from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
@@ -23,14 +24,14 @@ from lastbeat.views.attempts import attempts, began_at
 from lastbeat.views.beats import BeatReader
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.fleet_index import OVERDUE_INTERVALS
+from lastbeat.views.fleet_index import watched
 from lastbeat.views.held import Got, Held, Wish
 from lastbeat.views.judging import Judge, Judged
 from lastbeat.views.ranks import RankReader
 from lastbeat.views.rows import unjudged_end
 from lastbeat.views.run_listing import Listed, list_run
 from lastbeat.views.run_row import Looked, run_row
-from lastbeat.views.standings import of_record
+from lastbeat.views.standings import CONDITIONS_LIMIT, of_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 3
 _LOGS: Final = 96
+_NOTE_LIMIT: Final = 500
 _TAIL_MOST: Final = 1024 * 1024
 _LINE_BYTES: Final = 256
 
@@ -113,6 +115,9 @@ class RunWatch:
         end = unjudged_end(of_record(record), files) if record is not None else None
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")
+        conditions = islice(judged.conditions.items(), CONDITIONS_LIMIT)
+        # Where there is no record nobody was told anything; what one says that cannot be read, nobody knows.
+        none = None if judged.unread else 0
         if listed.more_ranks:
             notes.append("There are more files in ranks/ than were listed.")
         return RunView(
@@ -121,7 +126,7 @@ class RunWatch:
             where=f"{self._store.url.rstrip('/')}/{self.run_id}/",
             link=self._link,
             stale_s=self._policy.stale_s,
-            conditions={self._safe.name(name): self._safe.name(text) for name, text in judged.conditions.items()},
+            conditions={self._safe.name(name): self._safe.name(text) for name, text in conditions},
             explained=why,
             evidence=evidence,
             beats=beats.shown,
@@ -135,17 +140,17 @@ class RunWatch:
             ranks_left_out=ranks.left_out,
             world_size=beats.world_size,
             history=recorded.history(record, self._safe) if record is not None else (),
-            transitions=record.transitions if record is not None else 0,
+            transitions=record.transitions if record is not None else none,
             attempts=attempts(record) if record is not None else (),
             alerts=alerts(record, self._safe) if record is not None else (),
-            alerts_pending=pending(record) if record is not None else 0,
-            alerts_delivered=record.delivered if record is not None else 0,
-            alerts_dropped=record.dropped if record is not None else 0,
+            alerts_pending=pending(record) if record is not None else none,
+            alerts_delivered=record.delivered if record is not None else none,
+            alerts_dropped=record.dropped if record is not None else none,
             log=self._tail(newest, got, log_lines),
             logs=_logs(files, self._safe),
             stacks=self._stacks(files, got, judged),
             error_text=self._error_text(got),
-            notes=tuple(notes),
+            notes=tuple(self._safe.name(note, _NOTE_LIMIT) for note in notes),
         )
 
     def _watching(self, looked: Looked) -> Watching:
@@ -153,9 +158,11 @@ class RunWatch:
         if not looked.may_be_doubted(self._policy):
             return Watching()
         try:
-            return _watched(read_mark(self._store), looked.at)
+            mark = read_mark(self._store)
         except StoreError:
-            return Watching()
+            # Whether anybody watches is not known; that no pass has judged what there is to doubt, is.
+            return Watching(looked.at)
+        return Watching() if mark is None else watched(mark.at, mark.interval_s, looked.at)
 
     def _tail(self, newest: Entry | None, got: Mapping[str, Got], log_lines: int) -> Excerpt | None:
         if newest is None or log_lines <= 0:
@@ -221,11 +228,3 @@ def _began(attempt: Attempt) -> datetime | None:
 def _logs(files: Mapping[str, Entry], safe: Safe) -> tuple[tuple[str, datetime, int], ...]:
     logs = sorted((name for name in files if is_log(name)), key=lambda name: files[name].modified, reverse=True)
     return tuple((safe.name(name), files[name].modified, files[name].size_bytes) for name in logs[:_LOGS])
-
-
-def _watched(mark: Marked | None, at: datetime) -> Watching:
-    """Whether anybody watches, as the mark of the last pass tells."""
-    if mark is None:
-        return Watching()
-    overdue = (at - mark.at).total_seconds() > OVERDUE_INTERVALS * mark.interval_s
-    return Watching(mark.at, mark.interval_s, overdue)

@@ -16,6 +16,8 @@ from lastbeat.model.view import Row
 
 FRESH_S = 86400.0
 """A failure needs people for this long."""
+NEEDS_PEOPLE = 2
+"""What :func:`need` says at most of runs that need people."""
 UNWELL = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 

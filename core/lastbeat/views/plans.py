@@ -5,9 +5,8 @@ from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.views.known import Wish
+from lastbeat.views.order import NEEDS_PEOPLE
 
-NEEDS_PEOPLE: Final = 2
-"""What :func:`lastbeat.views.order.need` says at most of runs that need people."""
 _SHARE: Final = 0.75
 """The most that what goes first takes of a round, where other documents wait as well."""
 

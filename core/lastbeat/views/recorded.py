@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from lastbeat.decide.transition import HISTORY_LIMIT
 from lastbeat.model.cause import TEXT_LIMIT
 from lastbeat.model.record import Explained, Record, Transition
 from lastbeat.views.excerpts import Safe
 
 _REASON_LIMIT = 500
 _HINT_LIMIT = 2000
-_HISTORY = 50
 _ALSO = 10
 
 
@@ -43,5 +43,5 @@ def history(record: Record, safe: Safe) -> tuple[Transition, ...]:
             cause=safe.maybe(each.cause),
             silenced=safe.maybe(each.silenced),
         )
-        for each in record.history[-_HISTORY:]
+        for each in record.history[-HISTORY_LIMIT:]
     )

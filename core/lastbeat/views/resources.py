@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from lastbeat.model.numbers import finite, whole
+from lastbeat.model.numbers import amount, finite, whole
 from lastbeat.model.view import Gpu, Resources
 
 GPUS_LIMIT: Final = 16
@@ -17,7 +17,7 @@ def read_resources(value: object, shown: Callable[[str], str]) -> Resources | No
     listed = value.get("gpus")
     gpus = (_gpu(each, shown) for each in listed[:GPUS_LIMIT]) if isinstance(listed, list) else ()
     found = Resources(
-        cpu=_amount(value.get("cpu")),
+        cpu=amount(value.get("cpu")),
         rss_bytes=_bytes(value.get("rss_bytes")),
         memory_available_bytes=_bytes(value.get("memory_available_bytes")),
         memory_total_bytes=_bytes(value.get("memory_total_bytes")),
@@ -36,11 +36,6 @@ def _gpu(value: object, shown: Callable[[str], str]) -> Gpu | None:
         memory_used_bytes=_bytes(value.get("memory_used_bytes")),
         memory_total_bytes=_bytes(value.get("memory_total_bytes")),
     )
-
-
-def _amount(value: object) -> float | None:
-    told = finite(value)
-    return told if told is not None and told >= 0 else None
 
 
 def _bytes(value: object) -> int | None:

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
-from lastbeat.model.record import Explained, Transition
+from lastbeat.model.record import Explained
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Beat, Excerpt, Point, RankLine, Resources, RunView, SentAlert, Span
+from lastbeat.record.causes import explained_document
+from lastbeat.record.codec import transition_document
 from lastbeat.views.documents import row_document
 
 SCHEMA: Final = 1
@@ -40,7 +42,7 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "ranks": [_rank(line) for line in view.ranks],
         "ranks_left_out": view.ranks_left_out,
         "world_size": view.world_size,
-        "history": [_transition(each) for each in view.history],
+        "history": [transition_document(each) for each in view.history],
         "transitions": view.transitions,
         "attempts": [_span(span) for span in view.attempts],
         "alerts": {
@@ -97,24 +99,9 @@ def excerpt_document(excerpt: Excerpt | None) -> Json | None:
 def _explained(explained: Explained | None) -> Json | None:
     if explained is None:
         return None
-    cause, evidence = explained.cause, explained.cause.evidence
-    return {
-        "error_type": cause.error_type,
-        "confidence": round(cause.confidence, 3),
-        "hint": cause.hint or None,
-        "signal": cause.signal or None,
-        "subsystem": cause.subsystem,
-        "restartable": cause.restartable,
-        "evidence": {
-            "file": evidence.file,
-            "line": evidence.line,
-            "text": evidence.text,
-            "rank": evidence.rank,
-            "host": evidence.host,
-            "time": format_time(evidence.time),
-        },
-        "also_seen": list(explained.also_seen),
-    }
+    cause = explained.cause
+    told = {"confidence": round(cause.confidence, 3), "hint": cause.hint or None, "signal": cause.signal or None}
+    return {**(explained_document(explained) or {}), **told}
 
 
 def _beat(beat: Beat) -> Json:
@@ -158,19 +145,6 @@ def _rank(line: RankLine) -> Json:
         "host": line.host,
         "behind": line.behind,
         "fault": line.fault,
-    }
-
-
-def _transition(each: Transition) -> Json:
-    return {
-        "number": each.number,
-        "at": format_time(each.at),
-        "before": None if each.before is None else str(each.before),
-        "after": str(each.after),
-        "reason": each.reason,
-        "attempt": each.attempt,
-        "cause": each.cause,
-        "silenced": each.silenced,
     }
 
 

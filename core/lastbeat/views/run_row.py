@@ -65,6 +65,9 @@ def run_row(looked: Looked, policy: Policy, watching: Watching, safe: Safe) -> R
         return replace(shown, reason=whole, action=safe.maybe(judged.action, _ACTION_LIMIT))
     # Whoever looks at one run reads its logs, and so may know better than the fleet's table does.
     lives = judged.status is Status.RUNNING
+    if judged.status is not shown.status:
+        # Since when it is so, a log does not tell, and how fast it was says nothing of what is left.
+        shown = replace(shown, since=None, strip=(), eta_s=None, steps_per_s=None, tokens_per_s=None)
     return replace(
         shown,
         status=judged.status,

@@ -274,22 +274,20 @@ def test_whose_turn_it_is_not_asks_nothing(watching: Watching, clock: Clock) -> 
     assert watching.asked == ["open"]
 
 
-def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(watching: Watching) -> None:
-    look = FleetLook(watching, document, interval_s=0.05, epoch="e")
+def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(watching: Watching, clock: Clock) -> None:
+    look = FleetLook(watching, document, interval_s=5, epoch="e", steady=clock)
     look.start()
-    _until(lambda: len(watching.asked) > 1)
-    _until(lambda: _still(watching))
-    asked = len(watching.asked)
-    time.sleep(0.3)
-    assert len(watching.asked) == asked
+    _until(lambda: len(watching.asked) == 1)
+    clock.now += 5
+    _until(lambda: len(watching.asked) == 2)
+    clock.now += 1000
+    # If it looked, it would within a fifth of a second.
+    time.sleep(0.6)
+    assert len(watching.asked) == 2
     look.document(None, None, ())
-    _until(lambda: len(watching.asked) > asked)
-
-
-def _still(watching: Watching) -> bool:
-    asked = len(watching.asked)
-    time.sleep(0.4)
-    return len(watching.asked) == asked
+    _until(lambda: len(watching.asked) > 2)
+    time.sleep(0.6)
+    assert len(watching.asked) == 3, "the intervals in which nobody looked are not made up for"
 
 
 def _until(done: Callable[[], bool]) -> None:

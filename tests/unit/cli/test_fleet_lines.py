@@ -14,8 +14,7 @@ from lastbeat.model.record import Transition
 from lastbeat.model.redact import Redactor
 from lastbeat.model.status import Status
 from lastbeat_cli import logs
-from lastbeat_cli.sweep import lines as fleet_lines
-from lastbeat_cli.sweep import show as fleet_show
+from lastbeat_cli.sweep import lines, show
 from lastbeat_cli.sweep.lines import MOST_ROWS, Row
 from lastbeat_cli.sweep.show import SIGN_OF_LIFE_S, Shown
 from support.memory import START
@@ -55,7 +54,7 @@ HEADS = [
 
 @pytest.mark.parametrize(("seen", "told"), HEADS)
 def test_the_head_counts(seen: PassReport, told: str) -> None:
-    assert fleet_lines.head(seen, WHERE) == f"Fleet {WHERE}: {told}"
+    assert lines.head(seen, WHERE) == f"Fleet {WHERE}: {told}"
 
 
 def test_the_runs_that_need_people_come_first_and_once() -> None:
@@ -69,26 +68,26 @@ def test_the_runs_that_need_people_come_first_and_once() -> None:
         ),
         unreadable={"run-6": "access denied"},
     )
-    assert fleet_lines.rows(seen, everything=True) == [
+    assert lines.rows(seen, everything=True) == [
         Row("FAILED", "run-3", "boom (2h 05m ago)"),
         Row("TIMED_OUT", "run-2", "Both stale"),
         Row("UNKNOWN", "run-6", "access denied"),
         Row("RUNNING (WARNING)", "run-5", "stalled, clock_skew"),
         Row("SUCCEEDED", "run-1", "done"),
     ]
-    assert [row.run_id for row in fleet_lines.rows(seen, everything=False)] == ["run-2", "run-6", "run-1"]
+    assert [row.run_id for row in lines.rows(seen, everything=False)] == ["run-2", "run-6", "run-1"]
 
 
 def test_a_run_that_begins_is_news_but_to_the_first_pass() -> None:
     begun = Transition(1, START, None, Status.RUNNING, "Heartbeats: metadata.json 3s ago", 1)
     seen = report(transitions=(("run-1", begun),))
-    assert fleet_lines.rows(seen, everything=True) == []
-    assert fleet_lines.rows(seen, everything=False) == [Row("RUNNING", "run-1", begun.reason)]
+    assert lines.rows(seen, everything=True) == []
+    assert lines.rows(seen, everything=False) == [Row("RUNNING", "run-1", begun.reason)]
 
 
 def test_a_silenced_transition_says_that_nobody_was_told() -> None:
     seen = report(transitions=(("run-1", moved(Status.FAILED, "boom", silenced="node repair")),))
-    assert fleet_lines.rows(seen, everything=False)[0].text == "boom (silenced: node repair)"
+    assert lines.rows(seen, everything=False)[0].text == "boom (silenced: node repair)"
 
 
 class Printed:
@@ -221,4 +220,4 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for name, text in (("TERM", "dumb"), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, text)
-        assert not fleet_show._coloured()
+        assert not show._coloured()

@@ -6,7 +6,7 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import Fault, FleetView, Row, Watching
-from lastbeat_cli.fleet import once as fleet_once
+from lastbeat_cli.fleet import once
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
 
@@ -18,7 +18,7 @@ FAILED = Row("oom-1", Status.FAILED, reason=LONG, cause="oom", action="Reduce th
 
 def shown(*rows: Row, columns: int = 80, made_of: signs.Signs = signs.UTF8) -> list[str]:
     view = FleetView("s3://bucket/training-runs", NOW, rows, watching=Watching(NOW, 60.0))
-    told = [rendered(each, colours=False) for each in fleet_once.lines(view, rows, columns, made_of)]
+    told = [rendered(each, colours=False) for each in once.lines(view, rows, columns, made_of)]
     assert max(map(cells, told)) <= columns
     return told
 
@@ -49,7 +49,7 @@ def test_what_stands_below_a_row(row: Row, count: int, columns: int) -> None:
 def test_it_is_told_of_so_many_and_no_more() -> None:
     many = [Row(f"oom-{n:03}", Status.FAILED, reason=LONG, action="→" * 5, since=NOW - HOUR) for n in range(300)]
     lines = shown(*many)
-    assert sum(line.startswith("    ") for line in lines) == fleet_once.MOST_TOLD * 3
+    assert sum(line.startswith("    ") for line in lines) == once.MOST_TOLD * 3
     assert "of 300 that need people" in lines[-1] + lines[-2]
 
 
@@ -60,7 +60,7 @@ def test_a_file_without_utf8_gets_ascii() -> None:
 def test_what_is_said_round_the_table_is_told_whole() -> None:
     advice = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, run aws sso login, or give the role."
     view = FleetView("s3://bucket/x", NOW, (FAILED,), fault=Fault("access denied", advice), notes=("Of note. " * 12,))
-    told = [rendered(each, colours=False) for each in fleet_once.lines(view, (FAILED,), 60, signs.UTF8)]
+    told = [rendered(each, colours=False) for each in once.lines(view, (FAILED,), 60, signs.UTF8)]
     assert max(map(cells, told)) <= 60
     text = " ".join(" ".join(told).split())
     assert advice in text
@@ -76,5 +76,5 @@ NONE = [
 @pytest.mark.parametrize(("rows", "text"), NONE)
 def test_where_there_is_no_row_people_read_what_to_do(rows: tuple[Row, ...], text: str) -> None:
     view = FleetView("s3://bucket/x", NOW, rows, watching=Watching(NOW, 60.0))
-    told = [rendered(each, colours=False) for each in fleet_once.lines(view, (), 80, signs.UTF8)]
+    told = [rendered(each, colours=False) for each in once.lines(view, (), 80, signs.UTF8)]
     assert text in "\n".join(told)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lastbeat.model.text import CUT
@@ -14,7 +14,7 @@ from lastbeat.observe.log_source import LogSource, StoredLog
 from lastbeat_cli.run_logs.files import Choice, chosen
 from lastbeat_cli.run_logs.following import Following
 from lastbeat_cli.run_logs.printing import IN_A_PIPE, Grep, Lines, Printer
-from lastbeat_cli.run_logs.reading import chunks, end_of
+from lastbeat_cli.run_logs.reading import Last, chunks, end_of
 from support.memory import START, MemoryStore
 
 RUN = "run-1"
@@ -56,6 +56,22 @@ def test_the_last_lines_are_those_that_any_editor_shows(text: str, most: int, ti
     got = [*end.lines, *([end.half] if end.half else [])]
     assert got == wanted[max(0, len(wanted) - most) :]
     assert end.cursor.offset == len(body.encode()) - len(half), "what has not ended is still to come"
+
+
+@given(st.lists(st.text("ab", max_size=9), max_size=30), st.integers(0, 12), st.integers(0, 60))
+@example(["aaaa", "aaaa", "b", "b", "b"], 3, 5)
+def test_of_the_last_lines_no_more_are_kept_than_there_is_room_for(lines: list[str], most: int, room: int) -> None:
+    last = Last(most, room)
+    for each in lines:
+        last.add(each)
+    kept = list(last.lines)
+    assert kept == lines[len(lines) - len(kept) :]
+    assert len(kept) <= most
+    assert sum(map(len, kept)) <= room
+    left = lines[: len(lines) - len(kept)][-1:]
+    if left and len(kept) < most:
+        assert sum(map(len, [*left, *kept])) > room, "none is left out for nothing"
+    assert last.short == (len(kept) < min(most, len(lines))), "and it is known where one was"
 
 
 @given(_TEXTS, st.integers(0, 5000))

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat_cli.run import names as run_names
+from lastbeat_cli.run.names import beginning_with, from_bucket
 from support.memory import MemoryStore
 
 NAMES = st.text(alphabet="ab-.:@=+_09Z", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})
 
 
 def found(store: MemoryStore, typed: str) -> list[str]:
-    return sorted(set(run_names.from_bucket(store, typed, math.inf)))
+    return sorted(set(from_bucket(store, typed, math.inf)))
 
 
 @given(st.sets(NAMES, max_size=12), NAMES)
@@ -42,7 +42,7 @@ def test_what_takes_too_long_has_no_names(tmp_path: Path) -> None:
     for number in range(2500):
         store.put_text(f"run-{number}/metadata.json", "{}")
     with pytest.raises(TimeoutError):
-        list(run_names.from_bucket(store, "run", -math.inf))
+        list(from_bucket(store, "run", -math.inf))
 
 
 ROOTS = [
@@ -56,4 +56,4 @@ ROOTS = [
 def test_in_a_directory(tmp_path: Path, typed: str, names: list[str]) -> None:
     for name in ("run-1", "run-2", "other", "_watchdog", "-rf", "no run"):
         (tmp_path / name).mkdir()
-    assert run_names.beginning_with(typed, {"root": str(tmp_path)}, 30.0) == names
+    assert beginning_with(typed, {"root": str(tmp_path)}, 30.0) == names

@@ -58,6 +58,11 @@ def told(document: Any, **options: Any) -> Told:
             {"facts": {"zone": "us-east-1a", "host": "node7", "debug": "true"}},
             id="what else stands in it",
         ),
+        pytest.param(
+            {"process": 3141592, "uid": 10**12, "temperature": 0.6180339887},
+            {"facts": {"process": "3141592", "uid": "1000000000000", "temperature": "0.6180339887"}},
+            id="numbers as they stand there",
+        ),
         pytest.param([1, 2], {"points": (), "facts": {}}, id="no object at all"),
         pytest.param(b"[" * 100_000, {"points": ()}, id="a nesting that is too deep"),
     ],

@@ -99,6 +99,14 @@ def test_a_document_that_may_not_be_read_is_said_so_and_not_asked_for_at_every_r
     assert (row.step, row.fault) == (5, None)
 
 
+def test_a_mark_that_may_not_be_read_is_no_missing_one() -> None:
+    looked = looked_at()
+    looked.store.before = failing("read", DeniedError("not allowed"), part="last_pass.json")
+    watching = looked.watch.open().watching
+    assert watching.last_pass_at == looked.scene.now, "the listing shows when it was left"
+    assert (watching.interval_s, watching.overdue) == (None, False), "when the next one is due, nobody knows"
+
+
 @pytest.mark.parametrize(("part", "says"), [("_watchdog.json", "its record cannot be read: not allowed")])
 def test_a_record_that_may_not_be_read_makes_a_run_unknown_and_no_other(part: str, says: str) -> None:
     looked = looked_at(paid=True)

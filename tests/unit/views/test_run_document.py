@@ -72,6 +72,13 @@ def test_what_is_not_known_is_null_or_empty_and_every_key_is_there() -> None:
     assert document["alerts"] == {"pending": 0, "delivered": 0, "dropped": 0, "list": []}
 
 
+def test_of_a_record_that_could_not_be_read_no_count_is_told() -> None:
+    unread = replace(EMPTY, transitions=None, alerts_pending=None, alerts_delivered=None, alerts_dropped=None)
+    document = run_document(unread)
+    assert document["transitions"] is None
+    assert document["alerts"] == {"pending": None, "delivered": None, "dropped": None, "list": []}
+
+
 @pytest.mark.parametrize(
     ("key", "told"),
     [

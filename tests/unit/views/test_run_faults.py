@@ -2,16 +2,26 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import RunView
+from lastbeat.observe.reading import Signals
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
+from support.channel import ListChannel
+from support.closed import closed
 from support.looked import LOG, STEPS, failed, refuse, view_of
 from support.scene import RUN, Scene
+
+
+def assert_untold(view: RunView) -> None:
+    """How many alerts and transitions there were is not known: that is not zero."""
+    assert (view.alerts_pending, view.alerts_delivered, view.alerts_dropped) == (None, None, None)
+    assert view.transitions is None
 
 
 @pytest.mark.parametrize(
@@ -28,6 +38,7 @@ def test_a_record_that_cannot_be_used(body: str, status: Status, said: str) -> N
     view = view_of(scene)
     assert (view.row.status, view.row.recorded) == (status, False)
     assert any(said in note for note in (*view.notes, view.row.fault or ""))
+    assert_untold(view)
 
 
 def test_a_record_that_may_not_be_read_is_no_missing_one() -> None:
@@ -37,7 +48,20 @@ def test_a_record_that_may_not_be_read_is_no_missing_one() -> None:
     view = view_of(scene)
     assert view.row.status is Status.UNKNOWN
     assert "may not be read" in (view.row.fault or "")
+    assert_untold(view)
     assert view.beats, "what can be read is shown all the same"
+
+
+def test_a_run_that_seems_silent_but_for_a_log_that_cannot_be_looked_at_is_unknown(tmp_path: Path) -> None:
+    scene = Scene()
+    scene.beat(age_s=3 * 3600)
+    assert view_of(scene).row.status is Status.TIMED_OUT
+    log = tmp_path / "train.log"
+    with closed(tmp_path):
+        view = view_of(scene, catalogue=Signals(places=(str(log),)))
+    assert (view.row.status, view.row.recorded) == (Status.UNKNOWN, False)
+    assert "cannot be looked at" in (view.row.fault or "")
+    assert view.alerts_pending == 0, "there is no record: nobody was told anything"
 
 
 def test_what_was_read_before_stands_when_it_can_be_read_no_more() -> None:
@@ -117,6 +141,35 @@ def test_secrets_are_masked_wherever_training_may_have_printed_them() -> None:
     told = json.dumps(run_document(view))
     assert secret not in told
     assert "hf_abc" not in told
+
+
+def test_however_much_a_record_lists_what_is_shown_of_it_is_bounded() -> None:
+    scene = Scene()
+    scene.channel = ListChannel("slack:5f0c9a1e")
+    scene.both(5)
+    scene.put("_error", "boom")
+    scene.look()
+    record = json.loads(scene.store.held[f"{RUN}/_watchdog.json"].body)
+    record["conditions"] = {f"condition {number}": "odd" for number in range(2000)}
+    record["outbox"] = [{**record["outbox"][0], "number": number} for number in range(2000)]
+    scene.put("_watchdog.json", json.dumps(record))
+    view = view_of(scene)
+    assert len(view.conditions) == 20
+    assert [alert.number for alert in view.alerts] == list(range(1950, 2000)), "the latest"
+
+
+def test_what_is_wrong_with_a_record_is_told_without_secrets_and_in_short() -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.look()
+    record = json.loads(scene.store.held[f"{RUN}/_watchdog.json"].body)
+    record["status"] = "hf_abcdefghijklmnopqrstuvwx hunter2 " + "x" * 100_000
+    scene.put("_watchdog.json", json.dumps(record))
+    view = view_of(scene, mask=lambda text: text.replace("hunter2", "***"))
+    assert any("damaged" in note for note in view.notes)
+    told = json.dumps(run_document(view))
+    assert not [secret for secret in ("hf_abc", "hunter2") if secret in told]
+    assert len(told) < 40_000
 
 
 def test_what_a_terminal_would_interpret_reaches_nobody() -> None:

@@ -1,5 +1,6 @@
 """Attempts and alerts as a record tells them, and lines of logs as people are shown them."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -90,6 +91,14 @@ def test_what_became_of_an_alert(delivery: Delivery, state: tuple[object, ...], 
     record = Record("r", outbox=(alert(slack_5f0c9a1e=delivery),))
     assert alerts(record, Safe())[0].deliveries == (state,)
     assert pending(record) == waits
+
+
+def test_what_a_channel_is_called_is_made_harmless_as_all_that_a_record_says() -> None:
+    named = {"\x1b[2Jslack\u202e hf_abcdefghijklmnopqrstuvwx " + "x" * 100_000 + ":1": Delivery()}
+    channel, *_ = alerts(Record("r", outbox=(replace(alert(), deliveries=named),)), Safe())[0].deliveries[0]
+    assert not {"\x1b", "\u202e"} & set(channel)
+    assert "hf_abc" not in channel
+    assert len(channel) <= 300
 
 
 def test_an_alert_that_waits_for_one_channel_waits_though_another_took_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 from lastbeat.model.status import Status
 from lastbeat.views.one_run import RunWatch
 from support.channel import ListChannel, down
-from support.looked import LOG, OOM, STEPS, failed, view_of
+from support.looked import LOG, OOM, STEPS, failed, refuse, view_of
 from support.scene import RUN, Scene
 
 
@@ -178,7 +178,9 @@ def test_a_run_that_fell_silent_while_nobody_watches_is_doubted() -> None:
     scene.after(3 * 3600)
     view = view_of(scene)
     assert view.row.status is Status.RUNNING, "what is recorded stands"
-    assert view.row.doubt is not None
+    assert (view.row.doubt or "").endswith("nobody watches")
+    scene.store.before = refuse("_watchdog/last_pass.json")
+    assert (view_of(scene).row.doubt or "").endswith("no pass has judged that"), "whether any is made, nobody knows"
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,18 @@ def test_a_failure_that_nobody_recorded_has_a_time_and_a_strip() -> None:
     row = view_of(scene).row
     assert (row.status, row.since) == (Status.FAILED, ended)
     assert [span.status for span in row.strip] == [Status.RUNNING, Status.FAILED]
+
+
+def test_of_a_failure_that_the_log_alone_tells_nobody_knows_since_when() -> None:
+    scene = Scene()
+    scene.beat(start_time=scene.instance_now.isoformat())
+    scene.progress(5, eta_s=90, steps_per_second=2)
+    scene.after(60)
+    scene.put(LOG, STEPS + OOM)
+    row = view_of(scene).row
+    assert (row.status, row.cause) == (Status.FAILED, "oom")
+    assert (row.since, row.strip) == (None, ()), "it ran at first, and has not failed since then"
+    assert (row.eta_s, row.steps_per_s, row.tokens_per_s) == (None, None, None)
 
 
 @pytest.mark.parametrize("name", ["_error", "_complete"])

@@ -4,7 +4,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,25 +11,11 @@ import pytest
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.observe.reading import Signals, default_catalogue
+from support.closed import closed
 from support.growing import OOM, steps
 from support.scene import Scene
 
-NOBODY = 65534
 MINUTE = 60.0
-
-
-@contextmanager
-def closed(path: Path) -> Iterator[None]:
-    """Nobody may look into ``path``, not even whoever may do everything."""
-    mode, user = path.stat().st_mode, os.geteuid()
-    path.chmod(0)
-    if user == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
-        path.chmod(mode)
 
 
 class LocalScene(Scene):

@@ -94,7 +94,7 @@ const Account = (() => {
         ["Host", run.host ?? null],
         [
           "Alerts",
-          doc.alerts
+          some(doc.alerts?.pending)
             ? `${Format.integer(doc.alerts.delivered)} delivered, ${Format.integer(doc.alerts.pending)} waiting`
             : null,
         ],

@@ -172,6 +172,6 @@ const Draw = (() => {
     return picture;
   }
 
-  return Object.freeze({ STATUSES, looks, looksOf, el, svg, append, put, setText, status, statusOf, outside, runLink,
-    sparkline, strip, stripWords });
+  return Object.freeze({ STATUSES, looks, looksOf, el, svg, put, setText, status, statusOf, outside, runLink,
+    sparkline, strip });
 })();

@@ -9,6 +9,7 @@ const Records = (() => {
     failed: { sign: "✖", name: "failed" },
   };
   const MOST_ROWS = 200;
+  const UNREAD = "Not known: the run's record could not be read.";
 
   /** A table whose rows become cards where it is narrow. Rows: { key, cells }, a cell for each column. */
   function table(name, columns, rows) {
@@ -102,6 +103,7 @@ const Records = (() => {
   function alerts(doc, now) {
     const told = doc.alerts;
     if (!told) return null;
+    if (told.pending === null) return [el("p", { class: "muted" }, UNREAD)];
     const list = [...(told.list ?? [])].reverse();
     const dropped = told.dropped > 0 ? `, ${Format.integer(told.dropped)} given up because too many waited` : "";
     return [
@@ -147,6 +149,7 @@ const Records = (() => {
   /** How its status changed, the latest first. */
   function transitions(doc, now) {
     const list = [...(doc.history ?? [])].reverse();
+    if (doc.transitions === null) return [el("p", { class: "muted" }, UNREAD)];
     if (list.length === 0) return [el("p", { class: "muted" }, "No change of status is recorded.")];
     const more = (doc.transitions ?? list.length) - list.length;
     return [

@@ -183,5 +183,5 @@ const Rows = (() => {
     return { line, update, get row() { return drawn; } };
   }
 
-  return Object.freeze({ COLUMNS, make, text, needs, lives });
+  return Object.freeze({ COLUMNS, make, text, needs });
 })();

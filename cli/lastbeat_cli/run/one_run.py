@@ -1,34 +1,30 @@
-"""A run that was named on the command line, and what to say where there is none of that name."""
+"""The one run that was named on the command line, and what to say where there is none of that name."""
 
 import threading
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import click
-
-from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings
 from lastbeat.stores.port import MissingStoreError, Store, StoreError
-from lastbeat_cli import logs, options
-
-if TYPE_CHECKING:
-    from lastbeat.views.one_run import RunWatch
+from lastbeat_cli import logs, options, values
 
 WHAT: Final = "Which run"
+argument = options.argument(
+    "run", group=WHAT, listed=("RUN", "Its id: its folder's name below the fleet root."), metavar="RUN"
+)
+"""The run, listed with the options."""
+EXITS: Final = """\
+  0  RUNNING without conditions, or SUCCEEDED
+  1  RUNNING (WARNING), or silent for too long and judged by nobody
+  2  FAILED or TIMED_OUT
+  3  there is no such run, or it could not be seen; also wrong settings or arguments
+  141  whoever read the pipe left, as after head"""
+"""What the status of a command that shows one run means."""
 _MOST_NAMES: Final = 20_000
 _PATIENCE_S: Final = 5.0
-
-
-class RunArgument(click.Argument):
-    """The run, listed with the options, by any version of click."""
-
-    group = WHAT
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002 - click's face
-        return "RUN", "Its id: its folder's name below the fleet root."
 
 
 def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Settings:
@@ -38,33 +34,19 @@ def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Set
         check_run_id(run_id)
     except InvalidRunIdError as fault:
         faults.append(str(fault))
-    try:
-        settings = configuration.load(options.arguments(given))
-    except SettingsError as wrong:
-        raise SettingsError([*faults, *wrong.faults]) from None
-    if faults:
-        raise SettingsError(faults)
+    settings = values.settings(given, faults)
     logs.hide(wire.redactor(settings))
     return settings
-
-
-def watch(settings: Settings, store: Store, run_id: str) -> "RunWatch":
-    """What looks at the run."""
-    from lastbeat.views.one_run import RunWatch  # noqa: PLC0415 - what reads it is not needed for --help
-
-    return RunWatch(
-        store,
-        settings.policy,
-        run_id,
-        mask=wire.redactor(settings),
-        link=wire.console_link(settings, run_id),
-        catalogue=wire.signals(settings, places=True),
-    )
 
 
 def unknown(store: Store, run_id: str) -> StoreError:
     """There is no such run: what there is instead."""
     names = _names(store)
+    if run_id in names:
+        return StoreError(
+            f"there is no run {run_id} in {store.url}: its folder holds nothing that a run writes",
+            "Training writes metadata.json there by lastbeat.run, 'lastbeat exec' or 'lastbeat beat'.",
+        )
     begun = sorted((name for name in names if name.startswith(run_id)), key=len)
     near = [*begun, *(name for name in get_close_matches(run_id, names, cutoff=0.6) if name not in begun)][:3]
     advice = (
@@ -92,11 +74,3 @@ def _names(store: Store) -> list[str]:
     asking.start()
     asking.join(_PATIENCE_S)
     return [name for name in found if not name.startswith(("_", "."))]
-
-
-def whole(name: str, text: str, faults: list[str], most: int) -> int:
-    """A whole number of lines; what is wrong with it is added to ``faults``."""
-    if text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most:
-        return int(text)
-    faults.append(f"{name}={text[:40]!r} is not a whole number up to {most:,}; use for example {name} 100")
-    return 0

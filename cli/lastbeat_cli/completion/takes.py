@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from lastbeat_cli.run import names as run_names
+from lastbeat_cli.options import STATUSES
+from lastbeat_cli.run.names import beginning_with
 
 if TYPE_CHECKING:
     Item = CompletionItem[str]
 else:
     Item = CompletionItem  # Generic in later versions of click only.
 Items = Iterable[Item]
-_STATUSES: Final = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "UNKNOWN")
 
 
 class _Taught(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in later versions only
@@ -57,7 +57,7 @@ def _by_name(param: click.Parameter) -> Callable[[click.Context, str], Items] | 
 def _runs(ctx: click.Context, typed: str) -> Items:
     given = ctx.params.get(next((p.name for p in ctx.command.params if isinstance(p, click.Argument)), None) or "")
     named = set(given) if isinstance(given, tuple) else set()
-    return [CompletionItem(name) for name in run_names.beginning_with(typed, ctx.params) if name not in named]
+    return [CompletionItem(name) for name in beginning_with(typed, ctx.params) if name not in named]
 
 
 def _files(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - each has the same face
@@ -78,7 +78,7 @@ def _statuses(ctx: click.Context, typed: str) -> Items:  # noqa: ARG001 - as abo
     named = before.upper().split(",")
     return [
         CompletionItem(f"{before}{comma}{status}")
-        for status in _STATUSES
+        for status in STATUSES
         if status.startswith(last.upper()) and status not in named
     ]
 
