@@ -34,7 +34,8 @@ def listen(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise CannotListenError(
-            f"--host={host[:200]!r} is no name or address of this machine", "use for example 0.0.0.0"
+            f"--host={host[:200]!r} is no name or address of this machine",
+            "use 127.0.0.1 for this machine alone; 0.0.0.0 lets others in, who have the token",
         ) from None
     # "localhost" has two addresses, and people type the older one.
     family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)

@@ -125,3 +125,14 @@ def test_what_stands_in_a_part_is_never_taken_for_a_mark() -> None:
 def test_a_part_that_was_not_shipped_is_an_error_that_names_it() -> None:
     with pytest.raises(AssetError, match=r"nothing\.js"):
         asset("nothing.js")
+
+
+def test_dark_is_one_set_of_colours_whether_the_system_or_a_person_asks_for_it() -> None:
+    css = asset("page.css")
+    # A stylesheet has no way to say it once for a media query and for an attribute.
+    chosen = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL)
+    asked = re.search(r':root:not\(\[data-theme="light"\]\) \{(.*?)\}', css, re.DOTALL)
+    assert chosen is not None
+    assert asked is not None
+    assert chosen[1].split() == asked[1].split()
+    assert "--bg:" in chosen[1]
