@@ -22,7 +22,7 @@ from lastbeat.model.silence import (
 )
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time, parse_duration
-from lastbeat.record.silences import Silences, silence_document
+from lastbeat.record.silences import Silences
 from lastbeat.stores.port import Store, StoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
@@ -159,7 +159,7 @@ def _lift(store: Store, which: str, now: datetime) -> tuple[Silence, ...]:
 def _tell(silences: Sequence[Silence], notes: Sequence[str], word: str, now: datetime, *, as_json: bool) -> None:
     # Masked before it is escaped, or a secret with a quote in it would get through.
     if as_json:
-        shown = [{key: logs.redact(text) for key, text in silence_document(each).items()} for each in silences]
+        shown = [{key: logs.redact(text) for key, text in _document(each).items()} for each in silences]
         print(dump({"silences": shown, "notes": list(map(logs.redact, notes))}))
         return
     for each in silences:
@@ -167,3 +167,14 @@ def _tell(silences: Sequence[Silence], notes: Sequence[str], word: str, now: dat
         print(one_line(logs.redact(f"{word}: {each.runs} until {until}, id {each.id}, by {each.by}: {each.why}")))
     for note in notes:
         print(one_line(logs.redact(f"Note: {note}")))
+
+
+def _document(silence: Silence) -> dict[str, str]:
+    return {
+        "id": silence.id,
+        "runs": silence.runs,
+        "starts_at": format_time(silence.starts_at) or "",
+        "until": format_time(silence.until) or "",
+        "why": silence.why,
+        "by": silence.by,
+    }

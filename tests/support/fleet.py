@@ -10,7 +10,7 @@ from lastbeat.model.alert import Message
 from lastbeat.model.fleet import FleetPolicy, PassReport
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
-from lastbeat.record.codec import decode
+from lastbeat.record.codec import decode_record
 from support.channel import ListChannel
 from support.memory import MemoryStore
 
@@ -63,7 +63,7 @@ class FleetRun:
     def record(self) -> Record | None:
         """What the watchdog has written down about it."""
         held = self._store.held.get(f"{self.run_id}/_watchdog.json")
-        return None if held is None else decode(held.body)
+        return None if held is None else decode_record(held.body)
 
     def _at(self, age_s: float) -> str:
         return (self._store.now + timedelta(seconds=self.skew_s - age_s)).isoformat()

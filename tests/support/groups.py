@@ -10,7 +10,7 @@ from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
-from lastbeat.record import codec, ledger
+from lastbeat.record.codec import decode_ledger, decode_record
 from lastbeat.stores.port import StoreError
 from lastbeat.watchdog import Watch
 from support.channel import ListChannel
@@ -104,11 +104,11 @@ class GroupScene:
 
     def record(self, run_id: str) -> Record | None:
         held = self.store.held.get(f"{run_id}/_watchdog.json")
-        return codec.decode(held.body) if held is not None else None
+        return decode_record(held.body) if held is not None else None
 
     def ledger(self) -> Ledger | None:
         held = self.store.held.get(LEDGER)
-        return ledger.decode(held.body) if held is not None else None
+        return decode_ledger(held.body) if held is not None else None
 
     def unsettled(self) -> set[tuple[str, int]]:
         """Run id and number of the alerts that are still to come."""

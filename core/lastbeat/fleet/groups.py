@@ -31,8 +31,8 @@ from lastbeat.model.record import Record
 from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
+from lastbeat.record.codec import LEDGER_LIMIT_BYTES
 from lastbeat.record.keeper import Keeper
-from lastbeat.record.ledger import LEDGER_FORM
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
 from lastbeat.watchdog import Watch
 
@@ -84,7 +84,7 @@ class Groups:
         self._fleet = fleet
         self._place_url = place_url
         self._mask = mask
-        self._keeper = Keeper(store, LEDGER, token, proven=proven, form=LEDGER_FORM)
+        self._keeper = Keeper(store, LEDGER, token, proven=proven, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES)
         self._rounds = Rounds(self._keeper, channels, policy.lease_s, store.clock)
         self._asked = False
 

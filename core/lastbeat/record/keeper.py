@@ -1,12 +1,12 @@
 """Keeping a record: read it, change it by compare-and-set, and know who won when the answer got lost."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lastbeat.codec import DamagedError, NewerError
 from lastbeat.model.record import Record
-from lastbeat.record.codec import DamagedRecordError, decode, encode
+from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode, encode
 from lastbeat.stores.port import (
     Blob,
     ConflictError,
@@ -19,20 +19,6 @@ from lastbeat.stores.port import (
 from lastbeat.stores.selftest import honours_conditions
 
 log = logging.getLogger(__name__)
-
-RECORD_LIMIT_BYTES = 3 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How a kind of record is written down, and how large one may be."""
-
-    encode: Callable[[Record], bytes]
-    decode: Callable[[bytes], Record]
-    limit_bytes: int
-
-
-_RUN = Form(encode, decode, RECORD_LIMIT_BYTES)
 
 
 @dataclass
@@ -49,7 +35,9 @@ class Keeper:
     fallback_key: str = ""
     proven: bool = False
     """The store is known to honour conditional writes, so a new record need not find that out."""
-    form: Form = _RUN
+    kind: type[Record] = Record
+    """What kind of record it is, and how large one may be at most."""
+    limit_bytes: int = RECORD_LIMIT_BYTES
 
     record: Record | None = None
     """As last read, saved or :meth:`keep`-t."""
@@ -75,7 +63,7 @@ class Keeper:
             # Whoever deleted it, and the run's files perhaps, did not make this process forget.
             self._version = None
         elif entry.version != self._version:
-            self._read(self.store.read(self.key, self.form.limit_bytes))
+            self._read(self.store.read(self.key, self.limit_bytes))
             if self._version != entry.version:
                 raise ConflictError(f"{self.key} was written while the run was looked at")
         self._look_elsewhere()
@@ -83,7 +71,7 @@ class Keeper:
 
     def reload(self) -> Record | None:
         """After a lost race: what the winner wrote."""
-        self._read(self.store.read(self.key, self.form.limit_bytes))
+        self._read(self.store.read(self.key, self.limit_bytes))
         self._look_elsewhere()
         return self.record
 
@@ -101,7 +89,7 @@ class Keeper:
         written = replace(
             record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}", continues=None
         )
-        body, created = self.form.encode(written), self._version is None
+        body, created = encode(written), self._version is None
         try:
             self._version = self._write(body, written.writer)
         except ConflictError:
@@ -127,14 +115,22 @@ class Keeper:
         self.record = None if blob is None else self._decode(blob)
 
     def _decode(self, blob: Blob) -> Record | None:
+        left: list[str] = []
         try:
             # One that was cut is no whole JSON, so its size needs no check of its own.
-            return self.form.decode(blob.body)
-        except DamagedRecordError as error:
-            if error.newer:
-                raise StoreError(f"{self.key} cannot be used: {error}", "upgrade lastbeat on this machine") from error
+            record = decode(blob.body, self.kind, left)
+        except NewerError as error:
+            raise StoreError(f"{self.key} cannot be used: {error}", "upgrade lastbeat on this machine") from error
+        except DamagedError as error:
             self.note = f"The record {self.key} was damaged ({error}); a new one was begun, its alerts may repeat."
             return None
+        if left:
+            where = ", ".join(sorted(set(left)))
+            self.note = (
+                f"A newer lastbeat wrote parts of {self.key} that this one does not know ({where}); it leaves them "
+                "as they are. Upgrade lastbeat on this machine to see them."
+            )
+        return record
 
     def _write(self, body: bytes, writer: str) -> str:
         expect = self._version if self._version is not None else Expect.NOTHING
@@ -149,9 +145,9 @@ class Keeper:
 
     def _version_if_written(self, writer: str) -> str | None:
         try:
-            blob = self.store.read(self.key, self.form.limit_bytes)
-            return blob.version if blob is not None and self.form.decode(blob.body).writer == writer else None
-        except (StoreError, DamagedRecordError) as error:
+            blob = self.store.read(self.key, self.limit_bytes)
+            return blob.version if blob is not None and decode(blob.body, self.kind).writer == writer else None
+        except (StoreError, DamagedError) as error:
             log.debug("could not find out whether %s was written: %s", self.key, error)
             return None
 
@@ -168,9 +164,9 @@ class Keeper:
         if self.fallback is None:
             return
         try:
-            blob = self.fallback.read(self.fallback_key, self.form.limit_bytes)
-            copy = self.form.decode(blob.body) if blob is not None else None
-        except (StoreError, DamagedRecordError) as error:
+            blob = self.fallback.read(self.fallback_key, self.limit_bytes)
+            copy = decode(blob.body, self.kind) if blob is not None else None
+        except (StoreError, DamagedError) as error:
             log.debug("the copy of the record in %s cannot be used: %s", self.fallback.url, error)
             return
         if blob is None or copy is None:
@@ -197,7 +193,7 @@ class Keeper:
         copy = replace(written, continues=self._version)
         expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
         try:
-            self._elsewhere = self.fallback.write(self.fallback_key, self.form.encode(copy), expect)
+            self._elsewhere = self.fallback.write(self.fallback_key, encode(copy), expect)
         except ConflictError:
             raise
         except StoreError as error:

@@ -10,7 +10,7 @@ from typing import Final
 from lastbeat.model import runid
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.run import ERROR_LIMIT_BYTES
-from lastbeat.record.keeper import RECORD_LIMIT_BYTES
+from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import Blob, Store, StoreError
 from lastbeat.views.known import Wish
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 
+from lastbeat.codec import DamagedError
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.model.view import SPARK_POINTS, Watching
 from lastbeat.observe.fleet import RunFiles
-from lastbeat.record.codec import DamagedRecordError, decode
+from lastbeat.record.codec import decode_record
 from lastbeat.stores.port import Blob, StoreError
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.heartbeats import Told, read_told, shown
@@ -220,6 +221,6 @@ def understand(wish: Wish, blob: Blob | None, mask: Callable[[str], str]) -> tup
     if blob.size_bytes > len(blob.body):
         return None, f"it is {blob.size_bytes:,} bytes long"
     try:
-        return of_record(decode(blob.body), mask), None
-    except DamagedRecordError as error:
+        return of_record(decode_record(blob.body), mask), None
+    except DamagedError as error:
         return None, shown(str(error), mask)

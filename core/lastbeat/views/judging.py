@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lastbeat.codec import DamagedError, NewerError
 from lastbeat.decide.transition import Decision, decide, explained
 from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
@@ -13,7 +14,7 @@ from lastbeat.model.record import Attempt, Explained, Record
 from lastbeat.model.status import Status
 from lastbeat.observe.reading import Reading, Signals
 from lastbeat.observe.run import Observer
-from lastbeat.record.codec import DamagedRecordError, decode
+from lastbeat.record.codec import decode_record
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.views.held import Got
 
@@ -142,10 +143,10 @@ class Judge:
 
 def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
     try:
-        record = decode(blob.body)
-    except DamagedRecordError as wrong:
-        if wrong.newer:
-            return None, f"The record cannot be used: {wrong}; upgrade lastbeat on this machine", True
+        record = decode_record(blob.body)
+    except NewerError as wrong:
+        return None, f"The record cannot be used: {wrong}; upgrade lastbeat on this machine", True
+    except DamagedError as wrong:
         return None, f"The record is damaged ({wrong}): the status is what one look says.", False
     if record.status is None:
         return None, "", False

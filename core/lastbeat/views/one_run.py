@@ -16,7 +16,7 @@ from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_files import is_log
 from lastbeat.observe.reading import Signals
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
-from lastbeat.record.keeper import RECORD_LIMIT_BYTES
+from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending

@@ -7,7 +7,7 @@ import pytest
 from lastbeat.deliver.hold import LONGEST_S
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.model.group import LEDGER, LEDGER_ID, Ledger
-from lastbeat.record import ledger
+from lastbeat.record.codec import encode
 from lastbeat.stores.port import DeniedError, UnreachableError
 from lastbeat.watchdog import Watch
 from support.channel import down
@@ -81,7 +81,7 @@ def test_without_a_ledger_everything_is_told_one_by_one(operation: str) -> None:
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_while_the_ledger_does_not_answer_alerts_stay_held_and_are_told_together_later(operation: str) -> None:
     scene = GroupScene(4)
-    scene.store.put_text(LEDGER, ledger.encode(Ledger(LEDGER_ID)).decode())
+    scene.store.put_text(LEDGER, encode(Ledger(LEDGER_ID)).decode())
     scene.silence(scene.run_ids)
 
     def fail(asked: str, key: str) -> None:
