@@ -5,7 +5,7 @@ import ssl
 import struct
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,7 +38,8 @@ class Request:
 
 
 class HttpSink:
-    """``requests`` in the order they came; ``script`` is answered first, then ``otherwise`` for ever."""
+    """``requests`` in the order they came; ``script`` is answered first, then ``otherwise`` for ever. ``heard`` is called
+    when one has come in, before it is answered."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -46,6 +47,7 @@ class HttpSink:
         self.script: deque[Answer] = deque()
         self.otherwise = Answer()
         self.closing = threading.Event()
+        self.heard: Callable[[], None] = lambda: None
 
     def answer(self) -> Answer:
         try:
@@ -72,6 +74,7 @@ def http_sink(tls: ssl.SSLContext | None = None) -> Iterator[HttpSink]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
             sink.requests.append(Request(self.command, self.path, headers, body))
+            sink.heard()
             self._reply(sink.answer())
 
         def _reply(self, answer: Answer) -> None:

@@ -5,7 +5,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,10 +106,12 @@ class Passed:
 
 
 class FaultProxy:
-    """``passed`` holds every request in the order in which they were finished."""
+    """``passed`` holds every request in the order in which they were finished. ``witness`` is called right before each
+    is let through and right after, when the client does not have its answer yet."""
 
     def __init__(self, upstream: str, tls: ssl.SSLContext | None = None) -> None:
         self.passed: list[Passed] = []
+        self.witness: Callable[[], None] = lambda: None
         self.closing = threading.Event()
         self._upstream = urlsplit(upstream).netloc
         self._rules: list[Rule] = []
@@ -150,6 +152,7 @@ class FaultProxy:
             self.passed.append(passed)
 
     def ask(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> "_Reply":
+        self.witness()
         connection = http.client.HTTPConnection(self._upstream, timeout=60)
         try:
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
@@ -161,6 +164,7 @@ class FaultProxy:
             return _Reply(reply.status, dict(reply.getheaders()), reply.read())
         finally:
             connection.close()
+            self.witness()
 
     def run(self) -> None:
         self._server.serve_forever(poll_interval=0.02)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -36,16 +37,16 @@ class S3Server:
     url: str
 
     def client(self) -> "S3Client":
-        """What users have: boto3. A new session each, because boto3's default one is shared by threads."""
-        client: S3Client = self._session().client("s3", endpoint_url=self.url)
+        """What users have: boto3."""
+        client: S3Client = _client("s3", self.url)
         return client
 
     def sns(self) -> "SNSClient":
-        client: SNSClient = self._session().client("sns", endpoint_url=self.url)
+        client: SNSClient = _client("sns", self.url)
         return client
 
     def sqs(self) -> Any:
-        return self._session().client("sqs", endpoint_url=self.url)
+        return _client("sqs", self.url)
 
     def bucket(self) -> str:
         """A new, empty bucket."""
@@ -76,11 +77,15 @@ class S3Server:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
-    @staticmethod
-    def _session() -> Any:
-        import boto3  # noqa: PLC0415 - a third of a second, which the server's own process need not wait for
 
-        return boto3.Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY, region_name=REGION)
+@cache
+def _client(service: str, url: str) -> Any:
+    """One for all tests: making it takes ten times as long as a request, and threads may share it."""
+    import boto3  # noqa: PLC0415 - a third of a second, which the server's own process need not wait for
+
+    # A session of its own, because boto3's default one is shared by threads, which may not be.
+    session: Any = boto3.Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY, region_name=REGION)
+    return session.client(service, endpoint_url=url)
 
 
 @contextmanager

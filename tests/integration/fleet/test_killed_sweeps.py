@@ -1,4 +1,5 @@
-"""``lastbeat sweep`` as processes of its own over a fleet in S3, most of them killed by SIGKILL at any moment."""
+"""``lastbeat sweep`` as processes of its own over a fleet in S3, most of them killed by SIGKILL at any moment. The
+store's clock is ahead of the machine's, and further with each pass: nobody waits for leases and limits to run out."""
 
 import json
 import random
@@ -7,21 +8,29 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import cli
+from support.assassin import Assassin
 from support.http_sink import HttpSink, http_sink
+from support.proxy import FaultProxy, Stamp
 from support.s3 import S3Server
 
 SEED = 20260106
 KILLS = 15
-STALE_S = 6.0
+IN_A_ROW = 3
+MOMENTS = 100
+"""A pass has about as many at which it can be killed; one that is to die later lives."""
+PASS_S = 8.0
+"""From one pass to the next, by the store's clock."""
+STALE_S = 30.0
 LIMIT_S = 240.0
-"""Generous: it takes about half a minute."""
+"""Generous: it takes about a quarter of a minute."""
 
 Told = Counter[tuple[str, str, int]]
 """(run, event, attempt), 0 for an alert about many runs."""
@@ -60,20 +69,27 @@ class Fleet:
     """The runs, as their trainings write them with boto3."""
 
     def __init__(self, server: S3Server) -> None:
+        self.server = server
         self.s3 = server.client()
         self.bucket = server.bucket()
         self.runs = [Run(f"{name}-{n}", script) for name, script in LIVES.items() for n in range(4)]
+        self.ahead = timedelta()
+
+    @property
+    def now(self) -> datetime:
+        """The store's time."""
+        return datetime.now(timezone.utc) + self.ahead
 
     def put(self, run: Run, name: str, text: str = "") -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=f"training-runs/{run.run_id}/{name}", Body=text.encode())
+        self.server.put(self.bucket, f"training-runs/{run.run_id}/{name}", text.encode(), self.now)
 
     def beat(self) -> None:
         """Everybody who lives."""
         for run in self.runs:
             if run.doing in {"beat", "again"}:
-                now = time.monotonic()
+                now = self.now.timestamp()
                 run.late = run.late or (run.last_beat > 0 and now - run.last_beat > STALE_S / 2)
-                said = datetime.now(timezone.utc).isoformat()
+                said = self.now.isoformat()
                 self.put(run, "metadata.json", json.dumps({"attempt": run.attempt, "last_update": said}))
                 run.last_beat = now
 
@@ -128,11 +144,15 @@ def hook() -> Iterator[HttpSink]:
 
 
 def test_every_transition_is_told_by_sweeps_that_are_killed(
-    s3_server: S3Server, hook: HttpSink, tmp_path: Path
+    s3_server: S3Server, fault_proxy: FaultProxy, hook: HttpSink, tmp_path: Path
 ) -> None:
     fleet = Fleet(s3_server)
+    assassin = Assassin()
+    fault_proxy.witness = assassin.event
+    hook.heard = assassin.event
     settings: dict[str, Any] = {
         **s3_server.environment(),
+        "AWS_ENDPOINT_URL": fault_proxy.url,
         "MONITORING_BUCKET": fleet.bucket,
         "LASTBEAT_WEBHOOK_URL": f"{hook.url}/alerts",
         "LASTBEAT_STATE_DIR": str(tmp_path / "state"),
@@ -146,26 +166,30 @@ def test_every_transition_is_told_by_sweeps_that_are_killed(
     chance = random.Random(SEED)
     deadline = time.monotonic() + LIMIT_S
     died: Counter[tuple[str, str]] = Counter()
-    kills, going_on, pending = 0, True, 1
+    kills, in_a_row, going_on, pending = 0, 0, True, 1
     while going_on or pending or kills < KILLS:
         assert time.monotonic() < deadline, (
             f"{kills} kills, pending {pending}: {[r for r in fleet.runs if not fleet.is_over(r)]}"
         )
+        fleet.ahead += timedelta(seconds=PASS_S)
+        fleet.beat()
+        fault_proxy.clear()
+        fault_proxy.inject(Stamp({"Date": format_datetime(fleet.now, usegmt=True)}))
         sweep = cli.start(cli.LASTBEAT, "sweep", "--once", "--json", cwd=tmp_path, **settings)
-        until = time.monotonic() + (chance.uniform(0.1, 0.9) if kills < KILLS else 60.0)
+        # One that lives in between takes the runs on, so that there is always something to tell.
+        assassin.aim(sweep, chance.randint(1, MOMENTS) if kills < KILLS and in_a_row < IN_A_ROW else 0)
+        until = time.monotonic() + cli.LIMIT_S
         while sweep.poll() is None and time.monotonic() < until:
-            fleet.beat()
             time.sleep(0.05)
-        if sweep.poll() is None:
-            sweep.send_signal(signal.SIGKILL)
+            fleet.beat()
         out, err = sweep.communicate(timeout=60)
         if sweep.returncode == -signal.SIGKILL:
-            kills += 1
+            kills, in_a_row, pending = kills + 1, in_a_row + 1, 1
             died.update(set(fleet.unsettled()))
         else:
+            in_a_row = 0
             assert sweep.returncode in {0, 1, 2}, err
             pending = json.loads(out)["alerts"]["pending"]
-        fleet.beat()
         going_on = fleet.go_on()
     assert faults(fleet, hook, died) == []
 

@@ -2,20 +2,31 @@
 
 import json
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import monitor
+from support.assassin import Assassin
 from support.http_sink import Answer, HttpSink, http_sink
+from support.proxy import FaultProxy, Stamp
 from support.s3 import S3Server
 
 RUN = "mistral-20250804-171621"
+KILLS = 30
+MOMENTS = 24
+"""A pass has about as many at which it can be killed; one that is to die later lives."""
+
+
+def now() -> datetime:
+    return datetime.now(timezone.utc)
 
 
 class Training:
@@ -32,8 +43,7 @@ class Training:
 
     def begin(self) -> None:
         self.attempt += 1
-        now = datetime.now(timezone.utc).isoformat()
-        document = {"run_id": RUN, "attempt": self.attempt, "last_update": now, "phase": "train"}
+        document = {"run_id": RUN, "attempt": self.attempt, "last_update": now().isoformat(), "phase": "train"}
         self.put("metadata.json", json.dumps(document))
 
     def fail(self) -> None:
@@ -97,11 +107,17 @@ def test_eight_watchers_at_once_send_one_alert_a_transition(
     assert record["delivered"] == 2
 
 
-def test_killed_fifty_times_while_the_channel_fails_every_third_request(
-    s3_server: S3Server, slack: HttpSink, tmp_path: Path
+def test_killed_thirty_times_while_the_channel_fails_every_third_request(
+    s3_server: S3Server, fault_proxy: FaultProxy, slack: HttpSink, tmp_path: Path
 ) -> None:
+    """At any of the requests that it makes, before and after the store or the channel has it."""
     training = Training(s3_server)
-    env = settings(s3_server, training, slack, LASTBEAT_LEASE_SECONDS="20")
+    env = settings(
+        s3_server, training, slack, AWS_ENDPOINT_URL=fault_proxy.url, LASTBEAT_LEASE_SECONDS="20", STALE_MINUTES="600"
+    )
+    assassin = Assassin()
+    fault_proxy.witness = assassin.event
+    slack.heard = assassin.event
     answered = 0
 
     def every_third_fails() -> Answer:
@@ -113,9 +129,21 @@ def test_killed_fifty_times_while_the_channel_fails_every_third_request(
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     kills = transitions = 0
-    deadline = time.monotonic() + 300
-    while kills < 50:
-        assert time.monotonic() < deadline, f"only {kills} kills in five minutes (seed {seed})"
+    ahead_s = 0.0
+    deadline = time.monotonic() + 280
+
+    def look() -> None:
+        """A pass, or as much of it as it lives for, at the time that the store has come to."""
+        nonlocal kills
+        fault_proxy.clear()
+        fault_proxy.inject(Stamp({"Date": format_datetime(now() + timedelta(seconds=ahead_s), usegmt=True)}))
+        watcher = monitor.start(tmp_path, env, "--run-id", RUN, "--once", "--json")
+        assassin.aim(watcher, chance.randint(1, MOMENTS) if kills < KILLS else 0)
+        watcher.communicate(timeout=60)
+        kills += watcher.returncode == -signal.SIGKILL
+
+    while kills < KILLS:
+        assert time.monotonic() < deadline, f"only {kills} kills (seed {seed})"
         record = training.record()
         waiting = sum(not d["sent_at"] for a in record["outbox"] for d in a["deliveries"].values()) if record else 0
         if transitions == 0 or (record is not None and record["transitions"] > transitions and waiting < 20):
@@ -123,14 +151,14 @@ def test_killed_fifty_times_while_the_channel_fails_every_third_request(
             # not outrun what the outbox can hold, as no real run can.
             transitions = record["transitions"] if record else 0
             training.begin() if transitions % 2 == 0 else training.fail()
-        watcher = monitor.start(tmp_path, env, "--run-id", RUN, "--once", "--json")
-        time.sleep(chance.uniform(0.05, 0.45))
-        kills += watcher.poll() is None
-        watcher.kill()
-        watcher.communicate(timeout=60)
+        elif waiting:
+            # Claims of the dead run out, and a channel that failed is asked again.
+            ahead_s += 5
+        look()
     while (answer := monitor.once(tmp_path, env, RUN))["alerts"]["pending"]:
         assert time.monotonic() < deadline, f"alerts still wait: {answer} (seed {seed})"
-        time.sleep(0.5)
+        ahead_s += 20
+        look()
     record = training.record()
     assert record is not None
     told = [json.loads(request.body)["text"] for request in slack.requests]
