@@ -1,4 +1,4 @@
-"""SIGKILL at a chosen moment of what a process asks its servers, so that none is wasted on an interpreter that starts."""
+"""SIGKILL at a chosen moment of what a process asks its servers: none is wasted on an interpreter that starts."""
 
 import signal
 import subprocess

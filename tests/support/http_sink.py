@@ -38,8 +38,8 @@ class Request:
 
 
 class HttpSink:
-    """``requests`` in the order they came; ``script`` is answered first, then ``otherwise`` for ever. ``heard`` is called
-    when one has come in, before it is answered."""
+    """``requests`` in the order they came; ``script`` is answered first, then ``otherwise`` for ever. ``heard`` is
+    called when one has come in, before it is answered."""
 
     def __init__(self, url: str) -> None:
         self.url = url
