@@ -1,5 +1,6 @@
 """A training script as users run it: a process of its own that reports itself, and what the watchdog then says."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.deliver import registry
+from lastbeat.model.document import outcome_document
+from lastbeat_cli import exits
+from lastbeat_cli.document import dump
+from lastbeat_cli.loop import steady_clock
 from support import monitor
 from support.checkout import ROOT
 from support.s3 import S3Server
@@ -81,9 +89,13 @@ class Site:
         return (self.folder / log).read_text(encoding="utf-8")
 
     def look(self, run_id: str = RUN_ID) -> dict[str, Any]:
-        """What ``monitor.py --once`` says now."""
+        """What ``monitor.py --once --json`` says now, with its exit status as ``exit``: the same settings, store,
+        channels and watch, without another process."""
         env = {"MONITORING_ROOT": self.root, "STALE_MINUTES": str(STALE_S / 60), **self.env}
-        return monitor.once(self.folder, env, run_id)
+        settings = configuration.load({}, monitor.environment(self.folder, env), self.folder, watching=True)
+        outcome = wire.watch(settings, run_id, registry.channels(settings.values), clock=steady_clock()).tick()
+        found: dict[str, Any] = json.loads(dump(outcome_document(outcome)))
+        return {**found, "exit": exits.of(outcome)}
 
     def look_until(self, status: str, run_id: str = RUN_ID) -> dict[str, Any]:
         """Look again and again until the verdict is ``status``; it may be RUNNING before, and nothing else."""
@@ -91,6 +103,7 @@ class Site:
         while (found := self.look(run_id))["status"] != status:
             assert found["status"] == "RUNNING", found
             assert time.monotonic() < deadline, found
+            time.sleep(0.1)
         return found
 
     def read(self, name: str, run_id: str = RUN_ID) -> str | None:
