@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lastbeat.deliver.document import MAX_BYTES, document, encode
 from lastbeat.model.alert import Message
+from support.laws import examples
 from support.messages import FAILED, GROUP, hostile_messages
 
 
@@ -23,7 +24,7 @@ def strict(text: str) -> Any:
 
 
 @given(hostile_messages)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_message_is_bounded_json_with_all_fields(message: Message) -> None:
     text = encode(message)
     assert len(text.encode()) <= MAX_BYTES

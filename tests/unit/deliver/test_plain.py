@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lastbeat.deliver.plain import render
 from lastbeat.model.alert import Message
+from support.laws import examples
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
 
 RECORDS = Path(__file__).parents[2] / "records"
@@ -26,7 +27,7 @@ def test_alerts_are_laid_out_as_recorded(message: Message, record: str) -> None:
 
 
 @given(hostile_messages)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_message_reaches_the_terminal_itself(message: Message) -> None:
     shown = render(message)
     shown.encode()

@@ -14,6 +14,7 @@ from lastbeat.deliver.slack_blocks import payload
 from lastbeat.model.alert import Message
 from lastbeat.model.cause import Evidence
 from lastbeat.model.status import Event, Status
+from support.laws import examples
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
 
 RECORDS = Path(__file__).parents[2] / "records"
@@ -96,7 +97,7 @@ def assert_obeys_nobody(sent: dict[str, Any]) -> None:
 
 
 @given(hostile_messages)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_message_leaves_the_limits_or_breaks_out(message: Message) -> None:
     sent = payload(message)
     assert_within_limits(sent)

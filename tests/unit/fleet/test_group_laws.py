@@ -14,6 +14,7 @@ from lastbeat.model.group import LEDGER, Group
 from lastbeat.stores.port import UnreachableError
 from support.channel import down
 from support.groups import GroupScene, Sweeper
+from support.laws import examples
 from support.memory import Killed
 
 RUNS = 6
@@ -186,7 +187,7 @@ class Sweeping(RuleBasedStateMachine):
 
 TestSweeping = Sweeping.TestCase
 TestSweeping.settings = settings(
-    max_examples=60 if settings().derandomize else 5000,
+    max_examples=examples(30, 5000),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

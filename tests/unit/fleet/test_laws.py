@@ -10,6 +10,7 @@ from lastbeat.fleet.screen import BEATING_S
 from lastbeat.model.status import Status
 from lastbeat.watchdog import Watch
 from support.fleet import FleetScene
+from support.laws import examples
 
 RUNS = ("a", "a-1", "b", "logged")
 LOG = "logs/training_log_latest.txt"
@@ -28,7 +29,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.parametrize("url", ["memory://runs", "s3://bucket/runs"], ids=["listing", "probing where cheaper"])
-@settings(max_examples=60 if settings().derandomize else 1500)
+@settings(max_examples=examples(30, 1500))
 @example(steps=[("time", 590.0), ("log", "logged"), ("drop", ("logged", LOG)), ("time", 30.0)])
 @example(steps=[("attempt", "a"), ("time", 700.0), ("log", "a")])
 @given(steps=st.lists(STEPS, max_size=40))

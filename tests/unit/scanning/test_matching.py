@@ -14,6 +14,7 @@ from lastbeat.scanning.presence import Presence
 from lastbeat.scanning.skipping import Candidates
 from lastbeat.scanning.splitting import Batch, Splitter
 from lastbeat.signals.loading import load
+from support.laws import examples
 
 SIGNALS = (
     Signal("iteration", r"iteration\s{1,9}(?P<step>\d{1,12})/\s*\d+", kind="progress"),
@@ -140,7 +141,7 @@ def test_one_line_among_many_of_its_kind_is_found() -> None:
     assert list(candidates.lines(batch_of("".join(lines).encode()))) == [77, 99]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(20))
 @given(data=LOG)
 def test_built_in_signals_lose_no_line_either(data: bytes) -> None:
     matcher, batch = matcher_of(load("default")), batch_of(data)
@@ -153,7 +154,7 @@ def test_built_in_signals_lose_no_line_either(data: bytes) -> None:
 TEXTS = ["outofmemory", "killed", "nan", "error", "nccl", "rrorx", "xid", "ab"]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 200))
 @given(lines=st.lists(st.lists(st.sampled_from([*TEXTS, "q", "er", "ror", "a", "b"]), max_size=4).map("".join)))
 def test_each_way_to_look_for_many_texts_finds_the_same(lines: list[str]) -> None:
     wanted = {index: {text for text in TEXTS if text in line} for index, line in enumerate(lines)}
@@ -176,7 +177,7 @@ LOOSE = (
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(15))
 @given(
     parts=st.lists(
         st.tuples(

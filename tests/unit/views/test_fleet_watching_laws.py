@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.model.view import Row
 from support.fleet_views import Looked, settle
+from support.laws import examples
 
 IDS = ("a", "a-1", "a.b", "B", "run-1", "run-10", "run-2")
 MOST_COST = PER_REQUEST["LIST"] + 1e-12
@@ -69,7 +70,7 @@ def plain(rows: tuple[Row, ...]) -> list[str]:
     return [repr(row) for row in rows]
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(40))
 @example([("beat", "a"), ("pass", "a"), ("round", "a"), ("untidy", "a"), ("memory lost", "a")], False)
 @given(_deeds, st.booleans())
 def test_who_watched_all_along_sees_what_somebody_sees_who_comes_anew(
@@ -88,7 +89,7 @@ def test_who_watched_all_along_sees_what_somebody_sees_who_comes_anew(
     assert (known.older, known.unread, known.watching) == (fresh.older, fresh.unread, fresh.watching)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 @example(["beat", "pass"], [600.0, 121.0], 1)
 @example(["beat", "pass", "fail"], [170.0, 20.0], 1)
 @example(["beat", "pass", "a minute", "fail", "pass"], [86_390.0, 20.0], 1)
@@ -115,7 +116,7 @@ def test_a_row_that_only_time_changes_is_not_missed(deeds: list[str], waits_s: l
         assert (plain(known.rows), known.older) == (plain(fresh.rows), fresh.older)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(40))
 @given(_deeds)
 def test_no_round_costs_more_than_a_listing(deeds: list[tuple[str, str]]) -> None:
     looked = Looked(paid=True)

@@ -13,6 +13,7 @@ from lastbeat.model.status import Event, Status
 from lastbeat.stores.port import UnreachableError
 from support.channel import ListChannel, down
 from support.flaps import wrongly_told
+from support.laws import examples
 from support.memory import Killed
 from support.scene import Scene
 
@@ -260,7 +261,7 @@ class Watching(RuleBasedStateMachine):
 
 TestWatching = Watching.TestCase
 TestWatching.settings = settings(
-    max_examples=150 if settings().derandomize else 5000,
+    max_examples=examples(60, 5000),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
