@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from support.browser import OpenTab, Tab, find_chromium, launch, new_tab
+from support.browser import OpenTab, Tab, borrowed, find_chromium, launch, new_tab
 from support.dashboard import run_dashboard
 from support.made_once import made_once
 from support.s3 import S3Server
@@ -61,12 +61,8 @@ def looked_at(shared_tab: Tab, every_status_page: str, request: pytest.FixtureRe
     """The fleet of :func:`every_status_page`, with no filter, in a tab that other tests have looked at before."""
     # An address that it does not have yet, which leads to the fleet.
     shared_tab.page.goto(f"{every_status_page}#/?for={quote(request.node.name, safe='')}")
-    shared_tab.requests.clear()
-    yield shared_tab
-    troubles = shared_tab.unexpected()
-    shared_tab.troubles.clear()
-    shared_tab.expected.clear()
-    assert troubles == [], "the page had trouble"
+    with borrowed(shared_tab) as tab:
+        yield tab
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from support.browser import OpenTab
+from support.browser import Tab, borrowed, new_tab
 from support.seen_page import expect_fleet, open_run, row, section
 from support.view_hostile import IDS, MARK, TEXTS
 
@@ -28,11 +30,21 @@ def _injected(page: Page) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def loaded(browser: Browser, hostile_page: str) -> Iterator[Tab]:
+    """A tab that is loaded once, for all of these tests."""
+    with new_tab(browser, hostile_page) as tab:
+        tab.open(hostile_page)
+        yield tab
+
+
 @pytest.fixture
-def page(hostile_page: str, tab: OpenTab) -> Page:
-    page = tab(hostile_page).page
-    expect_fleet(page, ["text-00", "links", *IDS])
-    return page
+def page(loaded: Tab, hostile_page: str, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """Where the fleet stands, with no filter."""
+    loaded.page.goto(f"{hostile_page}#/?for={quote(request.node.name, safe='')}")
+    with borrowed(loaded) as tab:
+        expect_fleet(tab.page, ["text-00", "links", *IDS])
+        yield tab.page
 
 
 def test_the_fleet_shows_hostile_text_as_text(page: Page) -> None:
@@ -52,8 +64,7 @@ RUNS = [f"text-{number:02}" for number in range(len(TEXTS))] + [f"error-{number:
 @pytest.mark.parametrize("runs", [RUNS[:8], RUNS[8:16], RUNS[16:], ["links", "odd-files", "long-lines", "long-error"],
                                   [f"document-{n}" for n in range(9)],
                                   ["numbers-huge", "numbers-negative", "numbers-none", "numbers-beyond"]])  # fmt: skip
-def test_a_run_shows_hostile_text_as_text(hostile_page: str, tab: OpenTab, runs: list[str]) -> None:
-    page = tab(hostile_page).page
+def test_a_run_shows_hostile_text_as_text(hostile_page: str, page: Page, runs: list[str]) -> None:
     for run_id in runs:
         page.goto(f"{hostile_page}#/runs/{run_id}")
         expect(page.get_by_role("heading", level=1, name=run_id, exact=True)).to_be_visible()

@@ -98,6 +98,19 @@ def new_tab(
         raise AssertionError("the page had trouble:\n" + "\n".join(unexpected[:20]))
 
 
+@contextmanager
+def borrowed(tab: Tab) -> Iterator[Tab]:
+    """A tab that several tests look at, one after the other, for one of them, which may have no trouble."""
+    tab.requests.clear()
+    yield tab
+    troubles = tab.unexpected()
+    if tab.page.evaluate(f"() => typeof window.{MARK}") != "undefined":
+        troubles.append("a script that came from training ran")
+    tab.troubles.clear()
+    tab.expected.clear()
+    assert troubles == [], "the page had trouble"
+
+
 def _watch(context: BrowserContext, tab: Tab, origin: str) -> None:
     def said(message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
