@@ -3,6 +3,7 @@
 import json
 import time
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.fleet.sweep import Sweep
@@ -63,10 +64,16 @@ class FleetRun:
     def record(self) -> Record | None:
         """What the watchdog has written down about it."""
         held = self._store.held.get(f"{self.run_id}/_watchdog.json")
-        return None if held is None else decode_record(held.body)
+        return None if held is None else _decoded(held.body)
 
     def _at(self, age_s: float) -> str:
         return (self._store.now + timedelta(seconds=self.skew_s - age_s)).isoformat()
+
+
+@lru_cache(maxsize=1024)
+def _decoded(body: bytes) -> Record:
+    """Asked for again and again, and seldom another one."""
+    return decode_record(body)
 
 
 class FleetScene:

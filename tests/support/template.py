@@ -7,11 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
-from samtranslator.parser.parser import Parser
-from samtranslator.translator.translator import Translator
-from samtranslator.yaml_helper import yaml_parse
-
 from support.checkout import ROOT
 
 TEMPLATE = ROOT / "infra" / "template.yaml"
@@ -20,12 +15,17 @@ ACCOUNT, REGION, STACK = "123456789012", "us-east-1", "watchdog"
 
 def source() -> dict[str, Any]:
     """The template as it is written."""
+    from samtranslator.yaml_helper import yaml_parse  # noqa: PLC0415 - half a second, which each worker need not wait for
+
     parsed: dict[str, Any] = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
     return parsed
 
 
 def transformed(**parameters: str) -> dict[str, Any]:
     """After the SAM transform; the code is what ``sam package`` would have put into a bucket."""
+    import boto3  # noqa: PLC0415 - as above
+    from samtranslator.parser.parser import Parser  # noqa: PLC0415 - as above
+    from samtranslator.translator.translator import Translator  # noqa: PLC0415 - as above
 
     template = source()
     template["Resources"]["Watchdog"]["Properties"]["CodeUri"] = "s3://deployments/lambda.zip"

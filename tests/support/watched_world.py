@@ -13,7 +13,7 @@ from lastbeat.stores.retrying import RetryingStore
 from support.fleet import FleetScene
 from support.lives import Life, Told
 from support.lives import faults as faults_of
-from support.memory import START
+from support.memory import START, MemoryStore
 from support.trouble import Trouble, TroubledChannel, name, out_of_order, throttled
 
 PASS_S = 60.0
@@ -80,6 +80,8 @@ class World:
         self._in_a_row = 0
         self._reborn = False
         self._settled: set[Sent] = set()
+        self._read: dict[tuple[MemoryStore, str], str] = {}
+        """Of which documents it is known what they say, and of which version of each."""
         self._quiet_s = plan.passes * PASS_S + _QUIET_S
         self.scene.through = RetryingStore(self.scene.store, sleep=lambda _seconds: None)
 
@@ -158,8 +160,9 @@ class World:
         """What has been sent and is not written down as sent."""
         for store in (self.scene.store, self.scene.state):
             for key, held in tuple(store.held.items()):
-                if "_watchdog" in key:
+                if "_watchdog" in key and self._read.get((store, key)) != held.version:
                     self._settled.update(_settled_in(held.body))
+                    self._read[store, key] = held.version
         for channel in (self.slack, self.sns):
             yield from (
                 (channel.identity, key) for key in channel.sendings if (channel.identity, key) not in self._settled
