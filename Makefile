@@ -8,7 +8,7 @@
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
-# Empty means: a process a core. `make test ARGS="-k stale -x"` hands options to pytest.
+# `make test ARGS="-k stale -x"` hands options to pytest; tests/conftest.py says how many processes it runs in.
 ARGS ?=
 
 help:
@@ -29,11 +29,11 @@ demo:
 
 test:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 
 hunt:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --timeout=3600 --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist worksteal --timeout=3600 --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
 
 check:
 	@.ci/venv dev

@@ -1,5 +1,6 @@
 """Servers that several folders of tests stand on, one of each a worker, started when first asked for."""
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -23,6 +24,13 @@ settings.register_profile(
 )
 settings.register_profile("lastbeat", settings.get_profile("hunt"), max_examples=50, derandomize=True)
 settings.load_profile("lastbeat")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """What ``-n auto`` means here: as many workers again as there are cores, four at most, since half of what they do is
+    to wait for servers, browsers and other processes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + min(cores, 4)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from support.proxy import FaultProxy, Stamp
 from support.s3 import S3Server
 
 RUN = "mistral-20250804-171621"
-KILLS = 30
+KILLS = 20
 MOMENTS = 24
 """A pass has about as many at which it can be killed; one that is to die later lives."""
 
@@ -107,7 +107,7 @@ def test_eight_watchers_at_once_send_one_alert_a_transition(
     assert record["delivered"] == 2
 
 
-def test_killed_thirty_times_while_the_channel_fails_every_third_request(
+def test_killed_twenty_times_while_the_channel_fails_every_third_request(
     s3_server: S3Server, fault_proxy: FaultProxy, slack: HttpSink, tmp_path: Path
 ) -> None:
     """At any of the requests that it makes, before and after the store or the channel has it."""

@@ -163,10 +163,10 @@ def test_a_write_that_hangs_holds_up_nobody() -> None:
             began = time.perf_counter()
             run.step(step, loss=1.0)
             longest = max(longest, time.perf_counter() - began)
-        assert longest < 1.0
+        assert longest < 10.0, "the write hangs for a minute"
         began = time.monotonic()
         assert not run.complete(wait_s=0.2)
-        assert 0.2 <= time.monotonic() - began < 5.0
+        assert 0.2 <= time.monotonic() - began < 10.0
         released.set()
         until(lambda: "run-1/_complete" in store.held)
     assert read(store, runid.PROGRESS)["step"] == 999
