@@ -90,7 +90,12 @@ class Panel:
 
     def _rows(self, outcome: Outcome, since: timedelta) -> Iterator[tuple[str, RenderableType]]:
         warned = outcome.status is Status.RUNNING and outcome.conditions
-        yield "Status", Text(lines.headline(outcome), style="bold yellow" if warned else _STYLES[outcome.status])
+        yield (
+            "Status",
+            Text(
+                lines.headline(outcome), style="bold yellow" if warned else _STYLES.get(outcome.status, "bold magenta")
+            ),
+        )
         # A running run's detail is its heartbeats' ages, and those tick on below.
         if outcome.status is not Status.RUNNING:
             yield "Detail", _text(outcome.reason)

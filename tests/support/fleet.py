@@ -32,7 +32,15 @@ class FleetRun:
         self._store.put_text(f"{self.run_id}/{name}", text, modified=modified)
 
     def beat(self, *, age_s: float = 0.0, **fields: Any) -> None:
-        document = {"run_id": self.run_id, "phase": "train", "instance_id": "i-0abc", "last_update": self._at(age_s)}
+        document: dict[str, Any] = {
+            "run_id": self.run_id,
+            "phase": "train",
+            "instance_id": "i-0abc",
+            "last_update": self._at(age_s),
+        }
+        if self.skew_s < 0:
+            # As lastbeat's own SDK does; who does not is believed to be late.
+            document["clock_offset_s"] = -self.skew_s
         self.put("metadata.json", json.dumps({**document, **fields}), age_s=age_s)
 
     def progress(self, step: int, *, age_s: float = 0.0, **fields: Any) -> None:

@@ -199,6 +199,8 @@ class Training:
         instance = Identity(self.run_id, self.number, self.began, self.instance, 4242, "0.0.0")
         document = metadata(self.run, instance, now) | lead_facts(Rank(0, self.ranks), begun=True)
         document |= {"phases": self.phases, "resources": self._resources(), **self.more}
+        if self.skew_s:
+            document["clock_offset_s"] = -self.skew_s
         self.put("metadata.json", _json(document))
         self.put("progress.json", _json(self.pace.document(self.run, now) or {}))
         for rank in range(self.ranks if self.ranks > 1 else 0):

@@ -41,7 +41,7 @@ def status(row: Row, sight: Sight) -> Cell:
     """Its sign and its word; whether anybody recorded it stands beside."""
     word = signs.word(row)
     shown = row.shown if sight.wide else word
-    return f"{sight.signs.statuses[word]} {shown}{'' if row.doubt is None else '?'}", signs.style(word)
+    return f"{sight.signs.of(word)} {shown}{'' if row.doubt is None else '?'}", signs.style(word)
 
 
 def run(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - each has the same face

@@ -48,7 +48,7 @@ def top_lines(view: RunView, columns: int, height: int, now: datetime, signs_of:
 def _head(view: RunView, columns: int, now: datetime, signs_of: Signs) -> Iterator[Line]:
     row = view.row
     word = signs.word(row)
-    status = f"{signs_of.statuses[word]} {row.shown}{'?' if row.doubt else ''}"
+    status = f"{signs_of.of(word)} {row.shown}{'?' if row.doubt else ''}"
     seen = format_time(view.at.replace(microsecond=0)) or ""
     rest = [f"attempt {row.attempt}", *([f"phase {harmless(row.phase, 60)}"] if row.phase else [])]
     if row.since is not None:

@@ -61,7 +61,13 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     belonging = _reopen(record, belonging, policy, now)
     evidence = _evidence(before, belonging, policy, now)
     verdict = judge(evidence, policy, now)
-    if _holds(record, belonging, verdict):
+    if (
+        before.status is not None
+        and before.status.is_foreign
+        and _is_left_alone(before.since, belonging, evidence, verdict)
+    ):
+        verdict = _as_recorded(before, before.status)
+    elif _holds(record, belonging, verdict):
         verdict = Verdict(before.status or verdict.status, before.reason, by_log=_by_log(before))
     decision = _step(before, belonging, evidence, _as_told(before, belonging, verdict), policy, now)
     silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
@@ -141,7 +147,10 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
         metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
     # Files that go away after the run was given up were tidied up; that is no sign of life.
     out = before.status is Status.TIMED_OUT
-    progress = _updated(progress, seen.progress, policy, now, out=out)
+    if not belonging.leftover:
+        metadata = _updated(metadata, seen.metadata, policy, now, out=out)
+    # The same instance writes both, so what is known of its clock from one holds for the other.
+    progress = _updated(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
     unread = seen.logs is None or seen.logs.unread
     # Where training writes both heartbeats, not every look asks for logs.
     stands_in = metadata is None or progress is None
@@ -151,7 +160,7 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
     log = logs.remember(log, seen, now, late=names.PROGRESS_STALE in before.conditions, gone_since=gone_since)
     return Evidence(
         seen=seen,
-        metadata=metadata if belonging.leftover else _updated(metadata, seen.metadata, policy, now, out=out),
+        metadata=metadata,
         progress=progress,
         first_looked_at=before.first_looked_at or now,
         log=log,
@@ -172,13 +181,23 @@ def _waited_since(before: Record, belonging: Belonging, now: datetime) -> dateti
 
 
 def _updated(
-    memory: HeartbeatMemory | None, seen: Heartbeat | None, policy: Policy, now: datetime, *, out: bool
+    memory: HeartbeatMemory | None,
+    seen: Heartbeat | None,
+    policy: Policy,
+    now: datetime,
+    *,
+    out: bool,
+    offset_s: float | None = None,
 ) -> HeartbeatMemory | None:
     if seen is not None:
-        return remember(memory, seen, policy.stale_s, now)
+        return remember(memory, seen, policy.stale_s, now, offset_s)
     if memory is not None and memory.missing_since is None:
         return replace(memory, missing_since=memory.alive_at or memory.modified if out else now)
     return memory
+
+
+def _known_offset_s(memory: HeartbeatMemory | None) -> float | None:
+    return None if memory is None or memory.own_time is None or memory.suspect else memory.skew_s
 
 
 def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> bool:
@@ -189,6 +208,20 @@ def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> boo
         # Only life takes it back: that it is silent fits what the log said.
         return verdict.status is Status.TIMED_OUT
     return record.status in {Status.FAILED, Status.SUCCEEDED}
+
+
+def _is_left_alone(since: datetime | None, belonging: Belonging, evidence: Evidence, verdict: Verdict) -> bool:
+    """Whether a status that a newer lastbeat gave at ``since`` still stands. While the run lives it is the newer one's
+    to judge. A sentinel, a new attempt, or silence after later life is more than it could know."""
+    if belonging.is_new or verdict.by_sentinel:
+        return False
+    beats = (memory for memory in (evidence.metadata, evidence.progress) if memory is not None)
+    lived_on = since is None or any(memory.alive_at is not None and memory.alive_at > since for memory in beats)
+    return not (verdict.status is Status.TIMED_OUT and lived_on)
+
+
+def _as_recorded(record: Record, status: Status) -> Verdict:
+    return Verdict(status, record.reason, record.cause, record.action, record.conditions, record.explained)
 
 
 def _step(

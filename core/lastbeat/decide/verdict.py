@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.decide import logs
-from lastbeat.decide.freshness import SKEW_TOLERANCE_S
+from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.model import status as names
-from lastbeat.model.observation import Seen
+from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Explained, Finding, HeartbeatMemory
 from lastbeat.model.status import Status
@@ -211,7 +211,8 @@ def _silent(evidence: Evidence, stale: list[str], policy: Policy) -> Verdict:
     report = evidence.seen.logs
     success = report.explanation.success if report is not None else None
     if success is None:
-        return Verdict(Status.TIMED_OUT, reason, action=hints.STALE)
+        stored_again = any(memory is not None and memory.suspect for memory in (evidence.metadata, evidence.progress))
+        return Verdict(Status.TIMED_OUT, reason, action=hints.STORED_AGAIN if stored_again else hints.STALE)
     reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
     return Verdict(Status.TIMED_OUT, reason, action=DONE)
 
@@ -261,8 +262,8 @@ def _oddities(evidence: Evidence) -> dict[str, str]:
     faults = [f"{name}: {seen.fault}" for name, seen, _ in documents if seen is not None and seen.fault]
     if faults:
         raised[names.HEARTBEAT_UNREADABLE] = "; ".join(faults)
-    for name, _, memory in documents:
-        detail = _skew(name, memory)
+    for name, beat, memory in documents:
+        detail = _skew(name, beat, memory)
         if detail:
             raised[names.CLOCK_SKEW] = detail
             break
@@ -275,12 +276,15 @@ def _oddities(evidence: Evidence) -> dict[str, str]:
     return raised
 
 
-def _skew(name: str, memory: HeartbeatMemory | None) -> str | None:
+def _skew(name: str, seen: Heartbeat | None, memory: HeartbeatMemory | None) -> str | None:
     if memory is None or memory.own_time is None or memory.missing_since is not None:
         return None
     if memory.suspect:
-        lag = format_duration(memory.lag_s - memory.skew_s)
-        return f"the timestamp in {name} is {lag} older than the file: a slow clock, or an old file written again"
+        lag_s = memory.lag_s - memory.skew_s
+        what = f"the timestamp in {name} is {format_duration(lag_s)} older than the file"
+        if seen is not None and looks_local(seen, lag_s):
+            return f"{what}: it looks like local time without a zone; write UTC, with a Z"
+        return f"{what}: an old document stored again, or a slow clock"
     if abs(memory.skew_s) > SKEW_TOLERANCE_S:
         direction = "behind" if memory.skew_s > 0 else "ahead of"
         return f"the clock of the instance is {format_duration(abs(memory.skew_s))} {direction} the store's"
