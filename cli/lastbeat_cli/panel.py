@@ -15,7 +15,7 @@ from rich.text import Text
 from lastbeat.deliver.facts import number
 from lastbeat.model.document import heartbeat
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 from lastbeat_cli import lines, logs
@@ -132,8 +132,9 @@ class Panel:
             total = beat.total_steps
             left = self._pace.left_s(total) if outcome.status is Status.RUNNING else None
             eta = f", ETA {format_duration(left)}" if left is not None else ""
-            bar = lines.bar(beat.step, total, _BAR_WIDTH, ascii_only=not self._console.encoding.startswith("utf"))
-            yield "Step", _text(f"{bar} {beat.step}/{total} ({lines.percent(beat.step, total)}){eta}")
+            step = steps_done(beat.step, total, outcome.status)
+            bar = lines.bar(step, total, _BAR_WIDTH, ascii_only=not self._console.encoding.startswith("utf"))
+            yield "Step", _text(f"{bar} {step}/{total} ({lines.percent(step, total)}){eta}")
         if beat.loss is not None:
             yield "Loss", Text(number(beat.loss))
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.deliver import facts
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import RunView
 from lastbeat_cli import lines
@@ -94,10 +94,11 @@ def _progress(view: RunView, columns: int, signs_of: Signs) -> Iterator[Line]:
         yield ((f"Step {row.step:,}", "heading"),)
         return
     left = f"  ETA {format_duration(row.eta_s)}" if row.eta_s is not None else ""
-    before = f"Step {row.step:,}/{row.total_steps:,} "
-    after = f" {lines.percent(row.step, row.total_steps)}{left}"
+    step = steps_done(row.step, row.total_steps, row.status)
+    before = f"Step {step:,}/{row.total_steps:,} "
+    after = f" {lines.percent(step, row.total_steps)}{left}"
     room = min(columns - len(before) - len(after), 60)
-    bar = signs.bar(row.step, row.total_steps, room, signs_of) if room >= 5 else ""
+    bar = signs.bar(step, row.total_steps, room, signs_of) if room >= 5 else ""
     yield ((before, "heading"), (bar, ""), (cut(after, max(columns - len(before) - len(bar), 1)), ""))
 
 

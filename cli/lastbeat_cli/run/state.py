@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.deliver.facts import number
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Beat, Gpu, RankLine, Resources, RunView
 from lastbeat_cli.lines import age, bar, percent, size
@@ -63,9 +63,10 @@ def progress(view: RunView, columns: int) -> Iterator[Line]:
     yield line("Progress", "heading")
     row = view.row
     if row.step is not None and row.total_steps and row.total_steps > 0:
+        step = steps_done(row.step, row.total_steps, row.status)
         yield line(
-            f"{_INDENT}{bar(row.step, row.total_steps, _BAR_WIDTH, ascii_only=_ascii())} {row.step:,} of "
-            f"{row.total_steps:,} ({percent(row.step, row.total_steps)})"
+            f"{_INDENT}{bar(step, row.total_steps, _BAR_WIDTH, ascii_only=_ascii())} {step:,} of "
+            f"{row.total_steps:,} ({percent(step, row.total_steps)})"
         )
     yield from _listed(told, columns)
     yield from _listed(used, columns)
