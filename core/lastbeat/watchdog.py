@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from lastbeat.decide.transition import Decision, decide, explained, silenced
 from lastbeat.deliver.hold import Tally, hold, keep_holding, release, settle_as_told, trouble
 from lastbeat.deliver.message import Excerpts, Place, compose, hangs
-from lastbeat.deliver.outbox import enqueue, failures, pending
+from lastbeat.deliver.outbox import enqueue, failures
 from lastbeat.deliver.port import Channel
 from lastbeat.deliver.rounds import Rounds
 from lastbeat.deliver.sight import Sight, state_key
@@ -101,6 +101,11 @@ class Watch:
         return len(self._keeper.record.outbox) if self._keeper.record is not None else 0
 
     @property
+    def owes(self) -> bool:
+        """Whether it has sent what it could not write down yet: whoever forgets it sends that again."""
+        return bool(self._rounds.unsettled)
+
+    @property
     def reads_logs(self) -> bool:
         """Whether it holds what logs have said so far."""
         return self._reading.began
@@ -181,7 +186,7 @@ class Watch:
             for tried in range(_RACES):
                 changed = change(record) if record is not None else None
                 if record is None or changed is None or changed is record:
-                    return Tally(pending=pending(record, identities, now) if record is not None else 0)
+                    return Tally(pending=self._rounds.pending(record, now))
                 try:
                     after = self._rounds.carry_out(changed, now, must_write=True)
                 except ConflictError:
@@ -197,7 +202,7 @@ class Watch:
                     time.sleep(_PAUSE_S * 2**tried)
                 else:
                     failed = trouble(after, numbers, identities)
-                    return Tally(max(0, after.delivered - record.delivered), failed, pending(after, identities, now))
+                    return Tally(max(0, after.delivered - record.delivered), failed, self._rounds.pending(after, now))
         except StoreError as error:
             log.warning("%s: held alerts stay held for now: %s", self.run_id, error)
         return Tally(pending=len(numbers))
@@ -246,7 +251,7 @@ class Watch:
             last_progress_at=decision.record.last_progress_at,
             transition=decision.transition,
             alerts=alerts,
-            pending=pending(record, self._rounds.identities, now),
+            pending=self._rounds.pending(record, now),
             delivered=record.delivered,
             failures=failures(record, now),
             notes=(*self._notes(record), *decision.seen.log_notes),
@@ -284,7 +289,7 @@ class Watch:
             record=known,
             last_metadata_at=known.last_metadata_at if known else None,
             last_progress_at=known.last_progress_at if known else None,
-            pending=pending(known, self._rounds.identities, now) if known else 0,
+            pending=self._rounds.pending(known, now),
             delivered=known.delivered if known else 0,
             failures=failures(known, now) if known else (),
             notes=notes,

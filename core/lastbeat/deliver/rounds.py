@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lastbeat.deliver.dispatch import Results, dispatch
-from lastbeat.deliver.outbox import claim, settle
+from lastbeat.deliver.outbox import claim, pending, settle
 from lastbeat.deliver.port import Channel
 from lastbeat.model.record import Record
 from lastbeat.record.keeper import Keeper
@@ -15,12 +15,13 @@ from lastbeat.stores.port import ConflictError, StoreError
 
 log = logging.getLogger(__name__)
 
-_SETTLE_TRIES = 12
-_SETTLE_PAUSE_S = 0.02
-"""Before the second repetition; each pause is twice the one before, up to :data:`_SETTLE_LONGEST_S`."""
-_SETTLE_LONGEST_S = 1.0
-_SETTLE_S = 10.0
-"""No repetition begins later than this after the sending."""
+_FIRST_TRY_S = 2.0
+_LONGEST_TRY_S = 8.0
+"""What a request that writes down what was sent may take: the first try's, and how far that doubles from try to try. A
+store answers in a fraction of it, or one request hangs; and one that is really that slow is given the longer time."""
+_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 4.0
+"""Before the third try, and how far that doubles."""
 
 
 @dataclass
@@ -35,14 +36,35 @@ class Rounds:
     channels: Sequence[Channel]
     lease_s: float
     clock: Callable[[], datetime]
+    sleep: Callable[[float], None] = time.sleep
+    steady: Callable[[], float] = time.monotonic
     _unsettled: Results = field(default_factory=dict)
 
     @property
     def identities(self) -> tuple[str, ...]:
         return tuple(channel.identity for channel in self.channels)
 
-    def carry_out(self, record: Record, now: datetime, *, must_write: bool) -> Record:
+    @property
+    def unsettled(self) -> frozenset[tuple[int, str]]:
+        """Deliveries that were made and could not be written down yet: this process alone knows of them."""
+        return frozenset(key for key, error in self._unsettled.items() if error is None)
+
+    def pending(self, record: Record | None, now: datetime) -> int:
+        """Deliveries that still have to go out, or to be written down: until then there is something left to do."""
+        if record is None:
+            return len(self.unsettled)
+        open_ = {
+            (alert.number, identity)
+            for alert in record.outbox
+            for identity, delivery in alert.deliveries.items()
+            if not delivery.settled
+        }
+        return pending(record, self.identities, now) + len(self.unsettled - open_)
+
+    def carry_out(self, record: Record, now: datetime, *, must_write: bool, until: float = float("inf")) -> Record:
         """Write ``record`` where it has to be, send what is due, settle. Returns the record as it is then.
+
+        Settling is not tried again after ``until`` (``time.monotonic()``), however long the claims still hold.
 
         Raises :class:`StoreError` (:class:`ConflictError` when somebody else was faster) if the decision could not
         be written down: then nothing was sent.
@@ -51,7 +73,7 @@ class Rounds:
         if overdue:
             record = settle(record, overdue, token, now)
         # The claims begin now, not when the look began: that may have been slow.
-        claimed_at = time.monotonic()
+        claimed_at = self.steady()
         record, claims = claim(record, self.identities, token, self.clock(), self.lease_s)
         if not (claims or must_write or overdue):
             self.keeper.keep(record)
@@ -61,7 +83,7 @@ class Rounds:
         if not claims:
             return record
         # The claims run out after the lease; by then this pass must be done with them.
-        time_left_s = 0.8 * self.lease_s - (time.monotonic() - claimed_at)
+        time_left_s = 0.8 * self.lease_s - (self.steady() - claimed_at)
         if time_left_s <= 0:
             log.warning("writing the record took so long that sending is left to the next pass")
             return record
@@ -69,28 +91,33 @@ class Rounds:
         for (number, identity), error in results.items():
             if error is not None:
                 log.warning("alert %d was not delivered on %s: %s", number, identity.split(":")[0], error)
-        return self._settle(record, results)
+        return self._settle(record, results, min(until, claimed_at + self.lease_s))
 
-    def _settle(self, record: Record, results: Results) -> Record:
+    def _settle(self, record: Record, results: Results, until: float) -> Record:
         """Write down what became of the claims.
 
         This process may end after the pass, and whoever comes next would send again what is not written down. So a
-        store that throttles is asked again and again, for a while.
+        store that throttles or does not answer is asked again and again until the claims run out; and as one request
+        that hangs must not use up all that time, each gets a small part of it.
         """
-        until, lost_race = time.monotonic() + _SETTLE_S, False
-        for tried in range(_SETTLE_TRIES):
+        tried, lost_race = 0, False
+        while True:
+            limit_s = min(_FIRST_TRY_S * 2 ** min(tried, 8), _LONGEST_TRY_S)
+            limit_s = min(limit_s, max(_FIRST_TRY_S, until - self.steady()))
             try:
-                if lost_race:
-                    record = self.keeper.reload() or record
-                now = self.clock()
-                return self.keeper.save(settle(record, results, self.keeper.token, now), now)
-            except StoreError as error:  # noqa: PERF203 - there is nothing to be saved where a request is made
+                with self.keeper.hurrying(limit_s):
+                    if lost_race:
+                        record = self.keeper.reload() or record
+                    now = self.clock()
+                    return self.keeper.save(settle(record, results, self.keeper.token, now), now)
+            except StoreError as error:
                 lost_race = lost_race or isinstance(error, ConflictError)
-                pause_s = min(_SETTLE_PAUSE_S * 2 ** (tried - 1), _SETTLE_LONGEST_S) if tried else 0.0
-                late = time.monotonic() + pause_s > until
+                pause_s = min(_PAUSE_S * 2 ** min(tried - 1, 8), _LONGEST_PAUSE_S) if tried else 0.0
+                late = self.steady() + pause_s >= until
                 if late or not (error.retryable or isinstance(error, ConflictError)):
                     log.warning("alerts went out, but that could not be written down yet: %s", error)
                     break
-                time.sleep(pause_s)
+            tried += 1
+            self.sleep(pause_s)
         self._unsettled.update(results)
         return settle(record, results, self.keeper.token, self.clock())

@@ -100,7 +100,7 @@ class Groups:
             if alert.number in numbers
         )
 
-    def gather(
+    def gather(  # noqa: PLR0913 - what a pass knows, each by its name
         self,
         held: Sequence[Held],
         watched: int,
@@ -109,17 +109,19 @@ class Groups:
         status_of: Callable[[str], Status | None] = lambda _run_id: None,
         *,
         listed: bool = False,
+        until: float = float("inf"),
     ) -> Gathered:
         """Decide, record, tell. Never raises for anything that the store or a channel does.
 
         ``watched`` counts the runs being watched. ``entry`` is the ledger's line in the pass's listing; an unchanged
         one is not read again. ``listed`` says that the listing would have shown it, so that None means that there is
         none; otherwise it is asked for by the first call, and whenever there is something to decide.
-        ``status_of`` gives the status that a run is known to have now; None where that is not known.
+        ``status_of`` gives the status that a run is known to have now; None where that is not known. ``until`` is as in
+        :meth:`Rounds.carry_out`.
         """
         try:
             record = self._load(entry, listed=listed or entry is not None, needed=bool(held))
-            return self._gather(record, held, watched, now, status_of)
+            return self._gather(record, held, watched, now, status_of, until)
         except StoreError as error:
             log.warning("%s cannot be used: %s", LEDGER, error)
             if error.retryable:
@@ -150,6 +152,7 @@ class Groups:
         watched: int,
         now: datetime,
         status_of: Callable[[str], Status | None],
+        until: float,
     ) -> Gathered:
         for _ in range(_RACES):
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
@@ -160,7 +163,7 @@ class Groups:
             for notice in decided.notices:
                 after = enqueue(after, self._message(notice, watched, now), self._rounds.identities)
             try:
-                after = self._rounds.carry_out(after, now, must_write=decided.changed)
+                after = self._rounds.carry_out(after, now, must_write=decided.changed, until=until)
             except ConflictError:
                 record = self._keeper.reload()
                 continue

@@ -167,7 +167,7 @@ class Pass:
         with memory.lock:
             self.found.closed = True
             held = tuple(self.found.held)
-        gathered = on.groups.gather(held, live, on.store.clock(), self._ledger, self._status_of)
+        gathered = on.groups.gather(held, live, on.store.clock(), self._ledger, self._status_of, until=self._until)
         # What was decided is handed over even if the looks have used up their time.
         self._until = max(self._until, time.monotonic() + _HAND_OVER_S) if self._until < float("inf") else self._until
         self._left.clear()

@@ -78,12 +78,13 @@ class Watches:
         )
 
     def put_back(self, watch: Watch) -> None:
-        """Keep it for the next look, unless it is large; the one that was not used for longest goes."""
-        if watch.alerts > _LIGHT:
+        """Keep it for the next look, unless it is large; the one that was not used for longest goes. One that sent what
+        it could not write down yet is kept, however large."""
+        if watch.alerts > _LIGHT and not watch.owes:
             return
         with self._lock:
             self._kept[watch.run_id] = watch
-            if watch.reads_logs:
+            if watch.reads_logs and not watch.owes:
                 self._with_logs[watch.run_id] = None
             if len(self._with_logs) > KEPT_WITH_LOGS:
                 oldest, _ = self._with_logs.popitem(last=False)
