@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from lastbeat.model.fleet import FleetPolicy, PassReport
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.record.codec import decode_record
+from lastbeat.record.silences import Silences
+from lastbeat.watchdog import WatchContext
 from support.channel import ListChannel
 from support.memory import MemoryStore
 
@@ -108,13 +111,13 @@ class FleetScene:
 
     def fresh_sweep(self, **options: Any) -> Sweep:
         """Another sweep, or this one after a restart: it knows only what is written down."""
-        sweep = Sweep(
-            self.through,
-            self.channels,
-            self.policy,
-            self.fleet,
-            **{"clock": lambda: self.store.now, "state": self.state, **options},
-        )
+        context = WatchContext(
+            self.through, self.channels, self.policy, lambda: self.store.now, state=self.state,
+            silences=Silences(self.through),
+        )  # fmt: skip
+        known = {each.name for each in fields(WatchContext)} & options.keys()
+        context = replace(context, **{name: options.pop(name) for name in known})
+        sweep = Sweep(context, self.fleet, **options)
         for paced in sweep._stand.channels:
             # How long a channel is left alone is measured by this scene's time, too.
             paced._steady = self._seconds

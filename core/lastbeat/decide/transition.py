@@ -12,6 +12,7 @@ from lastbeat.decide.logs import also_seen
 from lastbeat.decide.verdict import Evidence, Verdict, judge, unseen
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
+from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Explained, Finding, HeartbeatMemory, Record, Transition
@@ -30,7 +31,8 @@ class Decision:
     verdict: Verdict
     seen: Seen
     """What counted for the current attempt."""
-    events: tuple[Event, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    """What follows: whom to tell, what to do."""
     transition: Transition | None = None
     must_write: bool = False
     told: str | None = None
@@ -39,6 +41,11 @@ class Decision:
     """It is worth a closer reading of the logs to find out why."""
     unseen: str | None = None
     """Why nothing follows from this look: what may show life could not be looked at. Then nothing else here counts."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What people are told of."""
+        return tuple(effect.event for effect in self.effects if isinstance(effect, Notify))
 
 
 def silenced(decision: Decision, why: str) -> Decision:
@@ -50,7 +57,8 @@ def silenced(decision: Decision, why: str) -> Decision:
     if Event.FLAPPING in decision.events:
         # Nobody was told, so nothing may be kept from them on the ground that they were: the next flip says it again.
         record = replace(record, flapping_since=None)
-    return replace(decision, record=record, transition=transition, events=())
+    effects = tuple(effect for effect in decision.effects if not isinstance(effect, Notify))
+    return replace(decision, record=record, transition=transition, effects=effects)
 
 
 def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, policy: Policy, now: datetime) -> Decision:
@@ -273,7 +281,8 @@ def _step(
     must_write = before.status is None or transition is not None or matters(before, after, policy, now, cold=cold)
     news = _news(before, belonging, verdict, changed=changed)
     events = _events(news, _warnings(before, belonging, verdict), verdict, phase, policy)
-    decision = Decision(after, verdict, evidence.seen, events, transition, must_write, told(phase, before, after, now))
+    effects = tuple(map(Notify, events))
+    decision = Decision(after, verdict, evidence.seen, effects, transition, must_write, told(phase, before, after, now))
     return replace(decision, unexplained=_unexplained(before, belonging, decision))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.cluster import Cluster, ClusterExecutor
 from support.scene import Scene
 
 MINUTE = 60.0
@@ -25,6 +26,11 @@ CHANGE_OF_TOMORROW: dict[str, Any] = {
     "number": 9, "at": "2026-01-01T11:50:00Z", "before": "RUNNING", "after": "RESTING", "reason": "x", "attempt": 1,
     "cause": None, "silenced": None, "mood": "calm",
 }  # fmt: skip
+ACTION_OF_TOMORROW: dict[str, Any] = {
+    "name": "mistral-nap", "kind": "nap", "asked_at": "2026-01-01T11:59:00Z", "asked_by": "a policy", "why": "tired",
+    "attempt": 1, "details": {"where": "sofa"}, "not_before": None, "claims": 0, "claimed_by": None,
+    "claimed_until": None, "done_at": None, "result": None, "failed": None, "last_error": None, "dream": ["sheep"],
+}  # fmt: skip
 
 
 def record_of(scene: Scene) -> dict[str, Any]:
@@ -40,6 +46,7 @@ def written_by_tomorrow(scene: Scene, **fields: Any) -> None:
     document["metadata"]["pulse"] = [60]
     document["history"] += [CHANGE_OF_TOMORROW]
     document["outbox"] += [ALERT_OF_TOMORROW]
+    document["actions"] += [ACTION_OF_TOMORROW]
     scene.put("_watchdog.json", json.dumps({**document, **fields}))
 
 
@@ -50,12 +57,15 @@ def unknown_parts(document: dict[str, Any]) -> list[Any]:
         document["metadata"]["pulse"],
         [each for each in document["history"] if "mood" in each],
         [each for each in document["outbox"] if each["event"] == "NAPPING"],
+        document["actions"],
     ]
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 def test_what_a_newer_lastbeat_wrote_survives_ten_passes_that_write(restarted: bool) -> None:
     scene = Scene()
+    cluster = Cluster()
+    scene.executors = [ClusterExecutor(cluster)]
     scene.both(1)
     scene.look()
     written_by_tomorrow(scene)
@@ -71,6 +81,7 @@ def test_what_a_newer_lastbeat_wrote_survives_ten_passes_that_write(restarted: b
         assert unknown_parts(record_of(scene)) == before
     assert scene.record_writes() - writes >= 8, "these passes did write"
     assert "NAPPING" not in scene.channel.events, "nor is it told"
+    assert not cluster.asked, "nor done"
 
 
 def test_that_a_newer_lastbeat_wrote_there_is_said() -> None:
