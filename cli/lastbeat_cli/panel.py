@@ -19,7 +19,7 @@ from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 from lastbeat_cli import lines, logs
-from lastbeat_cli.pace import Pace
+from lastbeat_cli.pace import StepRate
 
 # The word says it; the colour only helps to find it.
 _STYLES = {
@@ -41,7 +41,7 @@ class Panel:
         self._outcome: Outcome | None = None
         self._due: float | None = None
         self._seen_at = 0.0
-        self._pace = Pace()
+        self._pace = StepRate()
         self._console = console or Console()
         self._live = Live(
             console=self._console,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.decide.transition import Decision, decide, explained, silenced
-from lastbeat.deliver.message import Excerpts, Place, compose, hangs
+from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs
 from lastbeat.deliver.port import Channel
 from lastbeat.effects import actions
 from lastbeat.effects.blindness import BlindnessAlert, state_key
@@ -107,7 +107,7 @@ class Watch:
         self.run_id = runid.check_run_id(run_id)
         self._on = context
         store, policy, state = context.store, context.policy, context.state
-        self._place = Place(f"{store.url.rstrip('/')}/{run_id}/", context.link(run_id))
+        self._place = RunLocation(f"{store.url.rstrip('/')}/{run_id}/", context.link(run_id))
         token = os.urandom(6).hex()
         self._observer = Observer(store, run_id, context.mask)
         # What is read less often than that could seem dead in between.

@@ -9,7 +9,7 @@ from typing import Final
 from lastbeat.deliver.facts import number
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
-from lastbeat.model.view import Beat, Gpu, RankLine, Resources, RunView
+from lastbeat.model.view import Gpu, HeartbeatFile, RankLine, Resources, RunView
 from lastbeat_cli.lines import age, bar, percent, size
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 
@@ -40,7 +40,7 @@ def heartbeats(view: RunView, columns: int) -> Iterator[Line]:
         yield from _beat(beat, view.at, columns)
 
 
-def _beat(beat: Beat, at: datetime, columns: int) -> Iterator[Line]:
+def _beat(beat: HeartbeatFile, at: datetime, columns: int) -> Iterator[Line]:
     told = [text if name in _PLAIN else f"{name} {text}" for name, text in beat.facts.items() if name not in _ELSEWHERE]
     start = f"{_INDENT}{beat.name:<14} {age(at, beat.modified):<13} "
     if beat.own_time is not None and abs((beat.own_time - beat.modified).total_seconds()) >= _LATE_S:

@@ -9,7 +9,7 @@ from lastbeat.decide.flapping import FLIPS, MUTED, Turn, told, turn
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.lasting import matters
 from lastbeat.decide.logs import also_seen
-from lastbeat.decide.verdict import Evidence, Verdict, judge, unseen
+from lastbeat.decide.verdict import AttemptEvidence, Verdict, judge, unseen
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.effect import Effect, Notify
@@ -143,7 +143,7 @@ def _as_told(before: Record, belonging: Belonging, verdict: Verdict) -> Verdict:
     return replace(verdict, cause=before.cause, action=before.action, explained=before.explained)
 
 
-def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetime) -> Evidence:
+def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetime) -> AttemptEvidence:
     seen = belonging.seen
     metadata, progress, log = before.metadata, before.progress, before.log
     finding, lines, kept = before.finding, before.log_lines, before.conditions
@@ -166,7 +166,7 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
     if stands_in and log is not None:
         gone_since = log.modified if out else now
     log = logs.remember(log, seen, now, late=names.PROGRESS_STALE in before.conditions, gone_since=gone_since)
-    return Evidence(
+    return AttemptEvidence(
         seen=seen,
         metadata=metadata,
         progress=progress,
@@ -218,7 +218,7 @@ def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> boo
     return record.status in {Status.FAILED, Status.SUCCEEDED}
 
 
-def _is_left_alone(since: datetime | None, belonging: Belonging, evidence: Evidence, verdict: Verdict) -> bool:
+def _is_left_alone(since: datetime | None, belonging: Belonging, evidence: AttemptEvidence, verdict: Verdict) -> bool:
     """Whether a status that a newer lastbeat gave at ``since`` still stands. While the run lives it is the newer one's
     to judge. A sentinel, a new attempt, or silence after later life is more than it could know."""
     if belonging.is_new or verdict.by_sentinel:
@@ -235,7 +235,7 @@ def _as_recorded(record: Record, status: Status) -> Verdict:
 def _step(
     before: Record,
     belonging: Belonging,
-    evidence: Evidence,
+    evidence: AttemptEvidence,
     verdict: Verdict,
     policy: Policy,
     now: datetime,

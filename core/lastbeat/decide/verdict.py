@@ -47,7 +47,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class AttemptEvidence:
     """What counts for the current attempt: the observation, and what is known of each heartbeat."""
 
     seen: Seen
@@ -79,7 +79,7 @@ class Evidence:
         return self.progress or (self.log if self.log is not None and self.log.step_at is not None else None)
 
 
-def judge(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
+def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     """Sentinels first, then what logs say of the end, then life, then progress, then what is merely worth a warning."""
     seen = evidence.seen
     if seen.error is not None:
@@ -99,7 +99,7 @@ def judge(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     return _beating(evidence, policy, now)
 
 
-def _failed_by_log(evidence: Evidence) -> Verdict:
+def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
     report = evidence.seen.logs
     cause = report.explanation.cause if report is not None else None
     if cause is None:
@@ -122,7 +122,7 @@ def _failure_reason(text: str, fault: str | None) -> str:
     return fit(first, REASON_LIMIT) or "Training reported a failure (empty _error)"
 
 
-def _never_beaten(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
+def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     waited_s = (now - evidence.first_looked_at).total_seconds()
     report = evidence.seen.logs
     empty_at = report.empty_at if report is not None else None
@@ -140,7 +140,7 @@ def _never_beaten(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     return Verdict(Status.TIMED_OUT, "No heartbeat files found", action=hints.NEVER_STARTED)
 
 
-def _beating(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
+def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     ages = {name: (now - at).total_seconds() for name, at in _beats(evidence).items()}
     stale = [name for name, age in ages.items() if age > policy.stale_s]
     if len(stale) == len(ages):
@@ -167,7 +167,7 @@ def _beating(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     return _with_cause(Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised), evidence, policy)
 
 
-def _beats(evidence: Evidence) -> dict[str, datetime]:
+def _beats(evidence: AttemptEvidence) -> dict[str, datetime]:
     """Heartbeat, as people read it → when it was last alive."""
     found = {}
     if evidence.metadata is not None:
@@ -185,20 +185,20 @@ def _beats(evidence: Evidence) -> dict[str, datetime]:
     return found
 
 
-def unseen(evidence: Evidence) -> str | None:
+def unseen(evidence: AttemptEvidence) -> str | None:
     """Why it is not known whether a run that seems silent is; None: whatever counts was looked at."""
     if not evidence.hidden or (evidence.metadata is not None and evidence.progress is not None):
         return None
     return fit(" ".join(evidence.hidden), REASON_LIMIT)
 
 
-def _limit_s(name: str, evidence: Evidence, policy: Policy) -> float:
+def _limit_s(name: str, evidence: AttemptEvidence, policy: Policy) -> float:
     if name == LOG_STEP and evidence.log is not None:
         return logs.patience_s(evidence.log, policy.stale_s)
     return policy.stale_s
 
 
-def _silent(evidence: Evidence, stale: list[str], policy: Policy) -> Verdict:
+def _silent(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verdict:
     limit = format_minutes(policy.stale_s)
     memories = (evidence.metadata, evidence.progress, evidence.life)
     gone = all(memory is None or memory.missing_since for memory in memories)
@@ -217,7 +217,7 @@ def _silent(evidence: Evidence, stale: list[str], policy: Policy) -> Verdict:
     return Verdict(Status.TIMED_OUT, reason, action=DONE)
 
 
-def _stand(evidence: Evidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
+def _stand(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
     """What has stood still, how long, and how long it may; None: nothing has, or nothing is to be watched."""
     steps, log = evidence.steps, evidence.log
     if evidence.hidden and (evidence.progress is None or logs.waits_for_lines(policy)):
@@ -237,7 +237,7 @@ def _stand(evidence: Evidence, policy: Policy, now: datetime) -> tuple[str, floa
     return f"No progress: {where} after {format_duration(stalled_s)}", stalled_s, limit_s
 
 
-def _with_cause(verdict: Verdict, evidence: Evidence, policy: Policy) -> Verdict:
+def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy) -> Verdict:
     """``verdict`` with what to do about its conditions, and the cause of what a log says."""
     raised = verdict.conditions
     known = {**hints.CONDITION_HINTS, **{rule.name: rule.hint for rule in policy.absences if rule.hint}}
@@ -255,7 +255,7 @@ def last_alive(memory: HeartbeatMemory) -> datetime:
     return max(alive_at, memory.missing_since) if memory.missing_since else alive_at
 
 
-def _oddities(evidence: Evidence) -> dict[str, str]:
+def _oddities(evidence: AttemptEvidence) -> dict[str, str]:
     seen, raised = evidence.seen, dict[str, str]()
     documents = (("metadata.json", seen.metadata, evidence.metadata),
                  ("progress.json", seen.progress, evidence.progress))  # fmt: skip

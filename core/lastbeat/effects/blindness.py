@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from lastbeat.deliver.message import Place
+from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.outbox import enqueue, pending
 from lastbeat.effects.runner import EffectRunner
@@ -51,7 +51,7 @@ class BlindnessAlert:
         keeper: RecordRepository,
         channels: Sequence[Channel],
         policy: Policy,
-        place: Place,
+        place: RunLocation,
         clock: Callable[[], datetime],
         *,
         subject: str = "this run",

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from lastbeat.deliver.message import Place
+from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.blindness import BlindnessAlert, state_key
 from lastbeat.model.fleet import PassReport
@@ -69,6 +69,6 @@ class Blindness:
     def _sight(self, run_id: str) -> BlindnessAlert:
         whole = run_id == _FLEET
         keeper = RecordRepository(self._state, state_key("blind", self._url, run_id), self._token)
-        place = Place(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
+        place = RunLocation(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
         subject = "this fleet" if whole else "this run"
         return BlindnessAlert(keeper, self._channels, self._policy, place, self._clock, subject=subject)

@@ -24,7 +24,7 @@ from lastbeat.effects.outbox import enqueue, pending
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.fleet import FleetPolicy
-from lastbeat.model.group import LEDGER, LEDGER_ID, Held, Ledger, Notice
+from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
@@ -91,21 +91,21 @@ class Groups:
         self._runner = EffectRunner(self._repository, channels, policy.lease_s, store.clock)
         self._asked = False
 
-    def held_of(self, outcome: Outcome) -> tuple[Held, ...]:
+    def held_of(self, outcome: Outcome) -> tuple[DeferredAlert, ...]:
         """The alerts of one look that are held, with what a group says of their run."""
         record = outcome.record
         if record is None or not outcome.recorded:
             return ()
         numbers = deferred_numbers(record, self._runner.identities)
         return tuple(
-            Held(outcome.run_id, alert.number, alert.event, alert.message, _facts(outcome, alert.message))
+            DeferredAlert(outcome.run_id, alert.number, alert.event, alert.message, _facts(outcome, alert.message))
             for alert in record.outbox
             if alert.number in numbers
         )
 
     def gather(  # noqa: PLR0913 - what a pass knows, each by its name
         self,
-        held: Sequence[Held],
+        held: Sequence[DeferredAlert],
         watched: int,
         now: datetime,
         entry: Entry | None = None,
@@ -151,7 +151,7 @@ class Groups:
     def _gather(
         self,
         record: Record | None,
-        held: Sequence[Held],
+        held: Sequence[DeferredAlert],
         watched: int,
         now: datetime,
         status_of: Callable[[str], Status | None],
@@ -209,7 +209,7 @@ def hand_over(gathered: Gathered, watch: Watch, now: datetime) -> DeliveryCounts
     return tally
 
 
-def _all(held: Sequence[Held]) -> Numbers:
+def _all(held: Sequence[DeferredAlert]) -> Numbers:
     released: dict[str, tuple[int, ...]] = {}
     for each in held:
         released[each.run_id] = (*released.get(each.run_id, ()), each.number)
@@ -230,4 +230,4 @@ def _facts(outcome: Outcome, message: Message) -> dict[str, str]:
     return {name: value for name, value in shown if value}
 
 
-__all__ = ["Gathered", "Groups", "Held", "hand_over"]
+__all__ = ["DeferredAlert", "Gathered", "Groups", "hand_over"]
