@@ -119,8 +119,8 @@ def test_a_file_of_ones_own_is_checked(folder: Path) -> None:
     (folder / "own.yaml").write_text("signals:\n  s:\n    pattern: '(a+)+$'\n  t: {pattern: x, sevrity: 1}\n")
     said = run(folder, "check", "own.yaml")
     assert said.returncode == 3
-    assert "own.yaml:3: signal 's'" in said.stderr
-    assert "own.yaml:4: signal 't': unknown key 'sevrity' (did you mean 'severity'?)" in said.stderr
+    assert "own.yaml:3: signals.s.pattern: " in said.stderr
+    assert "own.yaml:4: signals.t: unknown key 'sevrity' (did you mean 'severity'?)" in said.stderr
 
 
 def test_an_absence_rule_is_no_signal_besides(folder: Path) -> None:
