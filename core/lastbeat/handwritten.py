@@ -144,10 +144,11 @@ class _RefusedError(Exception):
 class _Nodes(Composer, _Parser, Resolver):
     """Nodes of one document, without aliases: a few lines of those can stand for a billion nodes."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most_depth: int) -> None:
         _Parser.__init__(self, text)
         Composer.__init__(self)
         Resolver.__init__(self)
+        self._most_depth = most_depth
         self._depth = 0
         self._count = 0
 
@@ -156,8 +157,8 @@ class _Nodes(Composer, _Parser, Resolver):
         line = int(event.start_mark.line) + 1
         if isinstance(event, yaml.AliasEvent):
             raise _RefusedError(line, f"aliases (*{event.anchor}) are not taken; write it out")
-        if self._depth >= DEPTH_LIMIT:
-            raise _RefusedError(line, f"nested more than {DEPTH_LIMIT} levels deep; no such file needs that")
+        if self._depth >= self._most_depth:
+            raise _RefusedError(line, f"nested more than {self._most_depth} levels deep; no such file needs that")
         self._count += 1
         if self._count > NODES_LIMIT:
             raise _RefusedError(line, f"more than {NODES_LIMIT:,} keys and values; no such file needs that")
@@ -168,7 +169,9 @@ class _Nodes(Composer, _Parser, Resolver):
             self._depth -= 1
 
 
-def read(text: str, file: str, faults: list[FileFault], *, named: Collection[str] = ()) -> Document | None:
+def read(
+    text: str, file: str, faults: list[FileFault], *, named: Collection[str] = (), depth: int = DEPTH_LIMIT
+) -> Document | None:
     """The document in ``text``; None where it is not YAML that is taken. What is wrong is added to ``faults``.
 
     Under the keys ``named`` there are entries, each with its name. There a list whose items say their ``name`` is the
@@ -179,7 +182,7 @@ def read(text: str, file: str, faults: list[FileFault], *, named: Collection[str
         faults.append(FileFault(file, 0, what))
         return None
     try:
-        node = _Nodes(text).get_single_node()
+        node = _Nodes(text, depth).get_single_node()
     except _RefusedError as refused:
         faults.append(FileFault(file, refused.line, refused.what))
         return None
