@@ -177,7 +177,7 @@ class TypeEntry(Written):
     """What to do about it where no signal says more."""
 
 
-class Limits(Written):
+class LimitsEntry(Written):
     """What the watchdog goes by where the settings do not say otherwise."""
 
     inactivity_s: Seconds = UNSAID
@@ -231,7 +231,7 @@ class CatalogueFile(Written):
     error_types: Types = UNSAID
     signals: Signals = UNSAID
     absences: Absences = UNSAID
-    limits: Annotated[Limits, BeforeValidator(_nothing, json_schema_input_type=Limits | None)] = UNSAID
+    limits: Annotated[LimitsEntry, BeforeValidator(_nothing, json_schema_input_type=LimitsEntry | None)] = UNSAID
     silence: Names = UNSAID
     """Signals and absence rules that are not wanted."""
 
