@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
 from lastbeat.stores.port import Store
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
     from lastbeat.fleet.passes import Passes
@@ -153,18 +154,23 @@ def watch(
 ) -> Watch:
     """What takes ``run_id`` round once a tick; ``at`` is the store of an earlier call, which spares requests."""
     root = at or store(settings)
-    return Watch(
-        run_id,
+    context = _context(settings, to, root, clock=clock, signals=signals(settings, places=True))
+    return Watch(run_id, replace(context, dry_run=dry_run))
+
+
+def _context(
+    settings: Settings, to: Sequence[Channel], root: Store, *, clock: Callable[[], datetime], signals: Signals
+) -> WatchContext:
+    return WatchContext(
         root,
         to,
         settings.policy,
-        clock=clock,
+        clock,
         state=state(settings),
-        link=console_link(settings, run_id),
+        link=lambda run_id: console_link(settings, run_id),
         mask=redactor(settings),
         silences=Silences(root),
-        dry_run=dry_run,
-        signals=signals(settings, places=True),
+        signals=signals,
     )
 
 
@@ -225,19 +231,8 @@ def _sweep(
 ) -> "Sweep":
     from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
 
-    return Sweep(
-        root,
-        to,
-        settings.policy,
-        settings.fleet,
-        clock=clock,
-        state=state(settings),
-        link=lambda run_id: console_link(settings, run_id),
-        mask=redactor(settings),
-        signals=signals(settings),
-        shard=shard or Shard(),
-        tally=tally,
-    )
+    context = _context(settings, to, root, clock=clock, signals=signals(settings))
+    return Sweep(context, settings.fleet, shard=shard or Shard(), tally=tally)
 
 
 def fleet_watch(settings: Settings, *, since_s: float = 86400.0, at: Store | None = None) -> "FleetWatch":

@@ -18,14 +18,14 @@ from lastbeat.settings_table import DirectoryRoot
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
-from lastbeat_cli.explain.log_sources import Source
+from lastbeat_cli.explain.log_sources import LogInput
 
 _READ_BYTES: Final = 8 * 1024 * 1024
 _CLOCKS: Final = timedelta(minutes=2)
 """How far an instance's clock may be ahead of the store's."""
 
 
-def sources(settings: Settings, run_id: str, note: Note) -> list[Source]:
+def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
     """The logs of ``run_id``, its ``_error`` among them; none where there is no such run.
 
     Raises :class:`StoreError`, and :class:`UnreadableLogError` of a run that has no logs.
@@ -49,7 +49,7 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[Source]:
     return [_source(store, files[name]) for name in names]
 
 
-def _of_this_machine(settings: Settings, note: Note) -> list[Source]:
+def _of_this_machine(settings: Settings, note: Note) -> list[LogInput]:
     """What a watchdog on this machine reads of a program that was never changed, which leaves nothing in its folder."""
     patterns = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"])
     if not patterns:
@@ -73,9 +73,9 @@ def _of_this_attempt(store: Store, files: Mapping[str, Entry], names: list[str],
     return kept
 
 
-def _source(store: Store, entry: Entry) -> Source:
+def _source(store: Store, entry: Entry) -> LogInput:
     key = entry.key
-    return Source(key, partial(_chunks, store, key), log_files.rank_of(key), entry.size_bytes, entry.modified)
+    return LogInput(key, partial(_chunks, store, key), log_files.rank_of(key), entry.size_bytes, entry.modified)
 
 
 def _chunks(store: Store, key: str, note: Note) -> Iterator[bytes]:

@@ -62,9 +62,8 @@ def _counts(view: FleetView, signs_of: Signs, columns: int) -> list[Line]:
     counted: dict[str, int] = {}
     for row in view.rows:
         counted[signs.word(row)] = counted.get(signs.word(row), 0) + 1
-    pieces = [
-        (f"{signs_of.statuses[word]} {counted[word]:,} {word}", signs.style(word)) for word in _ORDER if word in counted
-    ]
+    order = [*(word for word in _ORDER if word in counted), *sorted(counted.keys() - set(_ORDER))]
+    pieces = [(f"{signs_of.of(word)} {counted[word]:,} {word}", signs.style(word)) for word in order]
     if view.older:
         pieces.append((f"{view.older:,} older", "dim"))
     if not pieces and (view.at is not None or view.fault is None):

@@ -14,7 +14,7 @@ from lastbeat_cli.document import dump
 from lastbeat_cli.lines import size
 from lastbeat_cli.run import one_run
 from lastbeat_cli.run_logs import files, reading
-from lastbeat_cli.run_logs.files import Choice
+from lastbeat_cli.run_logs.files import LogSelection
 from lastbeat_cli.run_logs.printing import Printer, note, short_name
 
 _NAMES = 10
@@ -23,7 +23,7 @@ _NAMES = 10
 class Asked:
     """The run, and which of its logs are meant."""
 
-    def __init__(self, settings: Settings, store: Store, run_id: str, choice: Choice) -> None:
+    def __init__(self, settings: Settings, store: Store, run_id: str, choice: LogSelection) -> None:
         self.settings, self.store, self.run_id, self.choice = settings, store, run_id, choice
         self.files: Mapping[str, Entry] = {}
         """As they were listed last."""

@@ -8,20 +8,20 @@ from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
-from lastbeat.model.view import SPARK_POINTS, Watching
+from lastbeat.model.view import SPARK_POINTS, WatchState
 from lastbeat.observe.fleet import RunFiles
 from lastbeat.record.codec import decode_record
 from lastbeat.stores.port import Blob, StoreError
 from lastbeat.views.fleet_index import Index
-from lastbeat.views.heartbeats import Told, read_told, shown
-from lastbeat.views.known import Known, Refused, Wish, is_over, token
+from lastbeat.views.heartbeats import HeartbeatFields, read_told, shown
+from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument, is_over, token
 from lastbeat.views.plans import chosen
 from lastbeat.views.rows import row
 from lastbeat.views.same_rows import same_until
 from lastbeat.views.standings import Standing, of_record
 from lastbeat.views.table import Table
 
-Understood = Told | Standing | str | None
+Understood = HeartbeatFields | Standing | str | None
 """What a document says: a heartbeat, a record, a text; None: it was gone."""
 
 
@@ -32,7 +32,7 @@ class FleetState:
     def __init__(self, policy: Policy, since_s: float, mask: Callable[[str], str], *, all_beats: bool) -> None:
         self.at: datetime | None = None
         self.listings = 0
-        self.watching = Watching()
+        self.watching = WatchState()
         self.table = Table()
         self._policy = policy
         self._since_s = since_s
@@ -42,7 +42,7 @@ class FleetState:
         self._older: set[str] = set()
         self._over: dict[str, tuple[str, Standing]] = {}
         """Runs that only their records showed to be over long since → version of the record, and what it said."""
-        self._wishes: dict[str, list[Wish]] = {}
+        self._wishes: dict[str, list[DocumentRequest]] = {}
         """What is to be read of runs of which something is."""
         self._due: dict[str, float] = {}
         """When (unix seconds) the row of a run may change though nothing of it is written."""
@@ -157,7 +157,7 @@ class FleetState:
             known.pop(run_id, None)
         self.table.drop(run_id)
 
-    def wishes(self, most: float, wanted: Collection[str], *, extras: bool) -> list[Wish]:
+    def wishes(self, most: float, wanted: Collection[str], *, extras: bool) -> list[DocumentRequest]:
         """At most ``most`` documents that are to be read, the most urgent first. ``extras``: also such as rows can do
         without."""
         self.settle()
@@ -174,7 +174,7 @@ class FleetState:
         self.settle()
         return sum(wish.name == runid.RECORD for wishes in self._wishes.values() for wish in wishes)
 
-    def take(self, wish: Wish, understood: Understood, fault: str | None) -> None:
+    def take(self, wish: DocumentRequest, understood: Understood, fault: str | None) -> None:
         """``wish`` was read."""
         known = self._runs.get(wish.run_id)
         entry = None if known is None else known.files.get(wish.name)
@@ -184,7 +184,7 @@ class FleetState:
         known.read_at = self.listings
         if wish.name == runid.RECORD:
             known.take_record(wish, understood if isinstance(understood, Standing) else None, fault)
-        elif isinstance(understood, Told):
+        elif isinstance(understood, HeartbeatFields):
             known.take_told(wish, understood)
         else:
             if isinstance(understood, str):
@@ -192,12 +192,12 @@ class FleetState:
             known.read(wish)
         self._touched.add(wish.run_id)
 
-    def refuse(self, wish: Wish, error: StoreError) -> None:
+    def refuse(self, wish: DocumentRequest, error: StoreError) -> None:
         """``wish`` cannot be read."""
         known = self._runs.get(wish.run_id)
         if known is not None:
             why = shown(str(error), self._mask)
-            known.refused[wish.name] = Refused(token(wish.entry), why, self.listings, error.retryable)
+            known.refused[wish.name] = UnreadableDocument(token(wish.entry), why, self.listings, error.retryable)
             self._touched.add(wish.run_id)
 
     def forgive(self) -> None:
@@ -210,7 +210,7 @@ class FleetState:
                 self._touched.add(run_id)
 
 
-def understand(wish: Wish, blob: Blob | None, mask: Callable[[str], str]) -> tuple[Understood, str | None]:
+def understand(wish: DocumentRequest, blob: Blob | None, mask: Callable[[str], str]) -> tuple[Understood, str | None]:
     """What a document says, and why it could not be understood. None: it is gone, which the next listing will show."""
     if blob is None:
         return None, None

@@ -10,7 +10,7 @@ from lastbeat.model import status as names
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_duration
-from lastbeat.model.view import Row, Watching
+from lastbeat.model.view import Row, WatchState
 from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 from lastbeat.views.known import Gist, Known
@@ -27,7 +27,7 @@ _NOTHING: Final = Standing(Status.UNKNOWN)
 _STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
 
 
-def row(known: Known, at: datetime, policy: Policy, watching: Watching, *, unread: bool = False) -> Row:
+def row(known: Known, at: datetime, policy: Policy, watching: WatchState, *, unread: bool = False) -> Row:
     """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
     standing, fault = _standing(known, at, policy)
     beat_at = last_beat(known.files)
@@ -74,7 +74,7 @@ def last_beat(files: Mapping[str, Entry]) -> datetime | None:
 
 
 def doubt_of(
-    standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy, watching: Watching
+    standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy, watching: WatchState
 ) -> str | None:
     """Why what is recorded of a run may be out of date: it looks otherwise, and nobody has judged that."""
     if not standing.recorded:

@@ -8,14 +8,14 @@ from typing import Final
 
 from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.model.policy import Policy
-from lastbeat.model.view import Fault, FleetView
+from lastbeat.model.view import FleetView, StoreOutage
 from lastbeat.observe.fleet import FleetListing, RunFiles
 from lastbeat.stores.port import Blob, Store, StoreError
 from lastbeat.views.fetching import Fetching
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.fleet_state import FleetState, understand
 from lastbeat.views.heartbeats import shown
-from lastbeat.views.known import Wish
+from lastbeat.views.known import DocumentRequest
 
 READS_A_PAGE: Final = PER_REQUEST["LIST"] / PER_REQUEST["GET"]
 """So many reads cost what a page of a listing does."""
@@ -60,7 +60,7 @@ class FleetWatch:
         self._lock = threading.Lock()
         """Held by whoever reads or changes what follows."""
         self._state = FleetState(policy, since_s, mask, all_beats=self._free)
-        self._fault: Fault | None = None
+        self._fault: StoreOutage | None = None
         self._ignored: tuple[str, ...] = ()
         self._notes: tuple[str, ...] = ()
         self._seen = FleetView(store.url, None)
@@ -216,22 +216,22 @@ class FleetWatch:
                 return
             most -= fetching.asked
 
-    def _take(self, wish: Wish, blob: Blob | None) -> None:
+    def _take(self, wish: DocumentRequest, blob: Blob | None) -> None:
         understood, fault = understand(wish, blob, self._mask)
         with self._lock:
             self._state.take(wish, understood, fault)
 
-    def _refuse(self, wish: Wish, error: StoreError) -> None:
+    def _refuse(self, wish: DocumentRequest, error: StoreError) -> None:
         with self._lock:
             self._state.refuse(wish, error)
 
     def _lose(self, error: StoreError) -> None:
         """The store does not answer: everything stands as it was."""
-        fault = Fault(shown(str(error), self._mask), shown(error.advice, self._mask), self._reckoned())
+        fault = StoreOutage(shown(str(error), self._mask), shown(error.advice, self._mask), self._reckoned())
         with self._lock:
             self._state.forgive()
             since = self._fault.since if self._fault is not None else fault.since
-            self._fault = Fault(fault.reason, fault.advice, since)
+            self._fault = StoreOutage(fault.reason, fault.advice, since)
 
     def _now(self) -> datetime:
         """The store's time; where it cannot be asked, as this machine's steady clock carries it on. Raises

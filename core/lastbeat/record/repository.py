@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Keeper:
+class RecordRepository:
     """One record in ``store`` under ``key``; where the store refuses writes, in ``fallback`` instead.
 
     Holds the record between passes, so an unchanged one is not read again. ``token`` names this watcher.

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lastbeat.deliver.outbox import enqueue
-from lastbeat.deliver.rounds import Rounds
+from lastbeat.effects.outbox import enqueue
+from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
-from lastbeat.record.keeper import Keeper
+from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.channel import ListChannel, down
 from support.memory import START, MemoryStore
@@ -29,8 +29,8 @@ class Watcher:
     slept_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.keeper = Keeper(self.store, KEY, "token", proven=True)
-        self.rounds = Rounds(
+        self.keeper = RecordRepository(self.store, KEY, "token", proven=True)
+        self.rounds = EffectRunner(
             self.keeper, [self.channel], LEASE_S, self.store.clock, sleep=self.sleep, steady=lambda: self.slept_s
         )
 
@@ -41,7 +41,7 @@ class Watcher:
     def tell(self, *, until: float = float("inf")) -> Record:
         message = Message("run-1", Event.FAILED, Status.FAILED, "boom", START)
         record = enqueue(Record("run-1", conditional_writes=True), message, ["list:1"])
-        return self.rounds.carry_out(record, START, must_write=True, until=until)
+        return self.rounds.round(record, START, must_write=True, until=until)
 
     def fail(self, fault: Callable[[], StoreError | None]) -> None:
         """Every write from the sending on that ``fault`` has an error for."""
@@ -54,7 +54,7 @@ class Watcher:
         self.store.before = hook
 
     def written(self) -> Record:
-        again = Keeper(self.store, KEY, "another").reload()
+        again = RecordRepository(self.store, KEY, "another").reload()
         assert again is not None
         return again
 
@@ -90,7 +90,7 @@ def test_a_store_that_takes_nothing_is_asked_until_the_claim_runs_out_and_by_the
     watcher.sleep(LEASE_S)
     record = watcher.keeper.record
     assert record is not None
-    watcher.rounds.carry_out(record, watcher.store.now, must_write=False)
+    watcher.rounds.round(record, watcher.store.now, must_write=False)
     assert watcher.channel.events == ["FAILED"]
     assert watcher.written().delivered == 1
     assert not watcher.rounds.unsettled
