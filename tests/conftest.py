@@ -27,8 +27,8 @@ settings.load_profile("lastbeat")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """What ``-n auto`` means here: as many workers again as there are cores, four at most, since half of what they do is
-    to wait for servers, browsers and other processes."""
+    """What ``-n auto`` means here: as many workers again as there are cores, but four at most, since half of what they
+    do is to wait for servers, browsers and other processes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + min(cores, 4)
 
