@@ -53,7 +53,8 @@ TOLD = [
         scenes.FLAPS,
         {
             "Transitions": ("TIMED_OUT", "RUNNING"),
-            "Alerts": ("waiting", "RECOVERED", "503"),
+            # Why: SNS is down, or was just now for the alerts of other runs; which of them were first, nobody knows.
+            "Alerts": ("waiting", "RECOVERED", re.compile("503|left alone for a while")),
             "Timeline": ("Attempt 3",),
         },
         id="one that comes and goes: attempts, transitions, alerts that wait",
@@ -70,7 +71,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("run_id", "told"), TOLD)
-def test_a_run_tells(page: Page, run_id: str, told: dict[str, tuple[str, ...]]) -> None:
+def test_a_run_tells(page: Page, run_id: str, told: dict[str, tuple[str | re.Pattern[str], ...]]) -> None:
     open_run(page, run_id)
     for title, words in told.items():
         for word in words:

@@ -41,15 +41,20 @@ HOOK = "http://hooks.slack.com/services/T000/B000/hush-hush-hush"
 def test_it_is_refused_before_anything_is_done(
     tmp_path: Path, arguments: list[str], settings: dict[str, str], says: str
 ) -> None:
-    for command in (MONITOR, [*LASTBEAT, "watch"]):
-        done = call(command, *arguments, cwd=tmp_path, **settings)
-        assert done.returncode == 3
-        assert done.stdout == ""
-        assert says in done.stderr
-        assert done.stderr.startswith("Error: ")
-        assert "Traceback" not in done.stderr
-        assert "hush-hush" not in done.stderr
+    done = call(MONITOR, *arguments, cwd=tmp_path, **settings)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert "hush-hush" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_says_the_same_as_the_launcher(tmp_path: Path) -> None:
+    wrong = ("--run-id", "a b", "--interval", "often", "--bucket", "")
+    launched, called = (call(command, *wrong, cwd=tmp_path) for command in (MONITOR, [*LASTBEAT, "watch"]))
+    assert (called.returncode, called.stdout, called.stderr) == (launched.returncode, "", launched.stderr)
 
 
 def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
