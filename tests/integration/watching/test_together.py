@@ -84,20 +84,21 @@ def test_eight_watchers_at_once_send_one_alert_a_transition(
     training = Training(s3_server)
     env = settings(s3_server, training, slack)
 
-    def all_look() -> set[str]:
+    def all_look(count: int = 8) -> set[str]:
         watchers = [
-            monitor.start(tmp_path / str(number), env, "--run-id", RUN, "--once", "--json") for number in range(8)
+            monitor.start(tmp_path / str(number), env, "--run-id", RUN, "--once", "--json") for number in range(count)
         ]
         outputs = [watcher.communicate(timeout=120) for watcher in watchers]
         return {json.loads(out)["status"] for out, _ in outputs}
 
     training.begin()
-    assert all_look() == {"RUNNING"}
+    # Nobody is told of a beginning, so that fewer will do.
+    assert all_look(3) == {"RUNNING"}
     training.fail()
     assert all_look() == {"FAILED"}
     assert Counter(alerts(slack)) == {f"❌ FAILED: {RUN}": 1}
     training.begin()
-    assert all_look() == {"RUNNING"}
+    assert all_look(3) == {"RUNNING"}
     training.put("_complete")
     assert all_look() == {"SUCCEEDED"}
     assert Counter(alerts(slack)) == {f"❌ FAILED: {RUN}": 1, f"✅ SUCCEEDED: {RUN}": 1}
