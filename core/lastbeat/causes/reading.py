@@ -13,10 +13,11 @@ from typing import Any, Final
 from lastbeat.causes.mentions import Account
 from lastbeat.causes.story import Step, Story
 from lastbeat.causes.wrapped import unwrapped
+from lastbeat.codec import codec
 from lastbeat.model.signal import Catalogue
 from lastbeat.model.times import format_time, parse_time
 from lastbeat.scanning.matching import matcher_of
-from lastbeat.scanning.skipping import Candidates
+from lastbeat.scanning.prefilter import Prefilter
 from lastbeat.scanning.splitting import Batch, Splitter
 
 EACH: Final = 512
@@ -28,7 +29,7 @@ class LogReader:
     """Reads one file, from wherever it is fed, and remembers little."""
 
     def __init__(self, catalogue: Catalogue, file: str, *, rank: int | None = None) -> None:
-        self._candidates = Candidates(matcher_of(catalogue))
+        self._prefilter = Prefilter(matcher_of(catalogue))
         self._splitter = Splitter()
         self._story = Story(catalogue, file, rank)
         self._order = 0
@@ -58,7 +59,7 @@ class LogReader:
         if not count:
             return
         begun, position = self._order, 0
-        suspicious = list(self._candidates.lines(batch))
+        suspicious = list(self._prefilter.lines(batch))
         while position < count:
             if not self._story.attentive(begun + position):
                 upcoming = bisect_left(suspicious, position)
@@ -79,7 +80,7 @@ class LogReader:
         if start >= stop:
             return
         last: list[Step] = []
-        for index in self._candidates.progress(batch, start, stop):
+        for index in self._prefilter.progress(batch, start, stop):
             line = batch.line(index)
             last.append((line.text[:_STEP_LIMIT], line.time))
             if self._story.awaited:
@@ -98,7 +99,7 @@ class LogReader:
         return {
             "order": self._order,
             "steps": [[text, format_time(time)] for text, time in self._steps],
-            "splitter": self._splitter.state(),
+            "splitter": {"number": self._splitter.number, **codec(Splitter).document(self._splitter)},
             "story": self._story.state(),
         }
 
@@ -110,7 +111,7 @@ class LogReader:
             reader._story = Story.restore(catalogue, state["story"])
             reader._order = int(state["order"])
             reader._steps = [(str(text), parse_time(time)) for text, time in state["steps"][-_LAST_STEPS:]]
-            reader._splitter = Splitter.restore(state["splitter"])
+            reader._splitter = codec(Splitter).read(state["splitter"])
         except (AttributeError, OverflowError) as error:
             # No mapping where one should be, an infinite number of lines.
             raise ValueError(str(error)) from error

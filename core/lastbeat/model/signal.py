@@ -48,7 +48,8 @@ class Signal(NamedTuple):
     """At least one of these (lower-cased if ``ignore_case``) is in every line that the pattern matches; empty: nothing
     is known, the pattern has to be tried on each line."""
     demand: str = ""
-    """What the letters of such a line contain, as ``shapes.demand`` writes it; empty: nothing, or not worked out."""
+    """What the template of such a line contains, as ``line_templates.demand`` writes it; empty: nothing, or not worked
+    out."""
     source: str = ""
     """The catalogue that it stands in."""
 

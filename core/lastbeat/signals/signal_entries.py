@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from lastbeat.model.signal import Role, Severity, Verdict
-from lastbeat.scanning import literals, shapes
+from lastbeat.scanning import line_templates, literals
 from lastbeat.signals import pattern_checks, scalars
 from lastbeat.signals.scalars import Notes
 from lastbeat.signals.yaml_nodes import MappingNode, Node, SequenceNode, line_of, tag_of
@@ -142,7 +142,7 @@ def _searchable(
         fields["extract"] = wanted
     how = {"ignore_case": ignore_case, "substring": substring}
     fields["literals"] = literals.required(fields["pattern"], **how)
-    fields["demand"] = shapes.demand(
+    fields["demand"] = line_templates.demand(
         fields["pattern"], ignore_case=bool(fields.get("ignore_case")), substring=substring
     )
     return fields
