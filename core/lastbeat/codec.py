@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime, timezone
 from enum import Enum
+from functools import cache
 from typing import (
     Any,
     Final,
@@ -395,6 +396,7 @@ def _shape(kind: type[Any]) -> _Shape:
     )
 
 
+@cache
 def _dataclass(kind: type[Any]) -> _Type:
     shape, form = _shape(kind), getattr(kind, "FORM", Form.OBJECT)
     if form is Form.ROW:

@@ -23,7 +23,7 @@ from lastbeat.model.record import Record
 from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
-from lastbeat.observe.reading import Reading, Signals
+from lastbeat.observe.reading import LogSettings, Reading
 from lastbeat.observe.run import Observer
 from lastbeat.record.keeper import Keeper
 from lastbeat.record.silences import Silences
@@ -67,7 +67,7 @@ class Watch:
         alone: bool = True,
         proven: bool = False,
         hold_s: float = 0.0,
-        signals: Signals = Signals(),  # noqa: B008 - it is frozen
+        signals: LogSettings = LogSettings(),  # noqa: B008 - it is frozen
     ) -> None:
         self.run_id = runid.check_run_id(run_id)
         self._store = store

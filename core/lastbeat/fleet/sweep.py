@@ -21,7 +21,7 @@ from lastbeat.fleet.stand import Stand
 from lastbeat.fleet.watches import Watches
 from lastbeat.model.fleet import WHOLE, FleetPolicy, PassReport, Shard
 from lastbeat.model.policy import Policy
-from lastbeat.observe.reading import Signals
+from lastbeat.observe.reading import LogSettings
 from lastbeat.record.silences import Silences
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import Store, StoreError
@@ -51,7 +51,7 @@ class Sweep:
         state: Store | None = None,
         link: Callable[[str], str | None] = lambda _run_id: None,
         mask: Callable[[str], str] = str,
-        signals: Signals = Signals(),  # noqa: B008 - it is frozen
+        signals: LogSettings = LogSettings(),  # noqa: B008 - it is frozen
         shard: Shard = WHOLE,
         tally: Tally | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lastbeat.deliver.port import Channel
 from lastbeat.model.policy import Policy
-from lastbeat.observe.reading import Signals
+from lastbeat.observe.reading import LogSettings
 from lastbeat.record.silences import Silences
 from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch
@@ -36,7 +36,7 @@ class Watches:
         mask: Callable[[str], str],
         silences: Silences,
         hold_s: float,
-        signals: Signals,
+        signals: LogSettings,
     ) -> None:
         self._store = store
         self._channels = channels
