@@ -14,8 +14,9 @@ from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention
 from lastbeat.model.cause import Evidence
 from lastbeat.model.pattern import Pattern
-from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
+from lastbeat.model.signal import CASCADE, CONFIRMATION, ErrorTraits, Signal
 from lastbeat.scanning.prefixes import UNKNOWN_YEAR
+from lastbeat.signals.error_types import UNKNOWN, traits_of
 
 _DATA_WORDS: Final = Pattern(
     r"data_?set|data_?loader|shard|sample|__getitem__|fetch|batch|corpus|token|\.tar\b|\.parquet|\.jsonl\b|\.idx|\.bin\b|"
@@ -80,6 +81,10 @@ class Candidate:
         return self.mention.rank
 
     @property
+    def traits(self) -> ErrorTraits:
+        return traits_of(self.error_type)
+
+    @property
     def evidence(self) -> Evidence:
         return self.mention.evidence(self.log.file)
 
@@ -135,7 +140,7 @@ def _tier(mention: Mention, signal: Signal, error_type: str) -> Tier:
 
 def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
     """Error type and subsystem: the signal's own, unless the code that raised it tells more."""
-    error_type, subsystem = signal.error_type or "unknown", signal.subsystem
+    error_type, subsystem = signal.error_type or UNKNOWN, signal.subsystem
     text = mention.text
     spoken = f"{mention.fields.get('spoken', '')} {text}"
     if signal.name in _DATA_OR_CHECKPOINT:
@@ -211,13 +216,6 @@ def _when(candidate: Candidate) -> tuple[float, int, int]:
 
 # Which of two is nearer to the cause, and how sure that is.
 
-# What the kernel or the scheduler prints long after others have noticed.
-_PRINTED_LATE: Final = frozenset({"hardware", "oom", "slurm_failure", "storage"})
-# Errors that are often explained by a warning just before them.
-_EXPLAINED_BY_WARNINGS: Final = frozenset(
-    {"nccl", "communication", "nccl_timeout", "distributed_timeout", "watchdog_timeout", "unknown"}
-)
-_WARNED_OF: Final = frozenset({"nccl", "communication", "hardware", "oom", "environment", "storage"})
 _BASE: Final = {
     Tier.FACT: 0.93,
     Tier.SPECIFIC: 0.87,
@@ -243,24 +241,24 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     if later.mention.link and later.log is best.log and later.mention.after == best.mention.order:
         return _replaces_in_chain(later, best)
     if best.tier == Tier.CASCADE:
-        if best.error_type == "cancelled":
+        if best.traits.is_imposed:
             return later.tier >= Tier.SPECIFIC or later.tier == Tier.EXIT
         return later.tier > Tier.CASCADE
-    is_late_fact = later.tier == Tier.FACT and later.error_type in _PRINTED_LATE
+    is_late_fact = later.tier == Tier.FACT and later.traits.printed_late
     if best.tier == Tier.EXIT:
         return later.tier >= Tier.PLAIN
     if best.tier == Tier.SYMPTOM:
         return is_late_fact or (later.tier >= Tier.SPECIFIC and later.tier != Tier.FACT and _is_other_rank(later, best))
     if best.tier == Tier.GENERAL:
         return is_late_fact
-    if best.tier == Tier.SPECIFIC and best.error_type in {"torch", "nccl", "communication"}:
-        return is_late_fact and later.error_type == "hardware"
+    if best.tier == Tier.SPECIFIC and best.error_type in later.traits.shows_as:
+        return is_late_fact
     return best.signal.subsystem == "native_crash" and is_late_fact
 
 
 def _replaces_in_chain(later: Candidate, first: Candidate) -> bool:
     """Of two exceptions, the second of which was raised from the first or while that was handled."""
-    if later.mention.link == "handling" and later.error_type == "cancelled":
+    if later.mention.link == "handling" and later.traits.is_imposed:
         # A signal may arrive in any handler.
         return True
     if first.tier <= Tier.CASCADE:
@@ -284,13 +282,13 @@ def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
             continue
         if candidate.error_type == best.error_type:
             return candidate
-        if candidate.is_precursor and candidate.error_type in _WARNED_OF and _is_explained_by_warnings(best):
+        if candidate.is_precursor and candidate.traits.explains_vague and _is_vague(best):
             return candidate
     return best
 
 
-def _is_explained_by_warnings(best: Candidate) -> bool:
-    return best.error_type in _EXPLAINED_BY_WARNINGS or best.signal.name == "cuda_error"
+def _is_vague(best: Candidate) -> bool:
+    return best.traits.is_vague or best.signal.name == "cuda_error"
 
 
 def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, confirmed: bool) -> float:
@@ -301,7 +299,7 @@ def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, confirmed
         sure += 0.04
     if best.mention.fatal:
         sure += 0.02
-    if best.tier == Tier.CASCADE and best.error_type == "cancelled":
+    if best.tier == Tier.CASCADE and best.traits.is_imposed:
         # A stop from outside follows from something else less often than a lost connection does.
         sure += 0.12
     if best.mention.weak:

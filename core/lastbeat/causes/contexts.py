@@ -4,7 +4,8 @@ import re
 from typing import Final, Literal
 
 from lastbeat.model.pattern import Pattern
-from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
+from lastbeat.model.signal import CASCADE, CONFIRMATION, ErrorTraits, Signal
+from lastbeat.signals.error_types import UNKNOWN, traits_of
 
 Weight = Literal["none", "weak", "full"]
 
@@ -138,9 +139,7 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
         return "none"
     if signal.kind == "exception" and _FIGURE.match(text, end):
         return "none"
-    is_announced_calmly = (
-        signal.role == CASCADE or signal.error_type in {"cancelled", "time_limit"} or _is_action(signal)
-    )
+    is_announced_calmly = signal.role == CASCADE or _traits(signal).announced_calmly or _is_action(signal)
     if level == "info" and not is_announced_calmly:
         return "none"
     if text.startswith("{") and level != "error":
@@ -177,8 +176,12 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
 
 def states_a_value(signal: Signal, text: str) -> bool:
     """Whether a signal in a line with a nan in it is about that value, rather than about what came of it."""
-    about = signal.error_type == "numerical_instability" and signal.verdict is None and signal.severity != "critical"
+    about = _traits(signal).about_values and signal.verdict is None and signal.severity != "critical"
     return about and level_of(text) != "error"
+
+
+def _traits(signal: Signal) -> ErrorTraits:
+    return traits_of(signal.error_type or UNKNOWN)
 
 
 def _is_action(signal: Signal) -> bool:

@@ -20,7 +20,7 @@ from lastbeat.causes.mentions import Mention, is_over
 from lastbeat.causes.reading import LogReader
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.signals.error_types import TYPES, UNKNOWN
+from lastbeat.signals.error_types import DEADLOCK, HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
 from lastbeat.signals.hints import filled
 
 MOST_ALTERNATIVES: Final = 3
@@ -130,14 +130,14 @@ class _Diagnosis:
             return self._warned_of_hang(killed=True) or self._survived[-1]
         if best is None:
             return self._warned_of_hang(killed=self._confirmed) or self._dumped_stacks()
-        if best.tier == Tier.EXIT and best.error_type == "oom":
+        if best.tier == Tier.EXIT and best.traits.may_be_a_kill:
             # The kill may have come from whoever had warned that nothing moves.
             return self._warned_of_hang(killed=True) or best
         if self._confirmed or best.mention.raised or best.tier > Tier.CASCADE:
             return best
         # One peer missed another: unless something shows that it mattered, that is nothing.
         mattered = any(each.mention.fatal or self._ends_file(each) for each in self._candidates)
-        return best if mattered or best.error_type not in {"communication", "nccl"} else None
+        return best if mattered or not best.traits.between_peers else None
 
     def _warned_of_hang(self, *, killed: bool) -> Candidate | None:
         """A mere warning that nothing moves, which counts if it was repeated, or the run was ``killed``."""
@@ -159,7 +159,7 @@ class _Diagnosis:
                 mention = Mention(
                     signal.name, stack.line, 0, stack.text, stack.rank, time=log.last_time, steps=log.steps
                 )
-                return Candidate(mention, signal, Tier.SYMPTOM, "hang", "stack_dump", log, index, log.last_time)
+                return Candidate(mention, signal, Tier.SYMPTOM, HANG, "stack_dump", log, index, log.last_time)
         return None
 
     def _nan(self) -> Candidate | None:
@@ -169,9 +169,7 @@ class _Diagnosis:
             if nan is None or nan.signal not in self._signals or (nan.weak and nan.count < _GRADIENTS):
                 continue
             signal = self._signals[nan.signal]
-            return Candidate(
-                nan, signal, Tier.SPECIFIC, "numerical_instability", signal.subsystem, log, index, nan.time
-            )
+            return Candidate(nan, signal, Tier.SPECIFIC, NOT_FINITE, signal.subsystem, log, index, nan.time)
         return None
 
     # What the way it ended means.
@@ -206,7 +204,7 @@ class _Diagnosis:
         for candidate in confirming:
             meaning = exit_codes.of_fields(candidate.mention.fields)
             # Beside a cascade a process that was stopped tells nothing; one that died of itself does.
-            if meaning is not None and (best is None or meaning[0] in {"oom", "exception", "time_limit"}):
+            if meaning is not None and (best is None or not traits_of(meaning[0]).is_imposed):
                 return meaning, candidate
         if best is None and self._exit_code:
             return exit_codes.of_exit_code(self._exit_code), None
@@ -223,8 +221,8 @@ class _Diagnosis:
         """``first`` is the evidence, and ``best`` the strongest that says so."""
         best = best or first
         error_type, subsystem = first.error_type, first.subsystem
-        if error_type == "hang" and self._is_circular():
-            error_type, subsystem = "deadlock", "circular_wait"
+        if error_type == HANG and self._is_circular():
+            error_type, subsystem = DEADLOCK, "circular_wait"
         strongest = best if best.error_type == first.error_type else first
         confidence = confidence_of(strongest, self._candidates, confirmed=self._confirmed)
         signal = first.signal if first.signal.hint or not best.signal.hint else best.signal
@@ -237,8 +235,8 @@ class _Diagnosis:
         told: dict[str, Cause] = {}
         ranked = sorted(self._candidates, key=lambda each: (-each.tier, each.mention.order))
         for candidate in ranked:
-            is_known = candidate.error_type in {error_type, UNKNOWN, *told}
-            if candidate is chosen or candidate.tier <= Tier.CASCADE or is_known:
+            adds_nothing = candidate.traits.says_nothing or candidate.error_type in {error_type, *told}
+            if candidate is chosen or candidate.tier <= Tier.CASCADE or adds_nothing:
                 continue
             confidence = 0.5 * confidence_of(candidate, self._candidates, confirmed=self._confirmed)
             kind = (candidate.error_type, candidate.subsystem, confidence)
@@ -286,7 +284,7 @@ class _Diagnosis:
         if mention.weak or mention.low or not (mention.raised or signal.verdict == "crash"):
             return False
         # A missing peer may be got over; a process that was ended may not.
-        ends = candidate.tier != Tier.CASCADE or candidate.error_type in {"cancelled", "exception"}
+        ends = candidate.tier != Tier.CASCADE or candidate.traits.ends_process
         says_so = mention.raised or (signal.severity != "warning" and ends and signal.subsystem != "ray")
         return says_so and mention.line > candidate.log.alive_line
 
@@ -311,11 +309,7 @@ def _repeats(mention: Mention, cause: Mention) -> bool:
 
 def _goes_before_nan(best: Candidate, nan: Candidate) -> bool:
     """Whether ``best`` says more about the end than values that are not finite."""
-    return (
-        best.tier == Tier.FACT
-        and best.error_type in {"hardware", "slurm_failure"}
-        and best.mention.order < nan.mention.order
-    )
+    return best.tier == Tier.FACT and best.traits.spoils_values and best.mention.order < nan.mention.order
 
 
 # What an exit code alone hints at → the signal that says the same in words, and so has the fitting hint.
