@@ -13,7 +13,7 @@ from lastbeat.deliver.port import Channel
 from lastbeat.model.fleet import Shard
 from lastbeat.model.redact import Redactor
 from lastbeat.model.version import __version__
-from lastbeat.observe.reading import Signals
+from lastbeat.observe.reading import LogSettings
 from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
@@ -136,11 +136,11 @@ def lend(settings: Settings) -> None:
             os.environ[name] = text
 
 
-def signals(settings: Settings, *, places: bool = False) -> Signals:
+def signals(settings: Settings, *, places: bool = False) -> LogSettings:
     """What is looked for in logs; with ``places``, in those of this machine, too."""
     text = cast("str", settings.values["LASTBEAT_SIGNALS"])
     named = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"]) or ()
-    return Signals(lambda: settings_signals.catalogue(text), settings_signals.stamp(text), named if places else ())
+    return LogSettings(lambda: settings_signals.catalogue(text), settings_signals.stamp(text), named if places else ())
 
 
 def watch(
@@ -159,7 +159,7 @@ def watch(
 
 
 def _context(
-    settings: Settings, to: Sequence[Channel], root: Store, *, clock: Callable[[], datetime], signals: Signals
+    settings: Settings, to: Sequence[Channel], root: Store, *, clock: Callable[[], datetime], signals: LogSettings
 ) -> WatchContext:
     return WatchContext(
         root,
