@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from lastbeat.observe.log_files import LISTED, MOST, choose, is_log
+from lastbeat.observe.log_files import LISTED, MOST, choose, is_log, of_logs
 from lastbeat.observe.log_source import LogSource, StoredLog
 from lastbeat.stores.port import Entry, Store
 
@@ -20,9 +20,11 @@ class Sources(NamedTuple):
 def find(store: Store, files: Mapping[str, Entry], places: Sequence[str], known: Collection[str]) -> Sources:
     """The logs among ``files``, the run's files by their name below its folder, and those that ``places`` lead to.
     ``known`` are the names of logs that were read before. Never raises."""
-    logs = {name: entry for name, entry in files.items() if is_log(name)}
+    logs = {name: entry for name, entry in files.items() if is_log(name) and entry.fault is None}
     chosen = choose(logs, MOST)
-    notes, hidden = list[str](), list[str]()
+    notes = list[str]()
+    closed = [f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name)]
+    hidden: list[str] = []
     if len(logs) > len(chosen):
         more = f"{len(logs) - len(chosen)}{' or more' if len(logs) >= LISTED else ''}"
         notes.append(f"logs/ holds more than {MOST} log files: {more} of them are not read.")
@@ -34,4 +36,4 @@ def find(store: Store, files: Mapping[str, Entry], places: Sequence[str], known:
         local, said, hidden = local_logs(places, MOST, [name for name in known if not is_log(name)])
         found += local
         notes += said
-    return Sources(found, notes, hidden)
+    return Sources(found, notes, [*closed, *hidden])
