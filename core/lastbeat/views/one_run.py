@@ -96,10 +96,10 @@ class RunWatch:
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
-        files = listed.files
+        files = {name: entry for name, entry in listed.files.items() if entry.fault is None}
         newest = newest_log(files)
         got = self._held.read(_wishes(files, newest, log_lines))
-        judged = self._judge.judge(files, got, at)
+        judged = self._judge.judge(listed.files, got, at)
         record, attempt = judged.record, judged.attempt
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
@@ -111,7 +111,7 @@ class RunWatch:
         if judged.explained is not None:
             found = judged.explained.cause.evidence
             evidence = self._evidence.look(found, files.get(found.file), at)
-        notes = [*judged.notes, *beats.notes]
+        notes = [*judged.notes, *beats.notes, *(f"{name}: {fault}" for name, fault in listed.closed.items())]
         end = unjudged_end(of_record(record), files) if record is not None else None
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")
