@@ -2,20 +2,24 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal, cast
 
 from lastbeat import wire
 from lastbeat.deliver.port import Channel, DeliveryError
-from lastbeat.model.runid import SWEEP_MARK
+from lastbeat.model.runid import SWEEP_MARK, is_hardly_a_run
 from lastbeat.settings import Settings
-from lastbeat.stores.port import DeniedError, Store, StoreError
+from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
 
 _BODY = b"lastbeat doctor\n"
 _FAR_OFF_S = 30.0
+_RUNS_S = 20.0
+"""So long runs are tried whether they can be looked at."""
+_MOST_RUNS = 10
+"""So many that cannot are named."""
 
 Word = Literal["ok", "warn", "fail"]
 
@@ -57,13 +61,62 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
     key = "_watchdog/_watchdog.json"
     try:
         store.read(key, 1)
-        yield CheckResult("reading", "ok", "allowed")
     except StoreError as fault:
         yield _failed("reading", fault)
+    else:
+        yield from _reading(store)
     yield from _writing(store, key)
     yield _clock(store)
     if minutes := cast("float", settings.values["LASTBEAT_PAGE_MINUTES"]):
         yield _page(store, minutes)
+
+
+def _reading(store: Store) -> Iterator[CheckResult]:
+    """Whether each run can be looked at. In a bucket whoever may read one file may read them all."""
+    if "://" in store.url:
+        yield CheckResult("reading", "ok", "allowed")
+        return
+    from lastbeat.observe.fleet import FleetListing  # noqa: PLC0415 - only a directory needs it
+
+    until = time.monotonic() + _RUNS_S
+    listing = FleetListing(store, until=until)
+    seen, closed, apart = 0, dict[str, StoreError](), dict[str, StoreError]()
+    try:
+        for run in listing:
+            why = run.fault or _unread(store, run.files.values())
+            if why is None:
+                seen += 1
+            elif run.fault is not None and is_hardly_a_run(run.run_id):
+                apart[run.run_id] = why
+            else:
+                closed[run.run_id] = why
+            if time.monotonic() >= until:
+                break
+    except StoreError as broken:
+        yield _failed("reading", broken)
+        return
+    if listing.own_fault is not None:
+        closed[SWEEP_MARK.partition("/")[0]] = listing.own_fault
+    for name, why in list(closed.items())[:_MOST_RUNS]:
+        yield CheckResult("reading", "warn", f"{name}: {why}", why.advice)
+    if len(closed) > _MOST_RUNS:
+        yield CheckResult("reading", "warn", f"the same goes for {len(closed) - _MOST_RUNS} more")
+    for name, why in list(apart.items())[:_MOST_RUNS]:
+        yield CheckResult("reading", "ok", f"{name} is taken for no run: {why}")
+    late = "" if listing.done else "; there was no time to try all"
+    yield CheckResult("reading", "ok", f"allowed, of {seen} run{'' if seen == 1 else 's'}{late}")
+
+
+def _unread(store: Store, files: Iterable[Entry]) -> StoreError | None:
+    """Why one of a run's files cannot be read."""
+    for entry in files:
+        if entry.fault is not None:
+            return entry.fault
+        try:
+            store.read(entry.key, 1)
+        except StoreError as fault:
+            return fault
+    return None
 
 
 def _writing(store: Store, key: str) -> Iterator[CheckResult]:

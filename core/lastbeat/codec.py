@@ -7,15 +7,19 @@ Strict: a field of the wrong type is damage, never a guess. Open: what a newer v
     tuple, list    array                          bytes          text, a character a byte
     Mapping        object; array of pairs where its keys are numbers
     dataclass      object or array, see :class:`lastbeat.model.persisted.Form`
+
+A dataclass that has rules of its own checks them in ``__post_init__``: a ``ValueError`` from there is damage, too.
 """
 
 import math
 import re
 import types
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime, timezone
 from enum import Enum
+from functools import cache
 from typing import (
     Any,
     Final,
@@ -30,7 +34,7 @@ from typing import (
 )
 
 from lastbeat.model.numbers import json_number
-from lastbeat.model.persisted import AnyFloat, Form
+from lastbeat.model.persisted import AnyFloat, Base64, Form
 from lastbeat.model.times import parse_time
 
 T = TypeVar("T")
@@ -196,6 +200,15 @@ def _bytes(value: Json, _: Left) -> bytes:
         raise DamagedError(f"{_shown(value)} has a character that is no byte") from None
 
 
+def _base64(value: Json, _: Left) -> bytes:
+    try:
+        return b64decode(_text(value, _), validate=True)
+    except DamagedError:
+        raise
+    except ValueError:
+        raise DamagedError(f"{_shown(value)} is not base64") from None
+
+
 def _json(value: Json, _: Left) -> Json:
     check_plain(value)
     return value
@@ -209,6 +222,7 @@ _SCALARS: Final[dict[Any, _Type]] = {
     AnyFloat: _Type(_any_real, json_number),
     datetime: _Type(_time, _time_text),
     bytes: _Type(_bytes, lambda value: value.decode("latin-1")),
+    Base64: _Type(_base64, lambda value: b64encode(value).decode("ascii")),
     Any: _Type(_json),
 }
 
@@ -382,6 +396,7 @@ def _shape(kind: type[Any]) -> _Shape:
     )
 
 
+@cache
 def _dataclass(kind: type[Any]) -> _Type:
     shape, form = _shape(kind), getattr(kind, "FORM", Form.OBJECT)
     if form is Form.ROW:
@@ -436,8 +451,16 @@ def _object_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
 def _builder(shape: _Shape) -> Callable[[dict[str, Any]], Any]:
     """Makes an instance of some of its fields."""
     kind = shape.kind
-    slots = any("__slots__" in vars(each) for each in kind.__mro__[:-1])
-    if slots or hasattr(kind, "__post_init__"):
+    if hasattr(kind, "__post_init__"):
+
+        def checked(values: dict[str, Any]) -> Any:
+            try:
+                return kind(**values)
+            except ValueError as fault:
+                raise DamagedError(str(fault)) from None
+
+        return checked
+    if any("__slots__" in vars(each) for each in kind.__mro__[:-1]):
         return lambda values: kind(**values)
     defaults = {each.name: each.default for each, _ in shape.fields if each.default is not MISSING}
     factories = [(each.name, each.default_factory) for each, _ in shape.fields if each.default_factory is not MISSING]

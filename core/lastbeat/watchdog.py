@@ -27,7 +27,7 @@ from lastbeat.model.record import Record
 from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
-from lastbeat.observe.reading import Reading, Signals
+from lastbeat.observe.reading import LogSettings, Reading
 from lastbeat.observe.run import Observer
 from lastbeat.record.repository import RecordRepository
 from lastbeat.record.silences import Silences
@@ -66,7 +66,7 @@ class WatchContext:
     """Hides the secrets of the settings in whatever training wrote."""
     silences: Silences | None = None
     """What they cover is not told."""
-    signals: Signals = field(default_factory=Signals)
+    signals: LogSettings = field(default_factory=LogSettings)
     """Looked for in the run's logs."""
     executors: Sequence[Executor] = ()
     """Carry out what is to be done to the world; one a kind of action."""

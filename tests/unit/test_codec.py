@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.codec import DamagedError, NewerError, codec
-from lastbeat.model.persisted import FLAT, AnyFloat, Form, Persisted
+from lastbeat.model.persisted import FLAT, AnyFloat, Base64, Form, Persisted
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -74,6 +74,19 @@ class Tandem(Persisted):
     seats: int = 2
 
 
+@dataclass
+class Lock:
+    """Knows which of its values go together."""
+
+    digits: int = 4
+    code: str = "0000"
+    key: Base64 = b""
+
+    def __post_init__(self) -> None:
+        if len(self.code) != self.digits:
+            raise ValueError(f"a code of {len(self.code)} for {self.digits} digits")
+
+
 FULL = Bike(
     "trek", NOON, 9.5, float("inf"), (1.0, 2.5), True, {"a": "b"}, (Wheel(Colour.BLUE, 28, {3: 4}),), (Bell("ding"),),
     {"left": Bell("dong", Colour.BLUE)}, Owner("ana", NOON, b"\x00\xff", "high"), Bell("big"),
@@ -124,6 +137,33 @@ def test_a_flat_part_stands_among_the_fields_of_its_parent() -> None:
     assert codec(Tandem).document(Tandem(Bell("ding"), 3)) == written
     assert codec(Tandem).read(written) == Tandem(Bell("ding"), 3)
     assert codec(Tandem).document(codec(Tandem).read({**written, "new": 1})) == {**written, "new": 1}
+
+
+def test_bytes_of_any_kind_can_be_kept_short() -> None:
+    key = bytes(range(256))
+    document = codec(Lock).document(Lock(key=key))
+    assert len(document["key"]) < 1.4 * len(key)
+    assert codec(Lock).read(json.loads(json.dumps(document))) == Lock(key=key)
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        pytest.param({"digits": 3}, "lock: a code of 4 for 3 digits", id="values that do not go together"),
+        pytest.param({"key": "YQ"}, "lock.key: 'YQ' is not base64", id="base64 that was cut"),
+        pytest.param({"key": "Y!Q="}, "lock.key: 'Y!Q=' is not base64", id="a character that base64 lacks"),
+        pytest.param({"key": "é"}, "lock.key: 'é' is not base64", id="a character outside ASCII"),
+        pytest.param({"key": 7}, "lock.key: 7 is no text", id="a number for base64"),
+    ],
+)
+def test_what_a_dataclass_refuses_is_damage(document: dict[str, object], told: str) -> None:
+    @dataclass
+    class Door:
+        lock: Lock
+
+    with pytest.raises(DamagedError) as refused:
+        codec(Door).read({"lock": document})
+    assert str(refused.value) == told
 
 
 @pytest.mark.parametrize(

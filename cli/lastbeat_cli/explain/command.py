@@ -219,7 +219,7 @@ def _runs_in(settings: Settings) -> list[str]:
     """The runs of a directory; those of a bucket are not worth a listing here."""
     root = settings.root
     names = _names_beside(root.path / "-") if isinstance(root, DirectoryRoot) else []
-    return [name for name in names if not name.startswith(("_", "."))]
+    return [name for name in names if not name.startswith("_")]
 
 
 def _names_beside(path: Path) -> list[str]:

@@ -21,7 +21,7 @@ from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
-    from lastbeat.causes.mentions import Account
+    from lastbeat.causes.log_summary import LogSummary
     from lastbeat.model.cause import Evidence
     from lastbeat.model.signal import Catalogue
 
@@ -54,7 +54,7 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
         if len(notes) < MOST_NOTES:
             notes.append(text)
 
-    accounts: list[Account] = []
+    summaries: list[LogSummary] = []
     read: list[LogRead] = []
     for source in sources:
         reader = LogReader(signals, source.name, rank=source.rank)
@@ -63,14 +63,14 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
         except UnreadableLogError as fault:
             faults.append(fault)
             continue
-        account = reader.account()
-        accounts.append(account)
-        told = account.progress
-        rank = account.rank
-        read.append(LogRead(source.name, rank, account.lines, size, told.step, told.total_steps, told.loss, last_time))
-    if not accounts:
+        summary = reader.summary()
+        summaries.append(summary)
+        told = summary.progress
+        rank = summary.rank
+        read.append(LogRead(source.name, rank, summary.lines, size, told.step, told.total_steps, told.loss, last_time))
+    if not summaries:
         return None
-    found = explain(accounts, signals, exit_code=exit_code, scheduler=scheduler)
+    found = explain(summaries, signals, exit_code=exit_code, scheduler=scheduler)
     if exit_code is not None or scheduler or any(_is_error(log.name) for log in read):
         # It did end: somebody says so, or training's own last word.
         found = replace(found, ended=True)

@@ -32,10 +32,16 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
     """
     store = wire.store(settings)
     files = run_files(store, run_id)
-    names = sorted(name for name in files if name == runid.ERROR or log_files.is_log(name))
+    closed = {name: entry.fault for name, entry in files.items() if entry.fault is not None}
+    for name, fault in closed.items():
+        note(f"{name} could not be looked at: {fault}")
+    names = sorted(name for name in files.keys() - closed if name == runid.ERROR or log_files.is_log(name))
     names = _of_this_attempt(store, files, names, note)
     if files and not names and (here := _of_this_machine(settings, note)):
         return here
+    if closed and not names:
+        fault = next(iter(closed.values()))
+        raise UnreadableLogError(str(fault), fault.advice)
     if files and not names:
         raise UnreadableLogError(
             f"the run {run_id} has neither _error nor anything in logs/ of its present attempt",
@@ -45,6 +51,8 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
     if isinstance(settings.root, DirectoryRoot):
         # By their paths, which people can open.
         root = settings.root.path
+        for name in names:
+            _check(store, files[name].key)
         return [replace(log_sources.file(root / run_id / name), rank=log_files.rank_of(name)) for name in names]
     return [_source(store, files[name]) for name in names]
 
@@ -71,6 +79,14 @@ def _of_this_attempt(store: Store, files: Mapping[str, Entry], names: list[str],
     if older := [name for name in names if name not in kept]:
         note(f"{', '.join(older[:5])}: from before this attempt began ({format_time(start)}), so left out")
     return kept
+
+
+def _check(store: Store, key: str) -> None:
+    """Whether the file is one that a run may show; a path leads wherever its links do."""
+    try:
+        store.read(key, 1)
+    except StoreError as fault:
+        raise UnreadableLogError(str(fault), fault.advice) from None
 
 
 def _source(store: Store, entry: Entry) -> LogInput:

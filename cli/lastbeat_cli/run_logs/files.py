@@ -38,7 +38,7 @@ class LogSelection:
 
 def stored(store: Store, files: Mapping[str, Entry]) -> list[LogSource]:
     """The logs among a run's files, and what else has text in it, the newest first."""
-    names = [name for name in files if is_log(name) or name in EXTRA]
+    names = [name for name, entry in files.items() if entry.fault is None and (is_log(name) or name in EXTRA)]
     names.sort(key=lambda name: (files[name].modified, name), reverse=True)
     return [StoredLog(store, name, files[name]) for name in names]
 

@@ -40,5 +40,14 @@ class _NonFinite:
 AnyFloat = Annotated[float, _NonFinite()]
 """A float that training told, so it may be NaN, infinite, or of any size. Plain ``float`` fields are finite."""
 
+
+class _InBase64:
+    """Marks bytes that are written in base64."""
+
+
+Base64 = Annotated[bytes, _InBase64()]
+"""Bytes of any kind, written in base64: a third longer than they are. Plain ``bytes`` fields stay readable where they
+are ASCII, and take six characters for each byte that is not."""
+
 FLAT: Final = {"flat": True}
 """Metadata of a field whose own fields are written among those of its parent."""

@@ -80,6 +80,8 @@ class WatchState:
     interval_s: float | None = None
     overdue: bool = False
     """Passes were made, and have stopped."""
+    known: bool = True
+    """False: what passes leave could not be looked at."""
 
 
 @dataclass(frozen=True, slots=True)

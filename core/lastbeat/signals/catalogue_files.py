@@ -21,7 +21,7 @@ from lastbeat import handwritten
 from lastbeat.handwritten import UNSAID, Document, MaybeBlank, Name, Seconds, Text, Written, not_blank
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.signal import Role, Severity, Verdict
-from lastbeat.scanning import literals, shapes
+from lastbeat.scanning import line_templates, literals
 from lastbeat.signals import pattern_checks
 from lastbeat.signals.composing import MOST_SIGNALS, Draft, DraftEntry
 
@@ -96,7 +96,7 @@ class Searched(Written):
             **{key: True for key, yes in (("substring", plain), ("ignore_case", ignore_case)) if yes},
             **({"extract": dict(groups)} if groups else {}),
         }
-        return {**fields, "literals": literals.required(text, **how), "demand": shapes.demand(text, **how)}
+        return {**fields, "literals": literals.required(text, **how), "demand": line_templates.demand(text, **how)}
 
 
 class SignalEntry(Searched):

@@ -62,6 +62,7 @@ def fleet_document(  # noqa: PLR0913 - what a reader is told beside the view, ea
             "last_pass_at": _time(view.watching.last_pass_at),
             "interval_s": view.watching.interval_s,
             "overdue": view.watching.overdue,
+            "known": view.watching.known,
         },
         "fault": _fault(view.fault),
         "ignored": [clean(name) for name in view.ignored],

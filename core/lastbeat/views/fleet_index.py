@@ -36,6 +36,8 @@ class Index:
     finished: Mapping[str, int] = field(default_factory=dict)
     own: Mapping[str, Entry] = field(default_factory=dict)
     """The fleet's own files, as last listed."""
+    closed: bool = False
+    """The last listing could not look at them."""
     readings: int = 0
     """How often something was read that ``lines`` and ``finished`` are made of."""
     _read: dict[str, tuple[str, FleetMemory]] = field(default_factory=dict)
@@ -97,6 +99,8 @@ class Index:
     def watching(self, at: datetime) -> WatchState:
         """Whether passes are being made as of ``at``."""
         entry = self.own.get(_mark_name())
+        if self.closed:
+            return WatchState(None if entry is None else entry.modified, known=False)
         if entry is None:
             return WatchState()
         # Of a mark that cannot be read it is known that it is there, and not when the next one is due.

@@ -6,6 +6,7 @@ from datetime import datetime
 from lastbeat.codec import DamagedError
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
+from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.model.view import SPARK_POINTS, WatchState
@@ -33,6 +34,8 @@ class FleetState:
         self.at: datetime | None = None
         self.listings = 0
         self.watching = WatchState()
+        self.closed: dict[str, str] = {}
+        """Folders that could not be looked into in this listing and are taken for no runs, and why."""
         self.table = Table()
         self._policy = policy
         self._since_s = since_s
@@ -67,6 +70,7 @@ class FleetState:
         self.at = at
         self.listings += 1
         self._listed = set()
+        self.closed = {}
 
     def see(self, found: Iterable[RunFiles], index: Index) -> None:
         """It came to these. What is over long since is held on to no longer than that is found out; what is new is
@@ -74,9 +78,12 @@ class FleetState:
         for run in found:
             run_id = run.run_id
             self._listed.add(run_id)
+            if run.fault is not None:
+                self._miss(run_id, shown(str(run.fault), self._mask), index)
+                continue
             known = self._runs.get(run_id)
             if known is not None:
-                if known.files != run.files:
+                if known.files != run.files or known.closed is not None:
                     known.see(run.files)
                     self._touched.add(run_id)
                 continue
@@ -87,6 +94,25 @@ class FleetState:
             if not self._shelved(known, index):
                 self._runs[run_id] = known
                 self._touched.add(run_id)
+
+    def _miss(self, run_id: str, why: str, index: Index) -> None:
+        """The listing came to it and could not look at it: what is known of it stands."""
+        known = self._runs.get(run_id)
+        if known is None:
+            if run_id in self._older:
+                return
+            if is_hardly_a_run(run_id):
+                self.closed[run_id] = why
+                return
+            known = Known(run_id, read_at=self.listings)
+            known.closed = why
+            if self._shelved(known, index):
+                return
+            self._runs[run_id] = known
+        elif known.closed == why:
+            return
+        known.closed = why
+        self._touched.add(run_id)
 
     def end(self, *, complete: bool) -> None:
         """The listing is over. Unless it is ``complete``, what it did not come to stands as it was."""
@@ -124,7 +150,7 @@ class FleetState:
             return False
         if index is not None:
             line, finished = index.lines.get(run_id), index.finished.get(run_id)
-            if line is not None and known.listed_record is not None:
+            if line is not None and (known.listed_record is not None or known.closed is not None):
                 known.memory, known.memory_version = line
         over = is_over(known, finished, at, self._since_s, self._policy.stale_s)
         known.undecided = over is None

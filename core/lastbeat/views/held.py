@@ -62,6 +62,8 @@ class FileCache:
 
     def _ask(self, wish: FilePiece) -> Got:
         entry = wish.entry
+        if entry.fault is not None:
+            return Got(entry, None, entry.fault, None)
         if entry.size_bytes == 0:
             return Got(entry, Blob(b"", 0, entry.modified, entry.version), None, wish)
         try:

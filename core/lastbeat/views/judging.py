@@ -12,7 +12,7 @@ from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Explained, Record
 from lastbeat.model.status import Status
-from lastbeat.observe.reading import Reading, Signals
+from lastbeat.observe.reading import LogSettings, Reading
 from lastbeat.observe.run import Observer
 from lastbeat.record.codec import decode_record
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
@@ -55,7 +55,9 @@ class Judged:
 class Judge:
     """Judges one run again and again from what was read of it."""
 
-    def __init__(self, store: Store, policy: Policy, run_id: str, mask: Callable[[str], str], signals: Signals) -> None:
+    def __init__(
+        self, store: Store, policy: Policy, run_id: str, mask: Callable[[str], str], signals: LogSettings
+    ) -> None:
         self._store = store
         self._policy = policy
         self._run_id = run_id

@@ -79,6 +79,8 @@ class Known:
     error_text: str = ""
     host_of: int | None = None
     """The attempt that metadata.json was read in."""
+    closed: str | None = None
+    """Why it could not be looked at in the last listing: then all else is as it was before that."""
     undecided: bool = False
     """Only its record can tell whether it ended so long ago that nobody wants to see it."""
     read_at: int = 0
@@ -107,6 +109,8 @@ class Known:
 
     def wishes(self, listing: int, *, all_beats: bool) -> Iterator[DocumentRequest]:
         """What is to be read of it. ``all_beats``: also what a row can do without."""
+        if self.closed is not None:
+            return
         version = self.listed_record
         if version is None:
             for name in (*_BEATS, runid.ERROR):
@@ -175,7 +179,7 @@ class Known:
 
     def see(self, files: Mapping[str, Entry]) -> None:
         """As it was listed: what is there no more is known no more."""
-        self.files = files
+        self.files, self.closed = files, None
         for name in [name for name in self.versions if name not in files]:
             del self.versions[name]
             self.gists.pop(name, None)
@@ -198,6 +202,9 @@ def is_over(known: Known, finished: int | None, at: datetime, since_s: float, st
     and what is known of its record show without a request. None: only its record can tell. ``finished``: the fleet's
     memory has it as one that ended when nothing younger than this (unix seconds) lay there."""
     files, now = known.files, at.timestamp()
+    if known.closed is not None and known.standing is None:
+        # What nobody can look at neither ended nor fell silent, unless passes have seen it end.
+        return finished is not None
     record, written = files.get(runid.RECORD), newest_of(files)
     recorded = record.modified.timestamp() if record is not None else 0.0
     if now - max(written, recorded) <= since_s:

@@ -14,7 +14,7 @@ from lastbeat.model.record import Attempt
 from lastbeat.model.view import Excerpt, RunView, WatchState
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_files import is_log
-from lastbeat.observe.reading import Signals
+from lastbeat.observe.reading import LogSettings
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
 from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
@@ -60,7 +60,7 @@ class RunWatch:
         *,
         mask: "Callable[[str], str]" = str,
         link: str | None = None,
-        catalogue: Signals | None = None,
+        catalogue: LogSettings | None = None,
     ) -> None:
         self.run_id = runid.check_run_id(run_id)
         self.ended: Status | None = None
@@ -70,7 +70,7 @@ class RunWatch:
         self._link = link
         self._safe = Safe(mask)
         self._held = FileCache(store)
-        self._judge = Judge(store, policy, self.run_id, mask, catalogue or Signals())
+        self._judge = Judge(store, policy, self.run_id, mask, catalogue or LogSettings())
         self._beats = BeatReader(self._safe)
         self._ranks = RankReader(store, self._safe)
         self._evidence = EvidenceReader(store, self._safe)
@@ -96,10 +96,10 @@ class RunWatch:
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
-        files = listed.files
+        files = {name: entry for name, entry in listed.files.items() if entry.fault is None}
         newest = newest_log(files)
         got = self._held.read(_wishes(files, newest, log_lines))
-        judged = self._judge.judge(files, got, at)
+        judged = self._judge.judge(listed.files, got, at)
         record, attempt = judged.record, judged.attempt
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
@@ -111,7 +111,7 @@ class RunWatch:
         if judged.explained is not None:
             found = judged.explained.cause.evidence
             evidence = self._evidence.look(found, files.get(found.file), at)
-        notes = [*judged.notes, *beats.notes]
+        notes = [*judged.notes, *beats.notes, *(f"{name}: {fault}" for name, fault in listed.closed.items())]
         end = unjudged_end(of_record(record), files) if record is not None else None
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")

@@ -31,7 +31,8 @@ def row(known: Known, at: datetime, policy: Policy, watching: WatchState, *, unr
     """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
     standing, fault = _standing(known, at, policy)
     beat_at = last_beat(known.files)
-    doubt = doubt_of(standing, known.files, at, policy, watching)
+    # Of what cannot be looked at nobody knows how old its evidence is.
+    doubt = None if known.closed is not None else doubt_of(standing, known.files, at, policy, watching)
     progress, metadata = known.gists.get(runid.PROGRESS), known.gists.get(runid.METADATA)
     counts = _of_now(progress, metadata, standing)
     tells = counts if counts is not None and _has_step(counts) else metadata
@@ -79,7 +80,7 @@ def doubt_of(
     """Why what is recorded of a run may be out of date: it looks otherwise, and nobody has judged that."""
     if not standing.recorded:
         return None
-    watched = watching.last_pass_at is not None and not watching.overdue
+    watched = not watching.known or (watching.last_pass_at is not None and not watching.overdue)
     why = "no pass has judged that" if watched else "nobody watches"
     slack_s = _PASSES * (watching.interval_s or 0.0) if watched else _ALONE_S
     end = unjudged_end(standing, files)
@@ -123,6 +124,8 @@ def _about(seconds: float) -> str:
 
 def _standing(known: Known, at: datetime, policy: Policy) -> tuple[Standing, str | None]:
     """What it is, and why that could not be found out anew."""
+    if known.closed is not None:
+        return known.last_known or _NOTHING, known.closed
     if known.listed_record is not None:
         fault = None
         if known.standing is None:

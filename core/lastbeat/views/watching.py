@@ -26,6 +26,8 @@ _WAVES: Final = 3
 """What one document tells decides whether another is needed, twice at most."""
 _MOMENT_S: Final = 0.02
 """So long may whoever only wants to see wait for whoever takes something in."""
+_NAMED: Final = 5
+"""So many folders that are closed, and hardly runs, are named."""
 _MANY_RECORDS: Final = 3
 """So many records cost more to read than the fleet's memory, which may know what is in them."""
 
@@ -158,18 +160,32 @@ class FleetWatch:
             broken = f"The listing could not be finished in time; it came to {count:,} runs."
         if broken is None:
             self._pages = max(1, listing.pages)
-        if broken is None or listing.own:
+        if (broken is None and listing.own_fault is None) or listing.own:
             self._index.own = dict(listing.own)
+        self._index.closed = listing.own_fault is not None
         with self._lock:
             self._fault = None
             self._ignored = tuple(shown(name) for name in listing.ignored)
-            self._notes = (f"{broken} What comes behind those is as it was last seen.",) if broken else ()
             if not count:
                 self._state.begin(at)
+            self._notes = tuple(self._told(broken, listing.own_fault))
             self._state.end(complete=broken is None)
             if not opening:
                 self._state.judge(self._index)
         return True
+
+    def _told(self, broken: str | None, own_fault: StoreError | None) -> Iterator[str]:
+        """What must be known of the last listing, under ``_lock``."""
+        if broken:
+            yield f"{broken} What comes behind those is as it was last seen."
+        if own_fault is not None:
+            why = shown(str(own_fault), self._mask)
+            yield f"Whether anybody watches is not known, for what passes leave cannot be looked at: {why}."
+        closed = self._state.closed
+        if closed:
+            named = "; ".join(f"{shown(name)}: {why}" for name, why in list(closed.items())[:_NAMED])
+            more = f"; and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
+            yield f"Taken for no runs, for nobody may look into them: {named}{more}."
 
     def _learn(self, *, at_any_price: bool) -> int:
         """Read what passes left, as far as that is worth it; how many requests it took."""

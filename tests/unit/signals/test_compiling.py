@@ -44,7 +44,7 @@ import json, sys
 for name in ("yaml", "pydantic"): sys.modules[name] = None
 from lastbeat.signals.loading import load_setting
 found = load_setting(sys.argv[1], lambda name: 1 / 0)
-print(json.dumps([found.signals, found.absences, dict(found.error_types), found[4:]]))
+print(json.dumps([found.signals, found.absences, dict(found.error_types), found[4:]], default=sorted))
 """
 
 
@@ -75,7 +75,7 @@ def test_the_compiled_catalogue_is_the_same(tmp_path: Path, setting: str, names:
     called["/etc/parts/licences.yml"] = "licences"
     signals = [each._replace(source=called.get(each.source, each.source)) for each in found.signals]
     expected = [signals, found.absences, dict(found.error_types), found[4:]]
-    assert json.loads(done.stdout) == json.loads(json.dumps(expected))
+    assert json.loads(done.stdout) == json.loads(json.dumps(expected, default=sorted))
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def test_a_fleet_is_told_as_it_is() -> None:
     )  # fmt: skip
     document = strict(fleet_document(view, made_at=NOW, live=True, interval_s=5.0, stale_s=600.0, seq=9, epoch="e"))
     assert document["counts"] == {"FAILED": 1, "RUNNING (WARNING)": 1, "RUNNING": 1}
-    assert document["watching"] == {"last_pass_at": "2026-01-02T12:00:00Z", "interval_s": 60.0, "overdue": True}
+    assert document["watching"] == {
+        "last_pass_at": "2026-01-02T12:00:00Z", "interval_s": 60.0, "overdue": True, "known": True,
+    }  # fmt: skip
     assert document["fault"] == {"reason": "no answer", "advice": "wait", "since": "2026-01-02T12:00:00Z"}
     assert [(row["run_id"], row["rank"]) for row in document["runs"]] == [("a", 0), ("b", 1), ("c", 2)]
     assert (document["seq"], document["epoch"], document["live"], document["gone"]) == (9, "e", True, [])

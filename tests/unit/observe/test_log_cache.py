@@ -7,27 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.observe.log_memory import LIMIT_BYTES, LogMemory
+from lastbeat.codec import DamagedError, codec
+from lastbeat.observe.log_cache import LIMIT_BYTES, LogCache
+from lastbeat.observe.logs import RunLogsState
 from lastbeat.stores.port import DeniedError
 from support.memory import MemoryStore
-from support.run_logs import CRASH, MAIN, RUN, LogScene, steps
+from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
 
 
-def _memory(run: LogScene, state: MemoryStore, signals: str = "") -> LogMemory:
-    return LogMemory(state, run.store.url, RUN, signals)
+def _cache(run: LogScene, state: MemoryStore, signals: str = "") -> LogCache:
+    return LogCache(state, run.store.url, RUN, signals)
 
 
 def test_a_later_process_goes_on_where_an_earlier_one_was() -> None:
     run, state = LogScene(), MemoryStore()
     run.put(MAIN, steps(0, 10) + CRASH)
     before = run.look()
-    _memory(run, state).save(run.logs)
+    _cache(run, state).save(run.logs)
     run.logs = run.fresh()
-    _memory(run, state).load(run.logs)
+    _cache(run, state).load(run.logs)
     assert run.look() == before
     assert run.reads == 0
     writes = len(state.calls)
-    _memory(run, state).save(run.logs)
+    _cache(run, state).save(run.logs)
     assert len(state.calls) == writes
 
 
@@ -44,12 +46,12 @@ def test_a_memory_that_is_of_no_use_is_begun_anew(body: bytes | None, signals: s
     run, state = LogScene(), MemoryStore()
     run.put(MAIN, steps(0, 10))
     before = run.look()
-    memory = _memory(run, state)
-    memory.save(run.logs)
+    cache = _cache(run, state)
+    cache.save(run.logs)
     if body is not None:
-        state.write(memory.key, body)
+        state.write(cache.key, body)
     run.logs = run.fresh()
-    _memory(run, state, signals).load(run.logs)
+    _cache(run, state, signals).load(run.logs)
     assert run.look() == before
     assert run.reads == 1
 
@@ -58,10 +60,10 @@ def test_a_state_that_somebody_tampered_with_is_refused_whole() -> None:
     run = LogScene()
     run.put(MAIN, steps(0, 10))
     run.look()
-    state = json.loads(json.dumps(run.logs.state()))
-    state["files"][0]["cursor"]["reach"] = 10**9
-    with pytest.raises(ValueError, match="cannot be"):
-        run.fresh().restore(state)
+    document = kept(run.logs)
+    document["files"][0]["cursor"]["reach"] = 10**9
+    with pytest.raises(DamagedError, match=r"^files\[0\]\.cursor: a reach of 1000000000 .* cannot be"):
+        codec(RunLogsState).read(document)
 
 
 def test_the_memory_is_bounded_and_still_knows_how_far_everything_was_read() -> None:
@@ -70,11 +72,11 @@ def test_the_memory_is_bounded_and_still_knows_how_far_everything_was_read() -> 
         noise = "".join(f"RuntimeError: {rank} {number} {hash((rank, number))}\n" for number in range(300))
         run.put(f"logs/rank{rank}.log", noise)
     run.look()
-    memory = _memory(run, state)
-    memory.save(run.logs)
-    assert len(state.held[memory.key].body) <= LIMIT_BYTES
+    cache = _cache(run, state)
+    cache.save(run.logs)
+    assert len(state.held[cache.key].body) <= LIMIT_BYTES
     run.logs = run.fresh()
-    memory.load(run.logs)
+    cache.load(run.logs)
     run.look()
     assert run.reads == 0
 
@@ -87,25 +89,26 @@ def test_a_state_directory_that_cannot_be_used_harms_nothing() -> None:
 
     state.before = refuse
     run.put(MAIN, steps(0, 10))
-    memory = _memory(run, state)
-    memory.load(run.logs)
+    cache = _cache(run, state)
+    cache.load(run.logs)
     assert run.look().step == 9
-    memory.save(run.logs)
+    cache.save(run.logs)
 
 
 def test_logs_that_have_not_changed_load_nothing_that_understands_text() -> None:
     run = LogScene()
     run.put(MAIN, steps(0, 10) + CRASH)
     run.look()
-    document = json.dumps(run.logs.state())
+    document = json.dumps(kept(run.logs))
     code = f"""
 import json, sys
 from datetime import datetime
-from lastbeat.observe.logs import RunLogs
+from lastbeat.codec import codec
+from lastbeat.observe.logs import RunLogs, RunLogsState
 from lastbeat.stores.port import Entry
 def never(): raise AssertionError
 logs = RunLogs(None, {RUN!r}, never)
-logs.restore(json.loads({document!r}))
+logs.restore(codec(RunLogsState).read(json.loads({document!r})))
 held = Entry({MAIN!r}, {len(steps(0, 10) + CRASH)}, datetime.fromisoformat({run.store.now.isoformat()!r}), "v1")
 assert logs.look({{{MAIN!r}: held}}).explanation.cause.error_type == "oom"
 assert not logs.changed

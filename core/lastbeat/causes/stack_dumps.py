@@ -1,13 +1,13 @@
-"""Stacks that were printed because something stood still: faulthandler's, py-spy's and gdb's."""
+"""Stack dumps: what faulthandler, py-spy and gdb print of threads that stand still."""
 
 import re
-from dataclasses import asdict
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
-from lastbeat.causes.kept import made_of
-from lastbeat.causes.mentions import Stack, text_of
+from lastbeat.causes.mentions import text_of
 from lastbeat.causes.tracebacks import place_of
 from lastbeat.model.pattern import Pattern
+from lastbeat.model.persisted import Form
 from lastbeat.scanning.splitting import Line
 
 _THREAD: Final = Pattern(
@@ -24,22 +24,44 @@ _LIBRARY: Final = Pattern(
     r"queues|pool|managers|weakref|contextlib|concurrent/\S{0,40})\.py$|\.so\b|^<|torch/"
 )
 _WAITING: Final = Pattern(r"^(?:acquire|__enter__|lock|_acquire_restore|wait_for_lock)$")
-# Locks that are held for a moment only: whoever stands here for long waits for somebody who waits, too.
-_LOCK: Final = Pattern(r"logging/__init__\.py:(?:acquire|_acquireLock)|_bootstrap>?:acquire|_ModuleLock")
+# Locks that are only ever held for a moment: a thread that is stuck on one waits for a thread that is stuck itself.
+_BRIEF_LOCK: Final = Pattern(r"logging/__init__\.py:(?:acquire|_acquireLock)|_bootstrap>?:acquire|_ModuleLock")
 _GDB: Final = "Traceback (most recent call first)"
-_MOST: Final = 16
+_STACKS_LIMIT: Final = 16
 _NAME_LIMIT: Final = 60
 _PATH_LIMIT: Final = 120
 
 
-class Stacks:
-    """The stacks of the dump that is being read, and of those that were."""
+@dataclass(slots=True)
+class Stack:
+    """One thread's or one rank's stack in a dump."""
 
-    def __init__(self) -> None:
-        self.found: list[Stack] = []
-        self.open = False
-        self._gdb = False
-        self._dumping = False
+    line: int
+    rank: int | None
+    innermost: str
+    """File and function of the innermost frame."""
+    site: str
+    """The innermost frame of the program's own code."""
+    text: str = ""
+    """The line that it begins with."""
+
+
+@dataclass
+class StackDumpParser:
+    """Collects the stacks of dumps, line by line."""
+
+    FORM: ClassVar = Form.SPARSE
+
+    found: list[Stack] = field(default_factory=list)
+    open: bool = False
+    """The last stack may go on."""
+    gdb: bool = False
+    current: bool = False
+    """The last stack is of the thread that wrote the dump."""
+
+    def __post_init__(self) -> None:
+        del self.found[_STACKS_LIMIT:]
+        self.open = self.open and bool(self.found)
 
     def begins(self, text: str) -> bool:
         if text.startswith(_GDB):
@@ -51,8 +73,8 @@ class Stacks:
         text = line.text
         if self.begins(text):
             self.open = True
-            self._gdb, self._dumping = text.startswith(_GDB), text.lstrip().startswith("Current")
-            if len(self.found) >= _MOST:
+            self.gdb, self.current = text.startswith(_GDB), text.lstrip().startswith("Current")
+            if len(self.found) >= _STACKS_LIMIT:
                 del self.found[1]
             self.found.append(Stack(line.number, rank, "", "", text_of(line.raw)[:_PATH_LIMIT]))
             return True
@@ -60,8 +82,8 @@ class Stacks:
             return False
         frame = _FAULTHANDLER.match(text) or _PY_SPY.match(text)
         if frame is None:
-            # gdb prints each frame's code, too.
-            self.open = self._gdb and text.startswith(" ")
+            # gdb prints the code of each frame, too.
+            self.open = self.gdb and text.startswith(" ")
             return self.open
         stack = self.found[-1]
         file, function = frame["file"], frame["function"].strip()[:_NAME_LIMIT]
@@ -69,26 +91,10 @@ class Stacks:
             stack.innermost = f"{file[-_PATH_LIMIT:]}:{function}"
         if not stack.site and not _LIBRARY.search(file):
             stack.site = f"{file.rsplit('/', 1)[-1][-_NAME_LIMIT:]}:{frame['line'] or 0}:{function}"
-        if self._dumping and function == "_bootstrap":
-            # A helper that writes the stacks does not wait for anybody.
+        if self.current and function == "_bootstrap":
+            # A helper thread that writes the dump waits for nobody.
             stack.site = ""
         return True
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "open": self.open,
-            "gdb": self._gdb,
-            "dumping": self._dumping,
-            "found": [asdict(stack) for stack in self.found],
-        }
-
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> "Stacks":
-        stacks = cls()
-        stacks._gdb, stacks._dumping = bool(state.get("gdb")), bool(state.get("dumping"))
-        stacks.found = [made_of(Stack, each) for each in state["found"][:_MOST]]
-        stacks.open = bool(state["open"]) and bool(stacks.found)
-        return stacks
 
 
 def in_collective(stack: Stack) -> bool:
@@ -99,28 +105,29 @@ def in_collective(stack: Stack) -> bool:
 
 
 def in_own_code(stack: Stack) -> bool:
-    """Whether the innermost frame is the program's own: it waits in native code that it called, as for a lock."""
+    """Whether the innermost frame is the program's own, or a lock that it takes."""
     file, _, function = stack.innermost.rpartition(":")
     return bool(stack.site) and (not _LIBRARY.search(file) or _WAITING.match(function) is not None)
 
 
-def circular(stacks: list[Stack], others: list[str]) -> bool:
+def is_circular(stacks: list[Stack], other_sites: list[str]) -> bool:
     """Whether threads or ranks seem to wait for each other.
 
-    Two threads of one process that stand in their own code, each elsewhere, wait for what the other holds; so do
-    ranks that stand in collectives which they called from different places. ``others`` are such places of ranks that
-    left a traceback and no stack.
+    1. A thread stuck on a lock that is only held for a moment: whoever holds it is stuck as well.
+    2. Threads of one process that stand in different places of their own code: each waits for what another holds.
+    3. Ranks in collectives that they entered from different places. ``other_sites`` are such places of ranks that left
+       a traceback and no stack.
     """
-    if any(_LOCK.search(stack.innermost) for stack in stacks):
+    if any(_BRIEF_LOCK.search(stack.innermost) for stack in stacks):
         return True
-    threads: dict[int | None, set[str]] = {}
+    sites_of_rank: dict[int | None, set[str]] = {}
     for stack in stacks:
         if in_own_code(stack) and not in_collective(stack):
-            threads.setdefault(stack.rank, set()).add(stack.site)
-    if any(len(sites) > 1 for sites in threads.values()):
+            sites_of_rank.setdefault(stack.rank, set()).add(stack.site)
+    if any(len(sites) > 1 for sites in sites_of_rank.values()):
         return True
-    waiting = {_function(stack.site) for stack in stacks if in_collective(stack) and stack.site}
-    return bool(waiting) and len(waiting | {_function(site) for site in others if site}) > 1
+    entered_from = {_function(stack.site) for stack in stacks if in_collective(stack) and stack.site}
+    return bool(entered_from) and len(entered_from | {_function(site) for site in other_sites if site}) > 1
 
 
 def _function(site: str) -> str:

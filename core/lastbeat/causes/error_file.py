@@ -1,6 +1,6 @@
-"""What people and scripts write into ``_error``: a few words that say why it failed, in no program's form.
+"""``_error`` as people and scripts write it: a few words of their own that say why the run failed.
 
-In a log such words prove nothing; there every line of a healthy run may have them.
+In a log such words prove nothing, since any line of a healthy run may have them.
 """
 
 import re
@@ -11,9 +11,9 @@ from lastbeat.model.signal import Signal
 
 FILE: Final = "_error"
 MOST_LINES: Final = 200
-"""So many lines of it are read like this."""
+"""So many of its lines are read like this."""
 
-# From the specific to the general.
+# The specific before the general.
 _WORDS: Final = (
     ("oom", r"out[- ]of[- ]memory|outofmemory|\boom\b|\boom[-_ ]?kill|cannot allocate memory|bus error|shared memory"),
     ("storage", r"no space left|disk (?:is )?full|quota exceeded|read-only file system|input/output error|stale file"),
@@ -60,10 +60,10 @@ def _patterns() -> tuple[tuple[Signal, "re.Pattern[str]"], ...]:
 
 
 def signal_in(line: str) -> Signal | None:
-    """What a line of ``_error`` says in words of its own."""
+    """What a line of ``_error`` says in free words."""
     return next((signal for signal, pattern in _patterns() if pattern.search(line[:2000]) is not None), None)
 
 
 def is_error(file: str) -> bool:
-    """Whether this file holds nothing but the reason of a failure."""
+    """Whether ``file`` is ``_error``, which holds nothing but the reason of a failure."""
     return file.rsplit("/", 1)[-1] == FILE

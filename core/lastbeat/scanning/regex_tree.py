@@ -1,4 +1,4 @@
-"""A regular expression's parse tree, in the few terms that tell what it can match."""
+"""A regular expression as a syntax tree, reduced to what tells which text it can match."""
 
 import importlib
 import re
@@ -9,25 +9,25 @@ from typing import Any, Final, NamedTuple
 
 ASCII: Final = 128
 OTHER: Final = 1 << ASCII
-"""The bit that stands for all characters outside ASCII."""
+"""The bit for every character outside ASCII."""
 EVERY: Final = (1 << (ASCII + 1)) - 1
-UNBOUNDED: Final = 1 << 30
+UNLIMITED: Final = 1 << 30
 
-# The standard library keeps its parser of regular expressions to itself, under two names.
+# The standard library's own parser is private, and was renamed in 3.11.
 _PARSER: Final[Any] = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
 
-class Chars(NamedTuple):
-    """One character out of a set: bit *n* for the character *n*, and :data:`OTHER`."""
+class CharSet(NamedTuple):
+    """One character of a set: bit *n* stands for character *n*, :data:`OTHER` for all outside ASCII."""
 
     mask: int
 
 
-class Sequence(NamedTuple):
+class Concatenation(NamedTuple):
     items: tuple["Node", ...]
 
 
-class Choice(NamedTuple):
+class Alternation(NamedTuple):
     options: tuple["Node", ...]
 
 
@@ -35,23 +35,23 @@ class Repeat(NamedTuple):
     item: "Node"
     least: int
     most: int
-    """:data:`UNBOUNDED` for no limit."""
+    """:data:`UNLIMITED` where there is no limit."""
     possessive: bool = False
 
 
-class Edge(NamedTuple):
-    """Matches a place, no character: ``^``, ``$``, ``\\b``; or a look around it, which has ``inside``."""
+class Assertion(NamedTuple):
+    """Zero width: ``^``, ``$``, ``\\b``, or a look-around, whose body is ``inside``."""
 
     name: str
     inside: "Node | None" = None
 
 
-class Again(NamedTuple):
-    """What a group matched, once more: anything, as far as can be told."""
+class BackReference(NamedTuple):
+    """What a group matched before. Could be any text, as far as the tree tells."""
 
 
-Node = Chars | Sequence | Choice | Repeat | Edge | Again
-ANYTHING: Final = Repeat(Chars(EVERY), 0, UNBOUNDED)
+Node = CharSet | Concatenation | Alternation | Repeat | Assertion | BackReference
+ANYTHING: Final = Repeat(CharSet(EVERY), 0, UNLIMITED)
 
 
 def _mask(characters: str) -> int:
@@ -69,7 +69,7 @@ _LOWER: Final = _mask(string.ascii_lowercase)
 
 
 def parse(pattern: str, *, ignore_case: bool = False) -> Node:
-    """The tree of a pattern as ``matching`` compiles it: ``\\d``, ``\\s``, ``\\w``, ``\\b`` and case know ASCII alone.
+    """The tree of a pattern, with the flags that ``matching`` compiles it with: classes and case are ASCII only.
 
     Raises what ``re.compile`` raises.
     """
@@ -80,20 +80,20 @@ def parse(pattern: str, *, ignore_case: bool = False) -> Node:
 
 def _sequence(items: Any, flags: int) -> Node:
     nodes = tuple(_node(str(operation), argument, flags) for operation, argument in items)
-    return nodes[0] if len(nodes) == 1 else Sequence(nodes)
+    return nodes[0] if len(nodes) == 1 else Concatenation(nodes)
 
 
 def _node(operation: str, argument: Any, flags: int) -> Node:  # noqa: PLR0912 - one branch a kind of node
     if operation == "LITERAL":
-        return Chars(_cased(_one(argument), flags))
+        return CharSet(_cased(_one(argument), flags))
     if operation == "NOT_LITERAL":
-        return Chars(EVERY & ~(_cased(_one(argument), flags) & ~OTHER))
+        return CharSet(EVERY & ~(_cased(_one(argument), flags) & ~OTHER))
     if operation == "ANY":
-        return Chars(EVERY if flags & re.DOTALL else EVERY & ~_NEWLINE)
+        return CharSet(EVERY if flags & re.DOTALL else EVERY & ~_NEWLINE)
     if operation == "IN":
-        return Chars(_members(argument, flags))
+        return CharSet(_members(argument, flags))
     if operation == "BRANCH":
-        return Choice(tuple(_sequence(option, flags) for option in argument[1]))
+        return Alternation(tuple(_sequence(option, flags) for option in argument[1]))
     if operation == "SUBPATTERN":
         _, added, removed, inside = argument
         if added & (re.UNICODE | re.LOCALE):
@@ -103,19 +103,19 @@ def _node(operation: str, argument: Any, flags: int) -> Node:  # noqa: PLR0912 -
         return _sequence(argument, flags)
     if operation in {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}:
         least, most, inside = argument
-        limit = min(int(most), UNBOUNDED)
+        limit = min(int(most), UNLIMITED)
         return Repeat(_sequence(inside, flags), int(least), limit, operation.startswith("POSSESSIVE"))
     if operation == "AT":
-        return Edge(str(argument))
+        return Assertion(str(argument))
     if operation in {"ASSERT", "ASSERT_NOT"}:
         direction, inside = argument
-        return Edge(f"{operation} {'before' if direction < 0 else 'after'}", _sequence(inside, flags))
+        return Assertion(f"{operation} {'before' if direction < 0 else 'after'}", _sequence(inside, flags))
     if operation == "GROUPREF_EXISTS":
         _, yes, no = argument
-        return Choice((_sequence(yes, flags), _sequence(no or (), flags), Again()))
+        return Alternation((_sequence(yes, flags), _sequence(no or (), flags), BackReference()))
     if operation == "FAILURE":
-        return Chars(0)
-    return Again()
+        return CharSet(0)
+    return BackReference()
 
 
 def _one(code: int) -> int:
@@ -139,7 +139,7 @@ def _members(items: Any, flags: int) -> int:
             inside = _CATEGORIES[category]
             mask |= EVERY & ~inside if "_NOT_" in str(argument) else inside
     mask = _cased(mask, flags)
-    # Some character outside ASCII may be excluded, never all of them as far as a mask can tell.
+    # A negated set may exclude some characters outside ASCII, but the mask cannot tell that it excludes all of them.
     return EVERY & ~(mask & ~OTHER) if negated else mask
 
 
@@ -150,25 +150,25 @@ def _cased(mask: int, flags: int) -> int:
 
 
 def characters(mask: int) -> str:
-    """The ASCII characters of a set."""
+    """The ASCII characters in ``mask``."""
     return "".join(chr(code) for code in range(ASCII) if mask >> code & 1)
 
 
 def nodes(node: Node) -> list[Node]:
-    """The node and all below it."""
+    """``node`` and all its descendants."""
     found = [node]
-    for inside in _inside(node):
+    for inside in _children(node):
         found += nodes(inside)
     return found
 
 
-def _inside(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Sequence):
+def _children(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Concatenation):
         return node.items
-    if isinstance(node, Choice):
+    if isinstance(node, Alternation):
         return node.options
     if isinstance(node, Repeat):
         return (node.item,)
-    if isinstance(node, Edge) and node.inside is not None:
+    if isinstance(node, Assertion) and node.inside is not None:
         return (node.inside,)
     return ()
