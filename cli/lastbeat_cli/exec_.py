@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from lastbeat import settings as configuration
-from lastbeat import wire
+from lastbeat import training
 from lastbeat.sdk import child as children
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.death import Death, describe
@@ -124,14 +124,14 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
         # What was typed is right, so whoever started this may not even know of the fault. Training comes first.
         log.error("nothing watches this command, which runs all the same: %s", wrong)  # noqa: TRY400 - no trace
         return None
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     return settings
 
 
 def _reporter(settings: Settings, printed: Capture, meter: Meter) -> Reporter:
     def prepare() -> Surroundings:
         # In the beat thread: connecting must not hold up the start of training.
-        around = wire.surroundings(settings)
+        around = training.surroundings(settings)
         # The stacks of this process would tell nothing about the command's.
         return replace(around, extras=tuple(extra for extra in around.extras if not isinstance(extra, Stacks)))
 

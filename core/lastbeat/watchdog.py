@@ -210,6 +210,12 @@ class Watch:
         return self._runner.record(record, look.now, must_write=told.decision.must_write)
 
     def _settle(self, claimed: Claimed, carried: Carried, told: Conclusion) -> Record:
+        transition, verdict = told.decision.transition, told.decision.verdict
+        if transition is not None:
+            before = transition.before or "not seen before"
+            log.info("%s: %s → %s: %s", self.run_id, before, transition.after, transition.reason)
+        else:
+            log.debug("%s: still %s: %s", self.run_id, verdict.status, verdict.reason)
         record = self._runner.settle(claimed, carried)
         self._reading.save(over=told.decision.verdict.by_sentinel)
         if not self._on.in_fleet:
