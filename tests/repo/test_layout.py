@@ -1,4 +1,4 @@
-"""The house as it stands: modules that can be read, no empty room, nothing of the machine it was built on."""
+"""The house as it stands: no empty room, nothing of the machine it was built on."""
 
 import re
 import subprocess
@@ -13,16 +13,10 @@ FOREIGN = {
     "a path of the machine it was written on": re.compile(r"(?<![\w.$}~-])/(?:work|root|home/(?!u/)[a-z]+)/\w"),
     "the address of a package registry": re.compile(r"python[h]osted\.org|py[p]i\.org/simple|(?:extra-|--)inde[x]-url"),
 }
-MOST_LINES = 300
 
 
 def _relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-def test_no_module_is_longer_than_300_lines() -> None:
-    lengths = {_relative(path): len(path.read_bytes().splitlines()) for path in files() if path.suffix == ".py"}
-    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
 
 
 def test_no_room_is_empty() -> None:
