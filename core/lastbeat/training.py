@@ -13,6 +13,7 @@ from lastbeat.sdk.reading import Reader
 from lastbeat.sdk.reporter import Reporter, Surroundings
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.saying import Complaints, say, why
+from lastbeat.sdk.threads import watch_threads
 from lastbeat.sdk.values import at_hand, count, plain_text, shown, truth
 
 if TYPE_CHECKING:
@@ -63,18 +64,15 @@ def begin(  # noqa: PLR0913 - each is a word of lastbeat.run
 
         extras = training_log(log_file, capture=captures)
     run = Run(name, Reporter(prepare, extras, resume=resume), total_steps)
-    if at_exit:
-        _end_with_the_process(run)
-    return run
-
-
-def _end_with_the_process(run: Run) -> None:
     try:
-        from lastbeat.sdk.endings import watch_the_end  # noqa: PLC0415 - only scripts without a block need it
+        watch_threads(run)
+        if at_exit:
+            from lastbeat.sdk.endings import watch_the_end  # noqa: PLC0415 - only scripts without a block need it
 
-        watch_the_end(run)
+            watch_the_end(run)
     except Exception as fault:  # noqa: BLE001 - as above
         say(logging.ERROR, "lastbeat will not see how this process ends; end the run yourself: %s", why(fault))
+    return run
 
 
 def _run_id(given: object) -> str:

@@ -94,7 +94,7 @@ class Session:
         if self.active and self.run is not None and os.getpid() == self._process:
             error = error if error is not None else known_error()
             if error is None:
-                self.run.fail(LEFT)
+                self.run.fail_unexplained(LEFT)
             else:
                 self.run.end_with(error)
 

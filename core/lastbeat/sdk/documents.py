@@ -68,6 +68,7 @@ def metadata(
         "process": who.process,
         "resources": resources,
         "phases": told_phases(zip((at for at, _ in phases), names, strict=True)),
+        "thread_error": run.thread_error.line if run.thread_error is not None else None,
         "lastbeat": who.version,
     }
 

@@ -32,18 +32,17 @@ class _Ends:
     def __init__(self) -> None:
         self.runs: list[Run] = []
         self.process = os.getpid()
-        self.error: BaseException | None = None
+        self.error: SystemExit | None = None
+        """What ``sys.exit`` was called with, where that is no success."""
         self.main: FrameType | None = None
         """The outermost frame of the main thread."""
         self.handling = False
         """SIGTERM has come, and the main thread attends to it."""
         self.hook_before = sys.excepthook
-        self.thread_hook_before = threading.excepthook
 
     def install(self) -> None:
         # Hooks are called in whatever order others chain them; each calls the one that it found.
         sys.excepthook = self._uncaught
-        threading.excepthook = self._uncaught_in_thread
         sys.exit = self._exit(sys.exit)
         for name in ("exit", "quit"):
             if hasattr(builtins, name):
@@ -64,13 +63,6 @@ class _Ends:
                 self._end(error)
         finally:
             self.hook_before(kind, error, trace)
-
-    def _uncaught_in_thread(self, args: threading.ExceptHookArgs) -> Any:
-        # A thread that dies is not training that dies: it may have been a logger's. It counts if the process then
-        # ends without saying that all went well.
-        if self._ours and args.exc_value is not None and self.error is None:
-            self.error = args.exc_value
-        return self.thread_hook_before(args)
 
     def _exit(self, before: Callable[..., Any]) -> Callable[..., Any]:
         def leave(code: Any = None, /) -> Any:
@@ -106,7 +98,7 @@ class _Ends:
 
     def at_exit(self) -> None:
         if self._ours:
-            caught = isinstance(self.error, SystemExit) and self.main is not None and _returned(self.main)
+            caught = self.error is not None and self.main is not None and _returned(self.main)
             self._end(None if caught else self.error)
 
     def _end(self, error: BaseException | None) -> None:
@@ -162,6 +154,6 @@ def watch_the_end(run: Run) -> None:
     _ends.runs.append(run)
 
 
-def known_error() -> BaseException | None:
-    """What this process is known to end with; None where nothing says that it goes wrong."""
+def known_error() -> SystemExit | None:
+    """What this process is known to exit with; None where nothing says that it goes wrong."""
     return _ends.error if _ends is not None and _ends.process == os.getpid() else None

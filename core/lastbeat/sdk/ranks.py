@@ -116,6 +116,7 @@ def rank_document(run: Run, rank: Rank, attempt: int | None, at: float, reader: 
         "step": at_step,
         "loss": lost,
         "attempt": attempt,
+        "thread_error": run.thread_error.line if run.thread_error is not None else None,
         "last_update": now_text(at),
     }
 

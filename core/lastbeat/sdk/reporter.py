@@ -121,6 +121,10 @@ class Reporter:
             self._wake.put(None)
             self._thread.join(_STOP_S)
 
+    def soon(self) -> None:
+        """Beat now, and not when it is due."""
+        self._wake.put(None)
+
     def finish(self, until: float) -> bool:
         """Write the sentinel now; whether that was done before ``until``, by the monotonic clock."""
         self._wake.put(None)

@@ -1,16 +1,21 @@
 """The handle that training holds. Its methods only set attributes; a thread of its own does the rest."""
 
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, time
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lastbeat.sdk.aside import once
 from lastbeat.sdk.describing import describe, described_shortly
+from lastbeat.sdk.saying import say
 from lastbeat.sdk.values import counted, seconds, type_name
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.threads import ThreadError
 
 CANCELLED = "Cancelled: "
 """How the text of an ``_error`` begins that is no crash."""
@@ -32,6 +37,10 @@ class Reports(Protocol):
 
     def finish(self, until: float) -> bool:
         """Write what is left; whether it was written before ``until``, by the monotonic clock."""
+        ...
+
+    def soon(self) -> None:
+        """Beat now: there is something to tell."""
         ...
 
     @property
@@ -62,6 +71,8 @@ class Run:
         """Unix time and name of the latest changes of phase, oldest first."""
         self.ending: tuple[str, str] | None = None
         """Sentinel to write and its text, once the run is over."""
+        self.thread_error: ThreadError | None = None
+        """The first exception that ended one of training's threads."""
         self.until: float | None = None
         """Until when its end is waited for, by the monotonic clock: one wait in all, however often it is ended."""
         self._reports = reports
@@ -123,7 +134,15 @@ class Run:
 
         By default the end of a run is waited for 15 s in all, however often it is ended.
         """
-        return self._end("_complete", lambda: describe(note), wait_s)
+        return self._end("_complete", lambda: self._completed(note), wait_s)
+
+    def _completed(self, note: object) -> str:
+        error = self.thread_error
+        if error is None:
+            return describe(note)
+        what = "a thread of this training ended with an exception (%s); the process ends well, and so the run succeeds"
+        say(logging.WARNING, what, error.line)
+        return f"{describe(note)}\n\n{error.text}".lstrip()
 
     def fail(self, error: object, *, wait_s: float | None = None) -> bool:
         """End the run as failed: write ``_error`` with the message, then the stack trace with its causes.
@@ -132,6 +151,11 @@ class Run:
         lives.
         """
         return self._end("_error", lambda: describe(error), wait_s)
+
+    def fail_unexplained(self, message: str, *, wait_s: float | None = None) -> bool:
+        """:meth:`fail` where nobody says why: what ended a thread before may be the reason."""
+        error = self.thread_error
+        return self._end("_error", lambda: f"{message}\n\n{error.text}" if error is not None else message, wait_s)
 
     def cancel(self, why: object, *, wait_s: float | None = None) -> bool:
         """End the run as cancelled by somebody: an ``_error`` that says so, and is no crash."""
@@ -146,10 +170,16 @@ class Run:
             if went_well(code):
                 return self.complete(wait_s=wait_s)
             said = f"SystemExit: training exited with {described_shortly(code)!r}"
-            return self.fail(said, wait_s=wait_s)
+            return self.fail_unexplained(said, wait_s=wait_s)
         if issubclass(type(error), KeyboardInterrupt):
             return self.cancel("KeyboardInterrupt (Ctrl-C)", wait_s=wait_s)
         return self.fail(error, wait_s=wait_s)
+
+    def thread_died(self, error: "ThreadError") -> None:
+        """An exception has ended a thread of training. The first one is told, and at once: it may be the last word."""
+        if self.thread_error is None and not self.ended and self._reports is not None:
+            self.thread_error = error
+            self._reports.soon()
 
     @property
     def ended(self) -> bool:

@@ -16,6 +16,7 @@ from lastbeat.model import runid
 from lastbeat.model.times import format_duration
 from lastbeat.sdk.documents import now_text
 from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.threads import OWN
 from lastbeat.sdk.values import at_hand, whole
 from lastbeat.stores.port import DeniedError, Store
 
@@ -23,8 +24,6 @@ LIMIT_BYTES = 64 * 1024
 _FRAMES = 64
 _THREADS = 200
 _NAME_LIMIT = 200
-_OWN = "lastbeat"
-"""How the names of our own threads begin."""
 
 
 class Stacks:
@@ -94,7 +93,7 @@ def describe_threads(head: str) -> bytes:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
     # Ours look on; they are last, for they tell nothing.
-    order = sorted(frames, key=lambda ident: (ident != main, str(names.get(ident)).startswith(_OWN), ident))
+    order = sorted(frames, key=lambda ident: (ident != main, str(names.get(ident)).startswith(OWN), ident))
     parts = [head[:_NAME_LIMIT]]
     room = LIMIT_BYTES - 200 - len(parts[0].encode("utf-8", "replace"))
     for number, ident in enumerate(order):

@@ -120,6 +120,9 @@ class Listening:
     def finish(self, until: float) -> bool:
         return True
 
+    def soon(self) -> None:
+        pass
+
     @property
     def writing(self) -> bool:
         return False
