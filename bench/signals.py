@@ -33,10 +33,10 @@ from lastbeat.signals.loading import load
 from lastbeat.causes.reading import LogReader
 reader = LogReader(load(sys.argv[2]), "training_log_latest.txt")
 reader.feed(data)
-reader.account()
+reader.summary()
 first = time.process_time()
 reader.feed(data)
-reader.account()
+reader.summary()
 print(first - began, time.process_time() - first)
 """
 Progress = Callable[[str], None]

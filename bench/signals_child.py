@@ -11,7 +11,7 @@ from pathlib import Path
 from lastbeat.model.signal import Signal
 from lastbeat.scanning.backtracking import unshared
 from lastbeat.scanning.matching import Matcher, compiled
-from lastbeat.scanning.skipping import EACH_STEP, Candidates
+from lastbeat.scanning.prefilter import EACH_STEP, Prefilter
 from lastbeat.scanning.splitting import Splitter, line_of
 from lastbeat.signals.loading import load
 
@@ -42,19 +42,19 @@ def told(hits: Iterable[Hit]) -> dict[str, object]:
 def ours(signals: Sequence[Signal], *, native: bool) -> Way:
     """Everything but the lines of each step, and of those the last one in each megabyte."""
     matcher = Matcher(signals, native=native)
-    candidates = Candidates(matcher)
+    prefilter = Prefilter(matcher)
 
     def scan(path: Path) -> Iterator[Hit]:
         splitter = Splitter()
         with path.open("rb") as file:
             while data := file.read(CHUNK):
                 batch = splitter.feed(data)
-                for index in candidates.lines(batch):
+                for index in prefilter.lines(batch):
                     line = batch.line(index)
                     for signal, _ in matcher.matches(line.text):
                         if signal.kind not in EACH_STEP:
                             yield line.number, signal.name
-                for index in candidates.progress(batch, 0, len(batch)):
+                for index in prefilter.progress(batch, 0, len(batch)):
                     if any(signal.kind in EACH_STEP for signal, _ in matcher.matches(batch.line(index).text)):
                         break
 

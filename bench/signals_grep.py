@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lastbeat.model.signal import Signal
-from lastbeat.scanning import trees
+from lastbeat.scanning import regex_tree
 from lastbeat.scanning.matching import compiled
-from lastbeat.scanning.skipping import EACH_STEP
+from lastbeat.scanning.prefilter import EACH_STEP
 
 _NEWLINE = 1 << ord("\n")
 
@@ -19,16 +19,18 @@ def plain(signals: Sequence[Signal]) -> list[Signal]:
     return [
         signal
         for signal in signals
-        if signal.kind not in EACH_STEP and all(_plain(node) for node in trees.nodes(_tree(signal)))
+        if signal.kind not in EACH_STEP and all(_plain(node) for node in regex_tree.nodes(_tree(signal)))
     ]
 
 
-def _plain(node: trees.Node) -> bool:
-    return not isinstance(node, trees.Again) and not (isinstance(node, trees.Edge) and node.name != "AT_BOUNDARY")
+def _plain(node: regex_tree.Node) -> bool:
+    return not isinstance(node, regex_tree.BackReference) and not (
+        isinstance(node, regex_tree.Assertion) and node.name != "AT_BOUNDARY"
+    )
 
 
-def _tree(signal: Signal) -> trees.Node:
-    return trees.parse(compiled(signal).pattern, ignore_case=signal.ignore_case)
+def _tree(signal: Signal) -> regex_tree.Node:
+    return regex_tree.parse(compiled(signal).pattern, ignore_case=signal.ignore_case)
 
 
 def grep(signals: Sequence[Signal], folder: Path) -> list[str]:
@@ -70,23 +72,23 @@ def run(command: Sequence[str], path: Path) -> tuple[float, list[int]]:
     return usage.ru_utime + usage.ru_stime, [int(line.partition(b":")[0]) for line in said.splitlines()]
 
 
-def _written(node: trees.Node) -> str:
-    if isinstance(node, trees.Chars):
+def _written(node: regex_tree.Node) -> str:
+    if isinstance(node, regex_tree.CharSet):
         return _set(node.mask)
-    if isinstance(node, trees.Sequence):
+    if isinstance(node, regex_tree.Concatenation):
         return "".join(map(_written, node.items))
-    if isinstance(node, trees.Choice):
+    if isinstance(node, regex_tree.Alternation):
         return "(" + "|".join(map(_written, node.options)) + ")"
-    if isinstance(node, trees.Repeat):
-        most = "" if node.most >= trees.UNBOUNDED else node.most
+    if isinstance(node, regex_tree.Repeat):
+        most = "" if node.most >= regex_tree.UNLIMITED else node.most
         inside = _written(node.item)
         return f"({inside}){{{node.least},{most}}}" if inside else ""
     return r"\b"
 
 
 def _set(mask: int) -> str:
-    negated = bool(mask & trees.OTHER)
-    listed = trees.characters((trees.EVERY & ~mask if negated else mask) & ~_NEWLINE)
+    negated = bool(mask & regex_tree.OTHER)
+    listed = regex_tree.characters((regex_tree.EVERY & ~mask if negated else mask) & ~_NEWLINE)
     if negated and not listed:
         return "."
     if not negated and len(listed) == 1:

@@ -3,7 +3,7 @@
 import getpass
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -22,7 +22,7 @@ from lastbeat.model.silence import (
 )
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time, parse_duration
-from lastbeat.record.silences import Silences, silence_document
+from lastbeat.record.silences import Silences
 from lastbeat.stores.port import Store, StoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
@@ -134,9 +134,18 @@ def _add(store: Store, wish: _Wish, now: datetime) -> tuple[tuple[Silence, ...],
     damage = Silences(store).add(silence, now)
     notes = [damage] if damage else []
     # Only for a name: whether a pattern covers any run costs a listing of them all.
-    if not is_pattern(wish.runs) and not store.list(f"{wish.runs}/", limit=1).entries:
-        notes.append(f"there is no run {wish.runs} in {store.url} yet")
+    if not is_pattern(wish.runs):
+        notes += _missing(store, wish.runs)
     return (silence,), notes
+
+
+def _missing(store: Store, run_id: str) -> Iterator[str]:
+    """What is to be said where there is no such run, or nobody can tell: the silence stands all the same."""
+    try:
+        if not store.list(f"{run_id}/", limit=1).entries:
+            yield f"there is no run {run_id} in {store.url} yet"
+    except StoreError as fault:
+        yield f"whether there is a run called {run_id} could not be seen: {fault}"
 
 
 def _who() -> str:
@@ -159,7 +168,7 @@ def _lift(store: Store, which: str, now: datetime) -> tuple[Silence, ...]:
 def _tell(silences: Sequence[Silence], notes: Sequence[str], word: str, now: datetime, *, as_json: bool) -> None:
     # Masked before it is escaped, or a secret with a quote in it would get through.
     if as_json:
-        shown = [{key: logs.redact(text) for key, text in silence_document(each).items()} for each in silences]
+        shown = [{key: logs.redact(text) for key, text in _document(each).items()} for each in silences]
         print(dump({"silences": shown, "notes": list(map(logs.redact, notes))}))
         return
     for each in silences:
@@ -167,3 +176,14 @@ def _tell(silences: Sequence[Silence], notes: Sequence[str], word: str, now: dat
         print(one_line(logs.redact(f"{word}: {each.runs} until {until}, id {each.id}, by {each.by}: {each.why}")))
     for note in notes:
         print(one_line(logs.redact(f"Note: {note}")))
+
+
+def _document(silence: Silence) -> dict[str, str]:
+    return {
+        "id": silence.id,
+        "runs": silence.runs,
+        "starts_at": format_time(silence.starts_at) or "",
+        "until": format_time(silence.until) or "",
+        "why": silence.why,
+        "by": silence.by,
+    }

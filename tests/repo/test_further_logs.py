@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Score, answer_of, read_index, score
+from lastbeat.causes.scoring import Score, diagnosis_of, read_index, score
 from lastbeat.signals.error_types import TYPES
 from lastbeat.signals.loading import load
 
@@ -19,7 +19,9 @@ CORPUS = Path(__file__).resolve().parents[1] / "corpus_further"
 def scored() -> Score:
     cases = read_index((CORPUS / "index.jsonl").read_text("utf-8"), "index.jsonl", TYPES)
     catalogue = load("default")
-    return score(cases, lambda case: answer_of(explain_text((CORPUS / case.file).read_bytes(), catalogue, case.file)))
+    return score(
+        cases, lambda case: diagnosis_of(explain_text((CORPUS / case.file).read_bytes(), catalogue, case.file))
+    )
 
 
 def test_almost_all_failures_get_a_type_that_a_person_would_accept(scored: Score) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Answer, Case, Score, answer_of, any_match, read_index, score
+from lastbeat.causes.scoring import Case, Diagnosis, Score, any_match, diagnosis_of, read_index, score
 from lastbeat.model.cause import Explanation
 from lastbeat.scanning.matching import matcher_of
 from lastbeat.scanning.splitting import Splitter
@@ -26,7 +26,7 @@ def explained(case: Case) -> Explanation:
     return explain_text((CORPUS / case.file).read_bytes(), load("default"), case.file)
 
 
-def naive(case: Case) -> Answer:
+def naive(case: Case) -> Diagnosis:
     splitter = Splitter()
     batches = [splitter.feed((CORPUS / case.file).read_bytes()), splitter.finish()]
     lines = (batch.line(index) for batch in batches for index in range(len(batch)))
@@ -35,7 +35,7 @@ def naive(case: Case) -> Answer:
 
 @pytest.fixture(scope="module")
 def scored() -> Score:
-    return score(cases(), lambda case: answer_of(explained(case)))
+    return score(cases(), lambda case: diagnosis_of(explained(case)))
 
 
 def test_almost_all_failures_get_the_right_type(scored: Score) -> None:

@@ -1,5 +1,6 @@
 """The labelled logs as they come elsewhere: behind other prefixes, with other line ends, in pieces."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -75,10 +76,10 @@ def test_the_same_cause_however_the_text_arrives(logs: dict[str, tuple[str, Told
         half = len(data) // 2
         for start in range(0, half, PIECE):
             reader.feed(data[start : min(start + PIECE, half)])
-        reader = LogReader.restore(catalogue, reader.state())
+        reader = LogReader.restore(catalogue, json.loads(json.dumps(reader.document())))
         reader.feed(data[half:])
         reader.finish()
-        if (now := told(explain([reader.account()], catalogue))) != before:
+        if (now := told(explain([reader.summary()], catalogue))) != before:
             other[name] = now, before
     assert other == {}
 
@@ -101,12 +102,12 @@ def test_the_same_type_where_each_rank_has_a_file_of_its_own(logs: dict[str, tup
         files: dict[int | None, list[str]] = {}
         for number, raw in enumerate(text.splitlines(keepends=True)):
             files.setdefault(line_of(number, raw).rank, []).append(raw)
-        accounts = []
+        summaries = []
         for rank, lines in files.items():
             reader = LogReader(catalogue, f"rank{rank}.log", rank=rank)
             reader.feed("".join(lines).encode())
             reader.finish()
-            accounts.append(reader.account())
-        if (now := told(explain(accounts, catalogue))[0]) != before[0]:
+            summaries.append(reader.summary())
+        if (now := told(explain(summaries, catalogue))[0]) != before[0]:
             other[name] = now, before[0]
     assert other == {}

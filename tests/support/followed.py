@@ -1,8 +1,11 @@
 """A log in a store in memory, and who follows it."""
 
-from lastbeat.observe.file_log import FileLog
+import json
+
+from lastbeat.codec import codec
 from lastbeat.observe.log_following import follow
 from lastbeat.observe.log_source import StoredLog
+from lastbeat.observe.tailed_log import Readers, TailedLog
 from support.log_recorder import recorders
 from support.memory import MemoryStore
 
@@ -15,7 +18,7 @@ class Followed:
 
     def __init__(self, room: int = ROOM) -> None:
         self.store = MemoryStore()
-        self.file = FileLog("logs/train.log", None)
+        self.file = TailedLog("logs/train.log")
         self.readers, self.made = recorders()
         self.room = room
 
@@ -35,13 +38,27 @@ class Followed:
         return len(self.store.calls) - before
 
     def restart(self) -> None:
-        self.file = FileLog.restore(self.file.state())
+        self.file = kept(self.file)
 
     @property
     def text(self) -> str:
         """What was read, its last line as it is."""
-        account = self.file.account(self.readers, ended=True)
-        return "" if account is None else str(account.text)  # type: ignore[attr-defined]
+        return said(self.file, self.readers, ended=True)
+
+
+def kept(file: TailedLog) -> TailedLog:
+    """As a later process knows it."""
+    return codec(TailedLog).read(json.loads(json.dumps(document(file))))
+
+
+def document(file: TailedLog) -> object:
+    return codec(TailedLog).document(file.kept())
+
+
+def said(file: TailedLog, readers: Readers, *, ended: bool = False) -> str:
+    """The text that was read; with ``ended``, its last line as it is."""
+    summary = file.summary(readers, ended=ended)
+    return "" if summary is None else str(summary.text)  # type: ignore[attr-defined]
 
 
 def lines(first: int, count: int) -> str:

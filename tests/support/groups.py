@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import timedelta
 
 from lastbeat.fleet.groups import Gathered, Groups, hand_over
@@ -10,9 +11,9 @@ from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
-from lastbeat.record import codec, ledger
+from lastbeat.record.codec import decode_ledger, decode_record
 from lastbeat.stores.port import StoreError
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 from support.channel import ListChannel
 from support.memory import MemoryStore
 
@@ -52,9 +53,8 @@ class Sweeper:
     def _watch(self, run_id: str) -> Watch:
         if run_id not in self.watches:
             scene = self.scene
-            self.watches[run_id] = Watch(
-                run_id, scene.store, [scene.channel], scene.policy, clock=scene.store.clock, alone=False, hold_s=HOLD_S
-            )
+            context = WatchContext(scene.store, [scene.channel], scene.policy, scene.store.clock)
+            self.watches[run_id] = Watch(run_id, replace(context, in_fleet=True, defer_s=HOLD_S))
         return self.watches[run_id]
 
 
@@ -104,11 +104,11 @@ class GroupScene:
 
     def record(self, run_id: str) -> Record | None:
         held = self.store.held.get(f"{run_id}/_watchdog.json")
-        return codec.decode(held.body) if held is not None else None
+        return decode_record(held.body) if held is not None else None
 
     def ledger(self) -> Ledger | None:
         held = self.store.held.get(LEDGER)
-        return ledger.decode(held.body) if held is not None else None
+        return decode_ledger(held.body) if held is not None else None
 
     def unsettled(self) -> set[tuple[str, int]]:
         """Run id and number of the alerts that are still to come."""

@@ -2,10 +2,12 @@
 
 import json
 from datetime import datetime, timedelta
+from typing import Any
 
+from lastbeat.codec import codec
 from lastbeat.model.log_report import LogReport
 from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import Limits, RunLogs
+from lastbeat.observe.logs import LogReadLimits, RunLogs, RunLogsState
 from lastbeat.signals.loading import load
 from support.memory import MemoryStore
 
@@ -15,6 +17,11 @@ OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 G
 CRASH = f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n{OOM}'
 
 
+def kept(logs: RunLogs) -> Any:
+    """What is kept between processes, as JSON data."""
+    return json.loads(json.dumps(codec(RunLogsState).document(logs.state())))
+
+
 def steps(first: int, count: int) -> str:
     return "".join(f"step {number}/10000 loss 2.5\n" for number in range(first, first + count))
 
@@ -22,9 +29,9 @@ def steps(first: int, count: int) -> str:
 class LogScene:
     """A run's logs in a store, and who reads them."""
 
-    def __init__(self, limits: Limits | None = None, mask: dict[str, str] | None = None) -> None:
+    def __init__(self, limits: LogReadLimits | None = None, mask: dict[str, str] | None = None) -> None:
         self.store = MemoryStore()
-        self.limits = limits or Limits()
+        self.limits = limits or LogReadLimits()
         self.mask = mask or {}
         self.logs = self.fresh()
 
@@ -41,9 +48,9 @@ class LogScene:
 
     def look(self, since: datetime | None = None, *, restarted: bool = False) -> LogReport:
         if restarted:
-            state = json.loads(json.dumps(self.logs.state()))
+            document = kept(self.logs)
             self.logs = self.fresh()
-            self.logs.restore(state)
+            self.logs.restore(codec(RunLogsState).read(document))
         files = run_files(self.store, RUN)
         self.store.calls.clear()
         return self.logs.look(files, since)

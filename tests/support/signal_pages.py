@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lastbeat.causes.scoring import Score, Tally
+from lastbeat.causes.scoring import Score, ScoreCounts
 from lastbeat.model.times import format_duration
 from lastbeat.signals import loading
 from lastbeat.signals.error_types import TYPES
@@ -83,7 +83,7 @@ def _confusions(ours: Score) -> Iterator[str]:
         yield f"Taken for something else: {'; '.join(told)}."
 
 
-def _share(part: int, tally: Tally) -> str:
+def _share(part: int, tally: ScoreCounts) -> str:
     return f"{part} ({part * 100 // tally.count}%)" if tally.count else "0"
 
 

@@ -3,38 +3,38 @@
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from lastbeat.observe.file_log import HALF_KEPT_BYTES, FileLog, Readers
 from lastbeat.observe.log_cursor import Cursor
 from lastbeat.observe.log_following import follow
 from lastbeat.observe.log_source import LogSource
+from lastbeat.observe.tailed_log import PARTIAL_KEPT_BYTES, Readers, TailedLog, TextReader
 from lastbeat.stores.port import Blob, StoreError
 from lastbeat_cli.run_logs.printing import LINE_BYTES, Lines, Printer, note
 
 if TYPE_CHECKING:
-    from lastbeat.causes.reading import LogReader
+    from lastbeat.causes.log_summary import LogSummary
 
 ROOM_BYTES: Final = 16 * 1024 * 1024
 """So much of what is new in one file is read at once."""
 _STILL: Final = 2
 """So many looks in which nothing was new are the end of a run that is over."""
-_NO_STEP: Final = SimpleNamespace(progress=SimpleNamespace(step=None))
 
 
 class _Printing:
-    """Stands where a watch has what reads a log for its meaning: prints the lines instead."""
+    """A reader that prints each line."""
+
+    step = None
 
     def __init__(self, name: str, printer: Printer) -> None:
         self._name, self._printer = name, printer
         self._lines = Lines()
-        self._count = 1
+        self.next_line = 1
 
     def feed(self, data: bytes, at: object = None) -> None:  # noqa: ARG002 - when it came is nobody's question here
         for line in self._lines.feed(data):
-            self._count += 1
+            self.next_line += 1
             if (text := self._printer.text(line)) is not None:
                 self._printer.show(self._name, text)
 
@@ -44,14 +44,14 @@ class _Printing:
         if rest.strip() and (text := self._printer.text(rest)) is not None:
             self._printer.show(self._name, text)
 
-    def skipped(self, count: int) -> None:  # noqa: ARG002 - what follows a gap is no part of the line before it
+    def skipped(self, bytes_count: int) -> None:  # noqa: ARG002 - what follows a gap is no part of the line before it
         self.finish()
 
-    def account(self) -> SimpleNamespace:
-        return _NO_STEP
+    def summary(self) -> "LogSummary":
+        raise NotImplementedError  # pragma: no cover - nobody asks what a printed log says
 
-    def state(self) -> Mapping[str, Any]:
-        return {"splitter": {"number": self._count}}
+    def document(self) -> Any:
+        raise NotImplementedError  # pragma: no cover - nobody keeps how far a log was printed
 
 
 class Following:
@@ -59,14 +59,14 @@ class Following:
 
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
-        self._files: dict[str, FileLog] = {}
+        self._files: dict[str, TailedLog] = {}
         self._printing: dict[str, _Printing] = {}
         self._refused: dict[str, str] = {}
         self._sources: dict[str, LogSource] = {}
 
     def begin(self, source: LogSource, cursor: Cursor) -> None:
         """What stands before ``cursor`` was printed."""
-        self._files[source.name] = FileLog(source.name, source.rank, cursor)
+        self._files[source.name] = TailedLog(source.name, cursor)
 
     def look(self, sources: Sequence[LogSource]) -> bool:
         """Print what is new in ``sources``; whether anything was. A log that cannot be read is said to be so once, and
@@ -80,7 +80,7 @@ class Following:
                 # It came while others were followed: all of it is new.
                 cursor = Cursor(0, "", source.modified)
                 cursor.move(Blob(b"", 0, source.modified, ""), 0, 0)
-                file = self._files[source.name] = FileLog(source.name, source.rank, cursor)
+                file = self._files[source.name] = TailedLog(source.name, cursor)
             if file.is_read(source):
                 continue
             try:
@@ -98,34 +98,34 @@ class Following:
     def end(self) -> None:
         """Print the last lines, which have not ended."""
         for name, file in self._files.items():
-            if name in self._printing or file.half:
-                (self._printing.get(name) or _Printing(name, self._printer)).finish(self._half(file))
+            if name in self._printing or file.partial:
+                (self._printing.get(name) or _Printing(name, self._printer)).finish(self._partial(file))
         self._printer.flush()
 
-    def _half(self, file: FileLog) -> bytes:
+    def _partial(self, file: TailedLog) -> bytes:
         """What stands behind the last newline: of a long line only the beginning is kept."""
         source = self._sources.get(file.name)
-        if len(file.half) < HALF_KEPT_BYTES or file.cursor is None or source is None:
-            return file.half
+        if len(file.partial) < PARTIAL_KEPT_BYTES or file.cursor is None or source is None:
+            return file.partial
         try:
             blob = source.read(file.cursor.offset, LINE_BYTES)
         except StoreError:
-            return file.half
-        return blob.body if blob is not None and blob.body.startswith(file.half) else file.half
+            return file.partial
+        return blob.body if blob is not None and blob.body.startswith(file.partial) else file.partial
 
     def _refuse(self, name: str, why: str) -> None:
         if self._refused.get(name) != why:
             note(f"{name} cannot be read now ({why}); it is tried again")
         self._refused[name] = why
 
-    def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":  # noqa: ARG002 - as a watch calls it
+    def _fresh(self, name: str, rank: int | None, line: int) -> TextReader:  # noqa: ARG002 - as a watch calls it
         known = self._printing.get(name)
         if known is not None:
             known.finish()
         printing = self._printing[name] = _Printing(name, self._printer)
-        return cast("LogReader", printing)
+        return printing
 
-    def _restored(self, state: Mapping[str, Any]) -> "LogReader":
+    def _restored(self, document: Any) -> TextReader:
         raise NotImplementedError  # pragma: no cover - nobody asks what a printed log says
 
 

@@ -7,7 +7,7 @@ import click
 
 from lastbeat.causes import scoring
 from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Case, LabelsError, Score, Scored, Tally
+from lastbeat.causes.scoring import Case, LabelsError, Score, ScoreCounts, Scored
 from lastbeat.model.signal import Catalogue
 from lastbeat.scanning.matching import matcher_of
 from lastbeat.scanning.splitting import Line, Splitter
@@ -65,10 +65,10 @@ def scores(folder: Path, catalogue: Catalogue) -> tuple[Score, Score]:
     texts = {case.id: _read(folder / case.file) for case in cases}
     matcher = matcher_of(catalogue)
 
-    def ours(case: Case) -> scoring.Answer:
-        return scoring.answer_of(explain_text(texts[case.id], catalogue, case.file))
+    def ours(case: Case) -> scoring.Diagnosis:
+        return scoring.diagnosis_of(explain_text(texts[case.id], catalogue, case.file))
 
-    def naive(case: Case) -> scoring.Answer:
+    def naive(case: Case) -> scoring.Diagnosis:
         return scoring.any_match(_lines_of(texts[case.id]), matcher)
 
     return scoring.score(cases, ours), scoring.score(cases, naive)
@@ -104,20 +104,20 @@ def _lines(ours: Score, naive: Score, catalogue: Catalogue, folder: Path) -> Ite
     yield ""
     healthy = len(ours.healthy)
     yield f"Healthy logs misread: {len(ours.misread)} of {healthy}; by any match {len(naive.misread)} of {healthy}"
-    yield from (f"  {row.case.id}: {row.said}, line {row.answer.line}" for row in ours.misread)
+    yield from (f"  {row.case.id}: {row.said}, line {row.diagnosis.line}" for row in ours.misread)
     if ours.confusions:
         yield "Confusions (expected → got):"
         for (expected, got), ids in ours.confusions.items():
             yield f"  {expected} → {got}: {', '.join(ids)}"
-    elsewhere = [row for row in ours.failures if not row.near and row.answer.line is not None]
+    elsewhere = [row for row in ours.failures if not row.near and row.diagnosis.line is not None]
     if elsewhere:
         yield f"Evidence more than {scoring.NEAR_LINES} lines off (expected → got):"
-        yield from (f"  {row.case.id}: line {row.case.line} → {row.answer.line}" for row in elsewhere)
+        yield from (f"  {row.case.id}: line {row.case.line} → {row.diagnosis.line}" for row in elsewhere)
     yield ""
     yield "any match: the type of the first line that any failure signal of the catalogue matches, right or acceptable"
 
 
-def _share(part: int, tally: Tally) -> str:
+def _share(part: int, tally: ScoreCounts) -> str:
     return f"{part} ({part * 100 // tally.count}%)" if tally.count else "-"
 
 
@@ -137,10 +137,10 @@ def _document(ours: Score, naive: Score, catalogue: Catalogue) -> dict[str, obje
     }
 
 
-def _tally(tally: Tally) -> dict[str, int]:
+def _tally(tally: ScoreCounts) -> dict[str, int]:
     return {"logs": tally.count, "right": tally.right, "accepted": tally.accepted, "near": tally.near}
 
 
 def _row(row: Scored) -> dict[str, object]:
-    case, answer = row.case, row.answer
-    return {"id": case.id, "expected": case.label, "got": row.said, "line": case.line, "got_line": answer.line}
+    case, diagnosis = row.case, row.diagnosis
+    return {"id": case.id, "expected": case.label, "got": row.said, "line": case.line, "got_line": diagnosis.line}

@@ -11,7 +11,7 @@ from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.model.text import one_line
 from lastbeat.scanning.matching import Matcher, matcher_of
-from lastbeat.scanning.skipping import Candidates
+from lastbeat.scanning.prefilter import Prefilter
 from lastbeat.scanning.splitting import Batch, Splitter
 from lastbeat.settings import SettingsError
 from lastbeat.signals.hints import filled
@@ -117,20 +117,20 @@ def _check(file: str, *, as_json: bool) -> int:
     return exits.OK
 
 
-def _hits(source: log_sources.Source, matcher: Matcher, most: int, notes: list[str]) -> tuple[dict[str, _Hits], int]:
+def _hits(source: log_sources.LogInput, matcher: Matcher, most: int, notes: list[str]) -> tuple[dict[str, _Hits], int]:
     """What each signal matches, in the catalogue's order, and how many lines there are."""
     hits = {signal.name: _Hits(signal) for signal in matcher.signals}
-    splitter, candidates, count = Splitter(), Candidates(matcher), 0
+    splitter, prefilter, count = Splitter(), Prefilter(matcher), 0
     for data in source.chunks(notes.append):
-        count = _look(splitter.feed(data), candidates, matcher, hits, most) or count
-    count = _look(splitter.finish(), candidates, matcher, hits, most) or count
+        count = _look(splitter.feed(data), prefilter, matcher, hits, most) or count
+    count = _look(splitter.finish(), prefilter, matcher, hits, most) or count
     return {name: hit for name, hit in hits.items() if hit.count}, count
 
 
-def _look(batch: Batch, candidates: Candidates, matcher: Matcher, hits: dict[str, _Hits], most: int) -> int:
+def _look(batch: Batch, prefilter: Prefilter, matcher: Matcher, hits: dict[str, _Hits], most: int) -> int:
     """The number of the last line."""
     # The lines of each step stand apart from the others there; here they count as well.
-    wanted = {*candidates.lines(batch), *candidates.progress(batch, 0, len(batch))}
+    wanted = {*prefilter.lines(batch), *prefilter.progress(batch, 0, len(batch))}
     for index in sorted(wanted):
         line = batch.line(index)
         for signal, found in matcher.matches(line.text):

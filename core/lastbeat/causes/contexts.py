@@ -1,10 +1,11 @@
-"""What stands around the words in a line: whether they report something, or only speak of it."""
+"""The context of the words in a line: do they report something, or only speak of it?"""
 
 import re
 from typing import Final, Literal
 
 from lastbeat.model.pattern import Pattern
-from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
+from lastbeat.model.signal import CASCADE, CONFIRMATION, ErrorTraits, Signal
+from lastbeat.signals.error_types import UNKNOWN, traits_of
 
 Weight = Literal["none", "weak", "full"]
 
@@ -29,7 +30,7 @@ _DUMP: Final = Pattern(
 )
 _ROW: Final = Pattern(r"^\s{0,20}\|.{1,400}\|\s{0,8}$")
 _ITEM: Final = Pattern(r"^\s{0,20}[-*\u2022]\s{1,4}[\"'`*]{0,2}")
-# What a metric has behind its name, and no exception says.
+# What follows the name of a metric, and no exception's.
 _FIGURE: Final = Pattern(r"\s{0,20}[-+]?\d{1,12}\.\d{1,18}(?:e[-+]?\d{1,3})?\s{0,3}%?\s{0,20}$")
 _PROSE: Final = Pattern(
     r"(?:^|[\s|{,\"'(\[])(?:prompt|output|response|completion|question|answer|generated|generation|instruction|caption|"
@@ -49,12 +50,12 @@ _NOTHING_BEFORE: Final = Pattern(r"(?<![\w./-])(?:0|no|zero|without|none of the)
 _NOTHING_BEHIND: Final = Pattern(
     r"\W{0,3}(?:\w{1,12}\s{0,2}){0,2}\s{0,40}[:=]\s{0,4}(?:0|none|no|never|false|n/?a)\b(?! \w)", re.IGNORECASE
 )
-# Of an attempt that is over, and another is under way.
+# Of an earlier attempt: another is under way.
 _EARLIER: Final = Pattern(
     r"\b(?:previous|prior|earlier|last) (?:attempt|run|job|try|incarnation)\b[^.;]{0,60}$", re.IGNORECASE
 )
 _CONDITION: Final = Pattern(r"\b(?:if|unless|when|would|may|might|armed|enabled|configured|set to)\b", re.IGNORECASE)
-# What looks on: its troubles are its own.
+# Trackers look on: their troubles are their own.
 _TOOL: Final = Pattern(
     r"\s{0,4}(?:\S{1,40} )?(?:wandb|mlflow|comet|neptune|tensorboard|clearml|swanlab|aim)\b[:. ]", re.IGNORECASE
 )
@@ -71,9 +72,9 @@ RETRY_WORDS: Final = (
     *("retr", "again", "reconnect", "attempt", "back", "skip", "ignor", "continu", "recover", "resolved", "fatal"),
     *("suppressed", "transient", "temporar", "disabling", "thrown", "using", "default"),
 )
-"""One of these is in whatever that finds: to look for them is a hundred times as fast."""
+"""One of these is in whatever :data:`RETRY` matches, and they are found a hundred times as fast."""
 _BEFORE_WORDS: Final = 16
-"""So far ahead of one of them a match may begin."""
+"""A match may begin so many characters before one of them."""
 SPENT: Final = Pattern(
     r"max(?:imum)?[ _](?:number of )?(?:retries|attempts|restarts)|"
     r"(?:retries|attempts|restarts) (?:exceeded|exhausted|used up)|"
@@ -92,7 +93,7 @@ _CLOSING: Final = {"\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 
 
 def level_of(text: str) -> str | None:
-    """``info``, ``warning`` or ``error`` where a line states its level."""
+    """``info``, ``warning`` or ``error`` if the line states a level."""
     if text.startswith("{") and (stated := _JSON_LEVEL.search(text)) is not None:
         word = stated["level"].lower()
         return "error" if word[:4] in {"erro", "fata", "crit"} else "warning" if word[:4] == "warn" else "info"
@@ -101,7 +102,7 @@ def level_of(text: str) -> str | None:
 
 
 def retries(text: str) -> bool:
-    """Whether the line says that something went wrong and is tried again, or done without."""
+    """Whether the line says that something that failed is retried, or done without."""
     lower = text.lower()
     places = [place for word in RETRY_WORDS if (place := lower.find(word)) >= 0]
     if not places or RETRY.search(lower, max(0, min(places) - _BEFORE_WORDS)) is None:
@@ -113,8 +114,15 @@ def retries(text: str) -> bool:
 
 
 def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: bool = False) -> Weight:
-    """How much it means that ``signal`` was found between ``start`` and ``end`` of a line that is not the end of a
-    traceback. ``exception``: the line begins like the last line of one."""
+    """How much it means that ``signal`` matches from ``start`` to ``end`` of a line that does not end a traceback.
+    ``exception``: it looks like the last line of one.
+
+    1. A dump of arguments, source code or a transcript reports nothing.
+    2. What confirms an end counts fully, unless that is retried.
+    3. Nothing counts that is quoted from a prompt or answer, hypothetical, of an earlier attempt, counted as zero, a
+       metric, or said at INFO (but for what is announced calmly).
+    4. Weak are retries, troubles of trackers, rows and items of lists, warnings, and words in quotation marks.
+    """
     if _DOTS.match(text) or (_DUMP.match(text) and signal.role != CONFIRMATION):
         return "none"
     if signal.role == CONFIRMATION:
@@ -131,31 +139,30 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
         return "none"
     if signal.kind == "exception" and _FIGURE.match(text, end):
         return "none"
-    spoken_calmly = signal.role == CASCADE or signal.error_type in {"cancelled", "time_limit"} or _is_act(signal)
-    if level == "info" and not spoken_calmly:
+    is_announced_calmly = signal.role == CASCADE or _traits(signal).announced_calmly or _is_action(signal)
+    if level == "info" and not is_announced_calmly:
         return "none"
     if text.startswith("{") and level != "error":
         return "none"
-    if retries(text) or _TOOL.match(text) or _lists(text, start, end):
+    if retries(text) or _TOOL.match(text) or _is_listed(text, start, end):
         return "weak"
     if level == "warning" and signal.role != CASCADE and signal.severity != "critical":
         return "weak"
-    if level != "error" and start > 0 and _quoted(text, start, end):
+    if level != "error" and start > 0 and _is_quoted(text, start, end):
         return "weak"
     return "full"
 
 
-def _lists(text: str, start: int, end: int) -> bool:
-    """Whether the line is a row of a table, or an item of a list that holds these words and nothing else."""
+def _is_listed(text: str, start: int, end: int) -> bool:
+    """Whether the line is a row of a table, or a list item of these words alone."""
     if _ROW.match(text) is not None:
         return True
     item = _ITEM.match(text)
     return item is not None and not text[item.end() : start].strip() and not text[end:].strip("\"'`* ")
 
 
-def _quoted(text: str, start: int, end: int) -> bool:
-    """Whether the words stand inside quotation marks that were opened before them and are closed behind them, or are
-    in bold type."""
+def _is_quoted(text: str, start: int, end: int) -> bool:
+    """Whether the words stand in quotation marks, or in bold type."""
     if text.endswith("**", 0, start) and text.startswith("**", end):
         return True
     begin = max(0, start - 80)
@@ -168,11 +175,15 @@ def _quoted(text: str, start: int, end: int) -> bool:
 
 
 def states_a_value(signal: Signal, text: str) -> bool:
-    """Whether a signal that was found in a line with a nan in it is about that value, and not about what came of it."""
-    about = signal.error_type == "numerical_instability" and signal.verdict is None and signal.severity != "critical"
+    """Whether a signal in a line with a nan in it is about that value, rather than about what came of it."""
+    about = _traits(signal).about_values and signal.verdict is None and signal.severity != "critical"
     return about and level_of(text) != "error"
 
 
-def _is_act(signal: Signal) -> bool:
-    """Whether the words tell what a watchdog has done: it need not raise its voice for that."""
+def _traits(signal: Signal) -> ErrorTraits:
+    return traits_of(signal.error_type or UNKNOWN)
+
+
+def _is_action(signal: Signal) -> bool:
+    """Whether the words tell what a watchdog has done, which it may say at any level."""
     return signal.verdict == "timeout" and signal.severity == "critical"

@@ -1,4 +1,4 @@
-"""What exit codes, signals and a scheduler's words say about an end that nothing else explains."""
+"""What exit codes, signals and a scheduler's words say of an end that nothing else explains."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -30,38 +30,37 @@ _WORDS: Final = {
     "EVICTED": ("cancelled", "preemption", 0.7),
     "CANCELLED": ("cancelled", "slurm", 0.5),
 }
-Meaning = tuple[str, str, float]
+ExitMeaning = tuple[str, str, float]
 """Error type, subsystem and confidence."""
 
 
 def signal_of(exit_code: int) -> int | None:
-    """The signal behind an exit code: Python counts them below zero, shells from 128."""
+    """The signal behind an exit code. Python reports it as a negative number, shells add 128."""
     number = -exit_code if exit_code < 0 else exit_code - 128
     return number if 0 < number < 65 else None
 
 
-def of_exit_code(exit_code: int) -> Meaning | None:
-    """What the code hints at; None where it could be anything. 124 is that of ``timeout``, and -6 follows from too
-    much to say anything."""
+def of_exit_code(exit_code: int) -> ExitMeaning | None:
+    """What the code hints at; None where it could be anything, as SIGABRT. 124 is that of ``timeout``."""
     if exit_code == 124:
         return "time_limit", "timeout", 0.45
     number = signal_of(exit_code)
     return _MEANINGS.get(number) if number is not None else None
 
 
-def of_signal_name(name: str) -> Meaning | None:
+def of_signal_name(name: str) -> ExitMeaning | None:
     number = _SIGNALS.get(name)
     return _MEANINGS.get(number) if number is not None else None
 
 
-def of_scheduler(word: str) -> Meaning | None:
-    """What a scheduler's state says, as sacct or kubectl print it (``OUT_OF_MEMORY``, ``CANCELLED by 1000``)."""
+def of_scheduler(word: str) -> ExitMeaning | None:
+    """What a scheduler's state means, as sacct or kubectl print it (``OUT_OF_MEMORY``, ``CANCELLED by 1000``)."""
     words = word.strip().upper().replace("-", "_").split()
     return _WORDS.get(words[0].rstrip("+:")) if words else None
 
 
-def of_fields(fields: Mapping[str, str]) -> Meaning | None:
-    """What a line that states an exit code, a signal's number or its name means."""
+def of_fields(fields: Mapping[str, str]) -> ExitMeaning | None:
+    """What the fields of a line mean that states an exit code, a signal's number or its name."""
     for name, value in fields.items():
         meaning = None
         if name.startswith("exit_code") and value.lstrip("-").isdigit():

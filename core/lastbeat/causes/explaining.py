@@ -1,41 +1,60 @@
-"""What several files say together → the root cause: :func:`explain`."""
+"""The root cause that the logs of all ranks show together: :func:`explain`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from lastbeat.causes import contexts, exit_codes, stacks, stated
-from lastbeat.causes.findings import Finding, Tier, findings_of, in_order
-from lastbeat.causes.mentions import Account, Mention
+from lastbeat.causes import contexts, error_file, exit_codes, stack_dumps
+from lastbeat.causes.candidates import (
+    Candidate,
+    Tier,
+    candidates_of,
+    confidence_of,
+    earliest,
+    has_year,
+    in_order,
+    overtakes,
+)
+from lastbeat.causes.log_summary import LogSummary
+from lastbeat.causes.mentions import Mention, is_over
 from lastbeat.causes.reading import LogReader
-from lastbeat.causes.telling import cause_of, signal_of_exit
-from lastbeat.causes.weighing import confidence_of, earliest, overtakes
-from lastbeat.causes.window import over
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.scanning.prefixes import UNKNOWN_YEAR
-from lastbeat.signals.error_types import UNKNOWN
+from lastbeat.signals.error_types import DEADLOCK, HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
+from lastbeat.signals.hints import filled
 
 MOST_ALTERNATIVES: Final = 3
 MOST_DOWNSTREAM: Final = 12
 _STEP_UNDER_WAY: Final = timedelta(minutes=2)
-"""Other ranks do not report steps so long after one of them has ended."""
+"""Other ranks report no step so long after one of them has died."""
 _MUCH_TALK: Final = 60
-"""So many lines after the last report do not come from a program that it ended."""
+"""A program that prints so many more lines did not end at its last report."""
 _GRADIENTS: Final = 3
-"""So many times in a row a gradient that is no number is more than a step that the loss scaler skips."""
+"""Non-finite gradients so many times in a row are more than a step that the loss scaler skips."""
 _TEXT_LIMIT: Final = 4 * 1024 * 1024
 
 
 def explain(
-    accounts: Sequence[Account], catalogue: Catalogue, *, exit_code: int | None = None, scheduler: str | None = None
+    logs: Sequence[LogSummary], catalogue: Catalogue, *, exit_code: int | None = None, scheduler: str | None = None
 ) -> Explanation:
-    """The cause that the files' accounts, an exit code and a scheduler's word (``OUT_OF_MEMORY``) show together."""
-    return _Case(accounts, catalogue, exit_code, scheduler).explanation()
+    """The cause that the logs, an exit code and a scheduler's word (``OUT_OF_MEMORY``) show together.
+
+    1. Take all mentions as candidates, in the order of events, and drop those that the run survived: training got
+       further after them, in the same file or, by the lines' own times, in another.
+    2. Is the end confirmed, by an exit code or a line that says so? If not, drop what was merely logged long before
+       the last line: the program went on talking.
+    3. Choose the best candidate: go through them in order, and let a later one replace the best where it is nearer to
+       the cause (``candidates.overtakes``). Without any, look at warnings that nothing moves and at stack dumps.
+    4. Success counts if nothing but teardown noise follows it.
+    5. Values that stayed non-finite go before the best candidate, unless that is hardware that failed first.
+    6. If the best candidate only says how a process ended, let exit code and scheduler say what that means.
+    7. Otherwise the evidence is the first line that said the same or warned of it. Add alternatives and what followed.
+    """
+    return _Diagnosis(logs, catalogue, exit_code, scheduler).explanation()
 
 
 def explain_text(text: str | bytes, catalogue: Catalogue, file: str = "-") -> Explanation:
-    """The cause that one text shows, of which the beginning and the end count if it is very long."""
+    """The cause that one text shows. Of a very long one only the beginning and the end are read."""
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     reader = LogReader(catalogue, file)
     if len(data) > 2 * _TEXT_LIMIT:
@@ -44,253 +63,292 @@ def explain_text(text: str | bytes, catalogue: Catalogue, file: str = "-") -> Ex
         data = data[-_TEXT_LIMIT:]
     reader.feed(data)
     reader.finish()
-    return explain([reader.account()], catalogue)
+    return explain([reader.summary()], catalogue)
 
 
-class _Case:
+class _Diagnosis:
     def __init__(
-        self, accounts: Sequence[Account], catalogue: Catalogue, exit_code: int | None, scheduler: str | None
+        self, logs: Sequence[LogSummary], catalogue: Catalogue, exit_code: int | None, scheduler: str | None
     ) -> None:
-        self._accounts = accounts = in_order(accounts)
+        self._logs = logs = in_order(logs)
         self._catalogue = catalogue
         self._exit_code = exit_code
         self._scheduler = scheduler
         self._signals: Mapping[str, Signal] = {
-            **stated.SIGNALS,
+            **error_file.SIGNALS,
             **{signal.name: signal for signal in catalogue.signals},
         }
-        every = findings_of(accounts, self._signals)
-        self._passed = [each for each in every if self._went_on(each)]
-        self._findings = [each for each in every if not self._went_on(each)]
-        self._confirmed = bool(exit_code) or any(map(_confirms, self._findings))
+        every = candidates_of(logs, self._signals)
+        self._survived = [each for each in every if self._was_survived(each)]
+        self._candidates = [each for each in every if not self._was_survived(each)]
+        self._confirmed = bool(exit_code) or any(map(_confirms, self._candidates))
         if not self._confirmed:
-            last = {each.file: each.mention.evidence.line for each in self._findings}
-            self._findings = [each for each in self._findings if not self._talked_on(each, last[each.file])]
+            last = {each.log_index: each.mention.line for each in self._candidates}
+            self._candidates = [each for each in self._candidates if not self._talked_on(each, last[each.log_index])]
 
-    def _went_on(self, finding: Finding) -> bool:
-        """Whether training went on after it: in the same file, or, as the lines' own times tell, in another."""
-        if over(finding.mention, self._accounts[finding.file].steps):
+    def _was_survived(self, candidate: Candidate) -> bool:
+        """Whether training got further after it: in the same file or, as the lines' own times tell, in another."""
+        if is_over(candidate.mention, candidate.log.steps):
             return True
-        own = finding.mention.evidence.time
-        if own is None or own.year == UNKNOWN_YEAR:
+        own = candidate.mention.time
+        if own is None or not has_year(own):
             return False
-        others = [account.progress_time for index, account in enumerate(self._accounts) if index != finding.file]
+        others = [log.progress_time for log in self._logs if log is not candidate.log]
         return any(time is not None and time - own > _STEP_UNDER_WAY for time in others)
 
-    def _talked_on(self, finding: Finding, last: int) -> bool:
-        """Whether a report was only logged, and what was printed after it and all others does not look like an end."""
-        much = self._accounts[finding.file].lines - last > _MUCH_TALK
-        sure = finding.mention.fatal or finding.tier in {Tier.FACT, Tier.SYMPTOM, Tier.EXIT}
+    def _talked_on(self, candidate: Candidate, last_line: int) -> bool:
+        """Whether a report was merely logged, and so much was printed after the last report that it was no end."""
+        much = candidate.log.lines - last_line > _MUCH_TALK
+        sure = candidate.mention.fatal or candidate.tier in {Tier.FACT, Tier.SYMPTOM, Tier.EXIT}
         return much and not sure
 
     def explanation(self) -> Explanation:
         best = self._best()
-        success = next((each.success for each in self._accounts if each.success is not None), None)
+        success = next(((log, log.success) for log in self._logs if log.success is not None), None)
         nan = self._nan()
         if success is not None and nan is None and not self._confirmed and (best is None or best.tier <= Tier.CASCADE):
-            # It is done, and what is torn down makes noise.
-            return Explanation(success=success.evidence)
-        if nan is not None and (best is None or not _before_nan(best, nan)):
+            log, mention = success
+            return Explanation(success=mention.evidence(log.file))
+        if nan is not None and (best is None or not _goes_before_nan(best, nan)):
             return self._told(nan, best)
-        told = self._by_exit(best)
-        if told is not None:
-            return told
-        return self._told(earliest(best, self._findings), best) if best is not None else Explanation()
+        by_exit = self._by_exit(best)
+        if by_exit is not None:
+            return by_exit
+        return self._told(earliest(best, self._candidates), best) if best is not None else Explanation()
 
-    # Which finding is the cause.
+    # The choice.
 
-    def _best(self) -> Finding | None:
-        best: Finding | None = None
-        for finding in self._findings:
-            passing = finding.precursor and not self._stands(finding)
-            if finding.tier == Tier.CONFIRMATION or passing:
+    def _best(self) -> Candidate | None:
+        best: Candidate | None = None
+        for candidate in self._candidates:
+            in_passing = candidate.is_precursor and not _stands_alone(candidate)
+            if candidate.tier == Tier.CONFIRMATION or in_passing:
                 continue
-            if best is None or overtakes(finding, best):
-                best = finding
-        if best is None and self._confirmed and self._passed:
-            return self._insisted(killed=True) or self._passed[-1]
+            if best is None or overtakes(candidate, best):
+                best = candidate
+        if best is None and self._confirmed and self._survived:
+            return self._warned_of_hang(killed=True) or self._survived[-1]
         if best is None:
-            return self._insisted(killed=self._confirmed) or self._stood()
-        if best.tier == Tier.EXIT and best.error_type == "oom":
-            # Somebody who had said that nothing moves may well have sent the signal.
-            return self._insisted(killed=True) or best
+            return self._warned_of_hang(killed=self._confirmed) or self._dumped_stacks()
+        if best.tier == Tier.EXIT and best.traits.may_be_a_kill:
+            # The kill may have come from whoever had warned that nothing moves.
+            return self._warned_of_hang(killed=True) or best
         if self._confirmed or best.mention.raised or best.tier > Tier.CASCADE:
             return best
-        # Somebody missed somebody: unless something says that it mattered, that is nothing.
-        mattered = any(each.mention.fatal or self._closes(each) for each in self._findings)
-        return best if mattered or best.error_type not in {"communication", "nccl"} else None
+        # One peer missed another: unless something shows that it mattered, that is nothing.
+        mattered = any(each.mention.fatal or self._ends_file(each) for each in self._candidates)
+        return best if mattered or not best.traits.between_peers else None
 
-    def _insisted(self, *, killed: bool) -> Finding | None:
-        """Somebody who only warned that nothing moves, but again and again, or right before the end."""
+    def _warned_of_hang(self, *, killed: bool) -> Candidate | None:
+        """A mere warning that nothing moves, which counts if it was repeated, or the run was ``killed``."""
         warned = [
             each
-            for each in self._findings
-            if each.tier == Tier.SYMPTOM and each.mention.low and not contexts.retries(each.mention.evidence.text)
+            for each in self._candidates
+            if each.tier == Tier.SYMPTOM and each.mention.low and not contexts.retries(each.mention.text)
         ]
-        again = sum(each.mention.count for each in warned) > 1
-        return warned[0] if warned and (again or killed) else None
+        was_repeated = sum(each.mention.count for each in warned) > 1
+        return warned[0] if warned and (was_repeated or killed) else None
 
-    def _stood(self) -> Finding | None:
-        """Stacks that somebody printed without a word, of threads that wait for each other or right before the end."""
+    def _dumped_stacks(self) -> Candidate | None:
+        """Stacks dumped without a word, of threads that wait for each other or right before the end."""
         signal = self._signals.get("hang_stated")
-        if signal is None or not (self._confirmed or self._circular()):
+        if signal is None or not (self._confirmed or self._is_circular()):
             return None
-        for index, account in enumerate(self._accounts):
-            for stack in account.stacks[:1]:
-                evidence = Evidence(account.file, stack.line, stack.text, stack.rank, None, account.last_time)
-                mention = Mention(signal.name, evidence, 0, account.steps)
-                return Finding(mention, signal, Tier.SYMPTOM, "hang", "stack_dump", index, account.last_time)
+        for index, log in enumerate(self._logs):
+            for stack in log.stacks[:1]:
+                mention = Mention(
+                    signal.name, stack.line, 0, stack.text, stack.rank, time=log.last_time, steps=log.steps
+                )
+                return Candidate(mention, signal, Tier.SYMPTOM, HANG, "stack_dump", log, index, log.last_time)
         return None
 
-    def _stands(self, finding: Finding) -> bool:
-        """Whether a finding that only warns is all that there is before the end."""
-        if finding.mention.raised:
-            return not finding.mention.weak
-        return finding.signal.kind == "exception" and not finding.mention.weak
-
-    def _nan(self) -> Finding | None:
-        """Values that were no numbers until the end."""
-        for index, account in enumerate(self._accounts):
-            nan = account.nan
+    def _nan(self) -> Candidate | None:
+        """Values that stayed non-finite to the end."""
+        for index, log in enumerate(self._logs):
+            nan = log.nan
             if nan is None or nan.signal not in self._signals or (nan.weak and nan.count < _GRADIENTS):
                 continue
             signal = self._signals[nan.signal]
-            return Finding(
-                nan, signal, Tier.SPECIFIC, "numerical_instability", signal.subsystem, index, nan.evidence.time
-            )
+            return Candidate(nan, signal, Tier.SPECIFIC, NOT_FINITE, signal.subsystem, log, index, nan.time)
         return None
 
-    def _by_exit(self, best: Finding | None) -> Explanation | None:
-        """The exit code's or the scheduler's word, where the log says nothing better."""
+    # What the way it ended means.
+
+    def _by_exit(self, best: Candidate | None) -> Explanation | None:
+        """What exit code or scheduler say, where the logs say nothing better."""
         if best is not None and best.tier > Tier.EXIT:
             return None
-        confirming = [each for each in self._findings if each.tier == Tier.CONFIRMATION]
-        meaning, said = self._exit_meaning(best, confirming)
+        confirming = [each for each in self._candidates if each.tier == Tier.CONFIRMATION]
+        meaning, told_by = self._exit_meaning(best, confirming)
         if meaning is None:
             if best is not None or not self._confirmed:
                 return None
             meaning = (UNKNOWN, "", 0.2)
-        said = said or next(iter(confirming), None) or best
-        evidence = said.mention.evidence if said is not None else self._end()
+        told_by = told_by or next(iter(confirming), None) or best
+        evidence = told_by.evidence if told_by is not None else self._end()
         error_type, subsystem, confidence = meaning
-        signal = said.signal if said is not None else None
-        found = said.mention.fields if said is not None else {}
-        hinting = signal_of_exit(self._catalogue, error_type, subsystem)
+        signal = told_by.signal if told_by is not None else None
+        fields = told_by.mention.fields if told_by is not None else {}
+        hinting = _signal_of_exit(self._catalogue, error_type, subsystem)
         kind = (error_type, subsystem or None, confidence)
-        cause = cause_of(self._catalogue, kind, evidence, (signal, found), hinting)
+        cause = _cause(self._catalogue, kind, evidence, (signal, fields), hinting)
         return Explanation(cause, self._alternatives(None, error_type), (), ended=True)
 
     def _exit_meaning(
-        self, best: Finding | None, confirming: Sequence[Finding]
-    ) -> tuple[exit_codes.Meaning | None, Finding | None]:
-        """What the way it ended means, and the line that tells it."""
+        self, best: Candidate | None, confirming: Sequence[Candidate]
+    ) -> tuple[exit_codes.ExitMeaning | None, Candidate | None]:
+        """What the way it ended means, and the candidate that tells it."""
         told = exit_codes.of_scheduler(self._scheduler) if self._scheduler else None
         if told is not None or (best is not None and best.tier == Tier.EXIT):
             return told, None
-        for finding in confirming:
-            meaning = exit_codes.of_fields(finding.mention.fields)
-            # Who was stopped says nothing beside somebody who missed somebody; who died of itself does.
-            if meaning is not None and (best is None or meaning[0] in {"oom", "exception", "time_limit"}):
-                return meaning, finding
+        for candidate in confirming:
+            meaning = exit_codes.of_fields(candidate.mention.fields)
+            # Beside a cascade a process that was stopped tells nothing; one that died of itself does.
+            if meaning is not None and (best is None or not traits_of(meaning[0]).is_imposed):
+                return meaning, candidate
         if best is None and self._exit_code:
             return exit_codes.of_exit_code(self._exit_code), None
         return None, None
 
     def _end(self) -> Evidence:
-        account = self._accounts[0] if self._accounts else Account("-")
+        log = self._logs[0] if self._logs else LogSummary("-")
         code = f"exit code {self._exit_code}" if self._exit_code else str(self._scheduler or "")
-        return Evidence(account.file, account.lines, code, account.rank, None, account.last_time)
+        return Evidence(log.file, log.lines, code, log.rank, None, log.last_time)
 
     # How it is told.
 
-    def _told(self, finding: Finding, best: Finding | None) -> Explanation:
-        best = best or finding
-        error_type, subsystem = finding.error_type, finding.subsystem
-        if error_type == "hang" and self._circular():
-            error_type, subsystem = "deadlock", "circular_wait"
-        strongest = best if best.error_type == finding.error_type else finding
-        confidence = confidence_of(strongest, self._findings, confirmed=self._confirmed)
-        signal = finding.signal if finding.signal.hint or not best.signal.hint else best.signal
-        fields_found = {**best.mention.fields, **finding.mention.fields}
-        evidence = finding.mention.evidence
-        cause = cause_of(self._catalogue, (error_type, subsystem, confidence), evidence, (signal, fields_found))
-        downstream = self._downstream(finding)
+    def _told(self, first: Candidate, best: Candidate | None) -> Explanation:
+        """``first`` is the evidence, and ``best`` the strongest that says so."""
+        best = best or first
+        error_type, subsystem = first.error_type, first.subsystem
+        if error_type == HANG and self._is_circular():
+            error_type, subsystem = DEADLOCK, "circular_wait"
+        strongest = best if best.error_type == first.error_type else first
+        confidence = confidence_of(strongest, self._candidates, confirmed=self._confirmed)
+        signal = first.signal if first.signal.hint or not best.signal.hint else best.signal
+        fields = {**best.mention.fields, **first.mention.fields}
+        cause = _cause(self._catalogue, (error_type, subsystem, confidence), first.evidence, (signal, fields))
         ended = self._ended(strongest) or self._ended(best)
-        return Explanation(cause, self._alternatives(finding, error_type), downstream, ended=ended)
+        return Explanation(cause, self._alternatives(first, error_type), self._downstream(first), ended=ended)
 
-    def _alternatives(self, chosen: Finding | None, error_type: str) -> tuple[Cause, ...]:
+    def _alternatives(self, chosen: Candidate | None, error_type: str) -> tuple[Cause, ...]:
         told: dict[str, Cause] = {}
-        ranked = sorted(self._findings, key=lambda each: (-each.tier, each.mention.order))
-        for finding in ranked:
-            if finding is chosen or finding.tier <= Tier.CASCADE or finding.error_type in {error_type, UNKNOWN, *told}:
+        ranked = sorted(self._candidates, key=lambda each: (-each.tier, each.mention.order))
+        for candidate in ranked:
+            adds_nothing = candidate.traits.says_nothing or candidate.error_type in {error_type, *told}
+            if candidate is chosen or candidate.tier <= Tier.CASCADE or adds_nothing:
                 continue
-            confidence = 0.5 * confidence_of(finding, self._findings, confirmed=self._confirmed)
-            mention = finding.mention
-            kind = (finding.error_type, finding.subsystem, confidence)
-            said = (finding.signal, mention.fields)
-            told[finding.error_type] = cause_of(self._catalogue, kind, mention.evidence, said)
+            confidence = 0.5 * confidence_of(candidate, self._candidates, confirmed=self._confirmed)
+            kind = (candidate.error_type, candidate.subsystem, confidence)
+            said = (candidate.signal, candidate.mention.fields)
+            told[candidate.error_type] = _cause(self._catalogue, kind, candidate.evidence, said)
             if len(told) == MOST_ALTERNATIVES:
                 break
         return tuple(sorted(told.values(), key=lambda cause: -cause.confidence))
 
-    def _downstream(self, cause: Finding) -> tuple[Evidence, ...]:
-        behind: list[Evidence] = []
+    def _downstream(self, cause: Candidate) -> tuple[Evidence, ...]:
+        after: list[Evidence] = []
         seen: set[tuple[str, int | None]] = set()
         past = False
-        for finding in self._findings:
-            if finding.mention is cause.mention:
+        for candidate in self._candidates:
+            if candidate.mention is cause.mention:
                 past = True
                 continue
-            key = (finding.signal.name, finding.rank)
-            if not past or key in seen or _repeats(finding.mention.evidence, cause.mention.evidence):
+            key = (candidate.signal.name, candidate.rank)
+            if not past or key in seen or _repeats(candidate.mention, cause.mention):
                 continue
             seen.add(key)
-            behind.append(finding.mention.evidence)
-        return tuple(behind[:MOST_DOWNSTREAM])
+            after.append(candidate.evidence)
+        return tuple(after[:MOST_DOWNSTREAM])
 
-    def _circular(self) -> bool:
-        found = [stack for account in self._accounts for stack in account.stacks]
-        waited = [
-            finding.mention.site
-            for finding in self._findings
-            if finding.tier in {Tier.CASCADE, Tier.SYMPTOM} and finding.mention.where == "collective"
+    def _is_circular(self) -> bool:
+        stacks = [stack for log in self._logs for stack in log.stacks]
+        sites = [
+            each.mention.site
+            for each in self._candidates
+            if each.tier in {Tier.CASCADE, Tier.SYMPTOM} and each.mention.where == "collective"
         ]
-        return stacks.circular(found, waited)
+        return stack_dumps.is_circular(stacks, sites)
 
-    def _ended(self, best: Finding) -> bool:
-        if self._confirmed or best.tier == Tier.FACT or any(map(self._closes, self._findings)):
+    def _ended(self, best: Candidate) -> bool:
+        """Whether the logs also end in the failure."""
+        if self._confirmed or best.tier == Tier.FACT or any(map(self._ends_file, self._candidates)):
             return True
         if best.signal.kind == "nan" or best.signal.verdict == "stalled" or best.mention.low:
             return False
         return best.mention.fatal or best.signal.verdict == "timeout"
 
-    def _closes(self, finding: Finding) -> bool:
-        """Whether nothing but the rest of an end stands behind what was reported, as an error and as one that ends a
-        run."""
-        mention, signal = finding.mention, finding.signal
+    def _ends_file(self, candidate: Candidate) -> bool:
+        """Whether it is reported as an error that ends a run, and nothing follows that only a live program prints."""
+        mention, signal = candidate.mention, candidate.signal
         if mention.weak or mention.low or not (mention.raised or signal.verdict == "crash"):
             return False
-        # That somebody missed somebody may be got over; that a process was ended may not.
-        ended = finding.tier != Tier.CASCADE or finding.error_type in {"cancelled", "exception"}
-        stated_so = mention.raised or (signal.severity != "warning" and ended and signal.subsystem != "ray")
-        return stated_so and mention.evidence.line > self._accounts[finding.file].talked
+        # A missing peer may be got over; a process that was ended may not.
+        ends = candidate.tier != Tier.CASCADE or candidate.traits.ends_process
+        says_so = mention.raised or (signal.severity != "warning" and ends and signal.subsystem != "ray")
+        return says_so and mention.line > candidate.log.alive_line
 
 
-def _confirms(finding: Finding) -> bool:
-    told = finding.tier == Tier.CONFIRMATION and finding.signal.severity != "warning"
-    return told and not finding.mention.weak
+def _stands_alone(candidate: Candidate) -> bool:
+    """Whether a candidate that was said in passing may be all there is before the end."""
+    if candidate.mention.raised:
+        return not candidate.mention.weak
+    return candidate.signal.kind == "exception" and not candidate.mention.weak
 
 
-def _repeats(line: Evidence, cause: Evidence) -> bool:
-    """Whether ``line`` is the cause once more, as ``_error`` and a traceback's last line say the same."""
-    one, other = line.text.strip(), cause.text.strip()
-    return line.rank in {None, cause.rank} and (one.endswith(other) or other.endswith(one))
+def _confirms(candidate: Candidate) -> bool:
+    confirms = candidate.tier == Tier.CONFIRMATION and candidate.signal.severity != "warning"
+    return confirms and not candidate.mention.weak
 
 
-def _before_nan(best: Finding, nan: Finding) -> bool:
-    """Whether something says more about the end than values that were no numbers."""
-    return (
-        best.tier == Tier.FACT
-        and best.error_type in {"hardware", "slurm_failure"}
-        and best.mention.order < nan.mention.order
-    )
+def _repeats(mention: Mention, cause: Mention) -> bool:
+    """Whether ``mention`` is the cause once more, as ``_error`` repeats the last line of a traceback."""
+    one, other = mention.text.strip(), cause.text.strip()
+    return mention.rank in {None, cause.rank} and (one.endswith(other) or other.endswith(one))
+
+
+def _goes_before_nan(best: Candidate, nan: Candidate) -> bool:
+    """Whether ``best`` says more about the end than values that are not finite."""
+    return best.tier == Tier.FACT and best.traits.spoils_values and best.mention.order < nan.mention.order
+
+
+# What an exit code alone hints at → the signal that says the same in words, and so has the fitting hint.
+_SAYS_THE_SAME: Final = {
+    ("oom", "host_memory"): "killed_by_shell",
+    ("oom", "shared_memory"): "bus_error",
+    ("exception", "native_crash"): "segmentation_fault",
+    ("cancelled", "signal"): "terminated",
+    ("cancelled", "preemption"): "preempted",
+    ("cancelled", "slurm"): "slurm_cancelled",
+    ("time_limit", "slurm"): "time_limit",
+    ("slurm_failure", "node_fail"): "node_failure",
+    ("slurm_failure", "slurm_step"): "slurm_launch_failed",
+}
+
+
+def _signal_of_exit(catalogue: Catalogue, error_type: str, subsystem: str) -> Signal | None:
+    """The signal whose hint fits what an exit code or a scheduler's word means."""
+    name = _SAYS_THE_SAME.get((error_type, subsystem))
+    return next((each for each in catalogue.signals if each.name == name), None)
+
+
+def _cause(
+    catalogue: Catalogue,
+    kind: tuple[str, str | None, float],
+    evidence: Evidence,
+    said: tuple[Signal | None, Mapping[str, str]],
+    hinting: Signal | None = None,
+) -> Cause:
+    """``kind``: error type, subsystem and confidence. ``said``: the signal and what it extracted. ``hinting``: a signal
+    whose hint fits better than its own."""
+    error_type, subsystem, confidence = kind
+    signal, found = said
+    known = catalogue.error_types.get(error_type) or TYPES.get(error_type)
+    hint, restartable = (known.hint, known.restartable) if known is not None else ("", None)
+    spoken = hinting if hinting is not None else signal
+    if spoken is not None and spoken.error_type == error_type:
+        hint = spoken.hint or hint
+        restartable = spoken.restartable if spoken.restartable is not None else restartable
+    fields = {"rank": evidence.rank, "host": evidence.host, "file": evidence.file, "line": evidence.line, **found}
+    name = signal.name if signal is not None else ""
+    return Cause(error_type, evidence, round(confidence, 2), subsystem, restartable, filled(hint, fields), name)

@@ -1,66 +1,114 @@
-"""A log as it grows → an :class:`Account` of what it says.
+"""Reads a log as it grows → a :class:`LogSummary` of what it says.
 
-The account is the same however the text is cut and whoever goes on reading. In a log of a healthy run hardly a line
-is looked at: those that may mean something, one in :data:`EACH`, and of the lines of steps the last ones before either.
-While something is open (a traceback, or a report that further steps may prove harmless) every line is.
+The summary is the same however the text is cut and whoever reads on. In a healthy log hardly any line is parsed: those
+that may match a signal, one in :data:`EACH`, and the last few lines of steps before either. While something is open (a
+traceback, or a report that further steps may prove harmless) every line is.
 """
 
+import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from lastbeat.causes.mentions import Account
-from lastbeat.causes.story import Step, Story
-from lastbeat.causes.wrapped import unwrapped
+from lastbeat.causes.contexts import level_of
+from lastbeat.causes.log_parser import LogParser, ParserState, StepLine, Vocabulary
+from lastbeat.causes.log_summary import LogSummary
+from lastbeat.codec import codec
+from lastbeat.model.pattern import Pattern
+from lastbeat.model.persisted import Form
 from lastbeat.model.signal import Catalogue
-from lastbeat.model.times import format_time, parse_time
 from lastbeat.scanning.matching import matcher_of
-from lastbeat.scanning.skipping import Candidates
-from lastbeat.scanning.splitting import Batch, Splitter
+from lastbeat.scanning.prefilter import Prefilter
+from lastbeat.scanning.splitting import Batch, Line, Splitter, line_of
 
 EACH: Final = 512
-_LAST_STEPS: Final = 4
-_STEP_LIMIT: Final = 500
+_STEPS_LIMIT: Final = 4
+_STEP_CHARS: Final = 500
+
+
+@dataclass
+class ReaderState:
+    """All that a reader knows. Bounded."""
+
+    FORM: ClassVar = Form.SPARSE
+
+    parser: ParserState
+    splitter: Splitter = field(default_factory=Splitter)
+    order: int = 0
+    """How many lines were read, each state of an overwritten one included."""
+    steps: list[StepLine] = field(default_factory=list)
+    """The latest lines of steps, which are parsed when something else is."""
+
+    def __post_init__(self) -> None:
+        del self.steps[:-_STEPS_LIMIT]
 
 
 class LogReader:
     """Reads one file, from wherever it is fed, and remembers little."""
 
-    def __init__(self, catalogue: Catalogue, file: str, *, rank: int | None = None) -> None:
-        self._candidates = Candidates(matcher_of(catalogue))
-        self._splitter = Splitter()
-        self._story = Story(catalogue, file, rank)
-        self._order = 0
-        """So many lines, and states of overwritten ones, were read."""
-        self._steps: list[Step] = []
-        """The last lines of steps, which nothing has been made of yet."""
+    def __init__(self, catalogue: Catalogue, file: str, *, rank: int | None = None, line: int = 1) -> None:
+        """``line`` is the number of the first line that it will be fed."""
+        self._state = ReaderState(ParserState(LogSummary(file, rank)), Splitter(line))
+        self._prefilter = Prefilter(matcher_of(catalogue))
+        self._vocabulary = Vocabulary.of(catalogue)
+        self._parser = LogParser(self._vocabulary, self._state.parser)
+
+    def document(self) -> Any:
+        """All that a later process needs to read on, as JSON data: less than 64 KB."""
+        return codec(ReaderState).document(self._state)
+
+    @classmethod
+    def restore(cls, catalogue: Catalogue, document: Any) -> "LogReader":
+        """Goes on where :meth:`document` was made. Raises :class:`lastbeat.codec.DamagedError`."""
+        state = codec(ReaderState).read(document)
+        reader = cls(catalogue, state.parser.summary.file)
+        reader._state, reader._parser = state, LogParser(reader._vocabulary, state.parser)
+        return reader
+
+    @property
+    def next_line(self) -> int:
+        """Number of the line that is being read."""
+        return self._state.splitter.number
+
+    @property
+    def step(self) -> int | None:
+        """The last step told so far."""
+        return self._parser.progress(ahead=self._state.steps).step
 
     def feed(self, data: bytes, at: datetime | None = None) -> None:
         """Read on. ``at`` is when the store first had this text."""
-        self._take(self._splitter.feed(data, at), at)
+        self._take(self._state.splitter.feed(data, at), at)
 
     def finish(self, at: datetime | None = None) -> None:
-        """No more text: what stands on the last line without an end counts, too."""
-        self._take(self._splitter.finish(at), at)
+        """End of text: a last line that has not ended counts, too."""
+        self._take(self._state.splitter.finish(at), at)
 
     def skipped(self, bytes_count: int) -> None:
         """Text was left out here."""
-        self._splitter.skip()
-        self._story.skipped(bytes_count)
+        self._state.splitter.skip()
+        self._parser.skipped(bytes_count)
 
-    def account(self) -> Account:
+    def summary(self) -> LogSummary:
         """What the text says so far."""
-        return self._story.ahead(self._steps)
+        return self._parser.summary(ahead=self._state.steps)
 
     def _take(self, batch: Batch, at: datetime | None) -> None:
+        """Parse what matters of a batch.
+
+        1. The prefilter finds the lines that may match a signal.
+        2. Unless the parser is attentive, go to the next of those, or to the next that is parsed anyway. Of what is
+           skimmed, keep the last lines of steps.
+        3. Before a line is parsed, parse those steps: the parser has to know how far training had got.
+        """
         count = len(batch)
         if not count:
             return
-        begun, position = self._order, 0
-        suspicious = list(self._candidates.lines(batch))
+        state, parser = self._state, self._parser
+        begun, position = state.order, 0
+        suspicious = list(self._prefilter.lines(batch))
         while position < count:
-            if not self._story.attentive(begun + position):
+            if not parser.is_attentive(begun + position):
                 upcoming = bisect_left(suspicious, position)
                 stop = suspicious[upcoming] if upcoming < len(suspicious) else count
                 stop = min(stop, position + (-(begun + position) - 1) % EACH)
@@ -69,49 +117,64 @@ class LogReader:
                 if position >= count:
                     break
             self._catch_up()
-            self._story.line(begun + position + 1, unwrapped(batch.line(position)), at)
+            parser.line(begun + position + 1, unwrapped(batch.line(position)), at)
             position += 1
-        self._order = begun + count
-        self._story.read_to(batch.number(count - 1))
+        state.order = begun + count
+        parser.read_to(batch.number(count - 1))
 
     def _skim(self, batch: Batch, start: int, stop: int, at: datetime | None) -> None:
-        """Nothing here but steps, perhaps: keep the last few."""
+        """Nothing but steps here, perhaps: keep the last few."""
         if start >= stop:
             return
-        last: list[Step] = []
-        for index in self._candidates.progress(batch, start, stop):
+        last: list[StepLine] = []
+        for index in self._prefilter.progress(batch, start, stop):
             line = batch.line(index)
-            last.append((line.text[:_STEP_LIMIT], line.time))
-            if self._story.awaited:
-                self._story.see(line.text, at)
-            if len(last) == _LAST_STEPS:
+            last.append((line.text[:_STEP_CHARS], line.time))
+            self._parser.note_awaited(line.text, at)
+            if len(last) == _STEPS_LIMIT:
                 break
-        self._steps = [*self._steps, *reversed(last)][-_LAST_STEPS:]
+        self._state.steps = [*self._state.steps, *reversed(last)][-_STEPS_LIMIT:]
 
     def _catch_up(self) -> None:
-        steps, self._steps = self._steps, []
+        steps, self._state.steps = self._state.steps, []
         for text, time in steps:
-            self._story.progressed(text, time)
+            self._parser.progressed(text, time)
 
-    def state(self) -> dict[str, Any]:
-        """All that a later process needs to go on reading, as JSON knows it: less than 64 KB."""
-        return {
-            "order": self._order,
-            "steps": [[text, format_time(time)] for text, time in self._steps],
-            "splitter": self._splitter.state(),
-            "story": self._story.state(),
-        }
 
-    @classmethod
-    def restore(cls, catalogue: Catalogue, state: Mapping[str, Any]) -> "LogReader":
-        """Go on where :meth:`state` was taken. A state that is damaged raises KeyError, TypeError or ValueError."""
-        reader = cls(catalogue, "")
-        try:
-            reader._story = Story.restore(catalogue, state["story"])
-            reader._order = int(state["order"])
-            reader._steps = [(str(text), parse_time(time)) for text, time in state["steps"][-_LAST_STEPS:]]
-            reader._splitter = Splitter.restore(state["splitter"])
-        except (AttributeError, OverflowError) as error:
-            # No mapping where one should be, an infinite number of lines.
-            raise ValueError(str(error)) from error
-        return reader
+# Log collectors wrap each line into JSON.
+
+_MESSAGE_KEYS: Final = ("log", "message", "@message", "msg", "MESSAGE", "text", "event")
+_LEVEL_KEYS: Final = ("level", "severity", "levelname", "lvl", "log_level", "priority", "PRIORITY")
+_MESSAGE: Final = Pattern(r"\"(?:log|@?message|msg|MESSAGE|text|event)\"\s{0,3}:\s{0,3}\"")
+_ANSI: Final = Pattern(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+
+
+def unwrapped(line: Line) -> Line:
+    """The line that the program itself printed. The raw text stays as evidence, and the wrapping's time counts where
+    the line names none. A level that the wrapping states goes before the text that it qualifies."""
+    text = line.text.strip()
+    if not text.startswith("{") or not text.endswith("}") or _MESSAGE.search(text) is None:
+        return line
+    try:
+        wrapping = json.loads(text)
+    except (ValueError, RecursionError):
+        return line
+    if not isinstance(wrapping, dict):
+        return line
+    texts = {name: value.rstrip("\r\n") for name, value in wrapping.items() if isinstance(value, str)}
+    message = next((texts.pop(name) for name in _MESSAGE_KEYS if name in texts), None)
+    if message is None or "\n" in message or any("\n" in text or "Error" in text for text in texts.values()):
+        # A logger's own document with an exception in some field: it is searched as it stands.
+        return line
+    # Carriage returns overwrite, so the last state is what is left.
+    own = line_of(line.number, _ANSI.sub("", message).rsplit("\r", 1)[-1])
+    level = next((texts[name] for name in _LEVEL_KEYS if name in texts), "")
+    if level and level_of(own.text) is None:
+        own = own._replace(text=f"{_level(level)}: {own.text}")
+    rank = own.rank if own.rank is not None else line.rank
+    return own._replace(raw=line.raw, rank=rank, host=own.host or line.host, time=line.time or own.time)
+
+
+def _level(word: str) -> str:
+    begin = word[:4].lower()
+    return "ERROR" if begin in {"erro", "fata", "crit", "aler", "emer"} else "WARNING" if begin == "warn" else "INFO"

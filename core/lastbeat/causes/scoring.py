@@ -1,4 +1,4 @@
-"""How well a catalogue names the causes of labelled logs, and how well any match of the same patterns would."""
+"""Scores a catalogue on labelled logs, and beside it the first match of any of its patterns."""
 
 import json
 from collections import Counter
@@ -13,12 +13,12 @@ from lastbeat.scanning.splitting import Line
 NONE: Final = "none"
 """The label of a healthy log."""
 NEAR_LINES: Final = 2
-"""Evidence that is no further from the labelled line shows people the same place."""
+"""Evidence no further than this from the labelled line shows people the same place."""
 MOST_CASES: Final = 100_000
 
 
 class LabelsError(ValueError):
-    """Labels that cannot be used; of an index the text names each of them with its line."""
+    """Labels that cannot be used. The text names each fault with its line of the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What was said of one log; None: nothing in it ended the run."""
+class Diagnosis:
+    """What was said of one log. ``error_type`` None: nothing in it ended the run."""
 
     error_type: str | None
     line: int | None = None
@@ -54,11 +54,11 @@ class Scored:
     """A log, and what was said of it."""
 
     case: Case
-    answer: Answer
+    diagnosis: Diagnosis
 
     @property
     def said(self) -> str:
-        return self.answer.error_type or NONE
+        return self.diagnosis.error_type or NONE
 
     @property
     def right(self) -> bool:
@@ -71,12 +71,12 @@ class Scored:
     @property
     def near(self) -> bool:
         """Whether the evidence stands where the label says, whatever the type."""
-        line, expected = self.answer.line, self.case.line
+        line, expected = self.diagnosis.line, self.case.line
         return line is not None and expected is not None and abs(line - expected) <= NEAR_LINES
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ScoreCounts:
     """Counts of some logs."""
 
     count: int
@@ -85,7 +85,7 @@ class Tally:
     near: int
 
     @classmethod
-    def of(cls, scored: Iterable[Scored]) -> "Tally":
+    def of(cls, scored: Iterable[Scored]) -> "ScoreCounts":
         rows = list(scored)
         return cls(
             len(rows),
@@ -97,7 +97,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A catalogue's answers to a whole corpus."""
+    """A catalogue's diagnoses of a whole corpus."""
 
     rows: Sequence[Scored]
 
@@ -112,7 +112,7 @@ class Score:
     @property
     def misread(self) -> list[Scored]:
         """Healthy logs that were said to have failed."""
-        return [row for row in self.healthy if row.answer.error_type is not None]
+        return [row for row in self.healthy if row.diagnosis.error_type is not None]
 
     @property
     def confusions(self) -> dict[tuple[str, str], list[str]]:
@@ -123,8 +123,8 @@ class Score:
                 found.setdefault((row.case.label, row.said), []).append(row.case.id)
         return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
-    def groups(self) -> dict[str, Tally]:
-        """The failures' counts: each type, all of them, and by where the logs come from and what is in them."""
+    def groups(self) -> dict[str, ScoreCounts]:
+        """Counts of the failures: by type, all together, by provenance, and with or without a cascade."""
         failures = self.failures
         told = {label: [row for row in failures if row.case.label == label] for label in _labels(failures)}
         told["all failures"] = failures
@@ -132,29 +132,29 @@ class Score:
             told[provenance] = [row for row in failures if row.case.provenance == provenance]
         told["cascades"] = [row for row in failures if row.case.cascade]
         told["others"] = [row for row in failures if not row.case.cascade]
-        return {name: Tally.of(rows) for name, rows in told.items()}
+        return {name: ScoreCounts.of(rows) for name, rows in told.items()}
 
 
 def _labels(rows: Sequence[Scored]) -> list[str]:
     return sorted({row.case.label for row in rows})
 
 
-def answer_of(explanation: Explanation) -> Answer:
-    """What ``explanation`` says, as a label would."""
+def diagnosis_of(explanation: Explanation) -> Diagnosis:
+    """``explanation`` in the terms of a label."""
     cause = explanation.cause
-    return Answer(None) if cause is None else Answer(cause.error_type, cause.evidence.line)
+    return Diagnosis(None) if cause is None else Diagnosis(cause.error_type, cause.evidence.line)
 
 
-def any_match(lines: Iterable[Line], matcher: Matcher) -> Answer:
-    """What a monitor says that takes the first line that any failure signal matches for the cause."""
+def any_match(lines: Iterable[Line], matcher: Matcher) -> Diagnosis:
+    """What a simple monitor says: the first line that any failure signal matches is the cause."""
     for line in lines:
         for signal, _ in matcher.matches(line.text):
             if signal.error_type is not None:
-                return Answer(signal.error_type, line.number)
-    return Answer(None)
+                return Diagnosis(signal.error_type, line.number)
+    return Diagnosis(None)
 
 
-def score(cases: Iterable[Case], ask: Callable[[Case], Answer]) -> Score:
+def score(cases: Iterable[Case], ask: Callable[[Case], Diagnosis]) -> Score:
     """``ask`` each of ``cases``."""
     return Score([Scored(case, ask(case)) for case in cases])
 

@@ -1,22 +1,23 @@
-"""Python's tracebacks as blocks of lines: where they begin, whose they are, and the line that they end with.
+"""Python's tracebacks: where each begins, whose it is, and the line that it ends with.
 
-Ranks print at the same time, so one block a rank is kept open. What collects logs may put something before each line
-that nobody knows; then the block's lines are those with the same before them, digits apart.
+Ranks print at the same time, so one traceback is kept open for each. A log collector may put a prefix of its own
+before every line; a traceback's lines are then those with the same prefix, digits aside.
 """
 
 import re
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import ClassVar, Final
 
-from lastbeat.causes.kept import made_of
 from lastbeat.model.pattern import Pattern
+from lastbeat.model.persisted import Form
 
 HEADER: Final = "Traceback (most recent call last)"
 _FRAME: Final = Pattern(
     r"\s{0,40}File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:,? in (?P<function>.{1,120}))?"
 )
 _EXCEPTION: Final = Pattern(r"[A-Za-z_][\w.]{0,200}(?:\[[^\]]{0,80}\]|\([^)]{0,80}\))?(?::|\s*$)")
-_MOST_OPEN: Final = 32
+_OPEN_LIMIT: Final = 32
 _FOREIGN_LIMIT: Final = 60
 _LINES_LIMIT: Final = 2000
 _PREFIX_LIMIT: Final = 120
@@ -63,31 +64,38 @@ _PLACES: Final = tuple(
 
 
 def place_of(file: str) -> str:
-    """Which part of the world a source file belongs to; "" for a program's own."""
+    """Which kind of code a source file is (``collective``, ``data``, ``checkpoint``, …); "" for a program's own."""
     return next((name for name, pattern in _PLACES if pattern.search(file)), "")
 
 
 @dataclass
-class Block:
+class OpenTraceback:
     """A traceback that has begun."""
+
+    FORM: ClassVar = Form.SPARSE
 
     line: int
     prefix: str = ""
     settled: bool = False
-    """Whether the prefix has been seen on a second line."""
+    """A second line has confirmed the prefix."""
     indent: int = 0
     frames: int = 0
     foreign: int = 0
+    """Lines since it began that are not its own."""
     seen: int = 0
+    """Lines that are."""
     top: str = ""
+    """Function of the outermost frame."""
     file: str = ""
+    """Source file of the innermost frame so far."""
     site: str = ""
+    """The innermost frame of the program's own code so far."""
     words: str = ""
     """File names, functions and code, shortened: what the traceback speaks of."""
     quiet: bool = False
-    """Announced as one that nobody has to care about."""
+    """Announced as one to ignore."""
     logged: bool = False
-    """Behind a line of a logger: somebody caught the exception, unless the traceback begins at the program's top."""
+    """Printed by a logger: somebody caught the exception, unless the traceback begins at the program's entry point."""
 
     @property
     def fatal(self) -> bool:
@@ -102,100 +110,104 @@ class Block:
 
 
 @dataclass
-class Blocks:
-    """The open tracebacks, by rank and what stands before their lines."""
+class TracebackParser:
+    """The tracebacks that are open, by rank and prefix."""
 
-    open: dict[str, Block] = field(default_factory=dict)
+    open: dict[str, OpenTraceback] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.open = dict(islice(self.open.items(), _OPEN_LIMIT))
 
     def begin(self, rank: int | None, text: str, number: int, *, quiet: bool, logged: bool = False) -> None:
-        """A line that holds :data:`HEADER`."""
+        """``text`` holds :data:`HEADER`."""
         prefix = text[: text.find(HEADER)]
         prefix = prefix.removesuffix("Original ")
         indent = 0
         if prefix.strip(" |+") == "" or len(prefix) > _PREFIX_LIMIT:
             indent, prefix = len(prefix), ""
-        if len(self.open) >= _MOST_OPEN:
+        if len(self.open) >= _OPEN_LIMIT:
             self.open.pop(next(iter(self.open)))
-        self.open[_key(rank, prefix)] = Block(number, prefix, indent=indent, quiet=quiet, logged=logged)
+        self.open[_key(rank, prefix)] = OpenTraceback(number, prefix, indent=indent, quiet=quiet, logged=logged)
 
-    def read(self, rank: int | None, text: str) -> "tuple[Block, str] | bool | None":
-        """What ``text`` is to an open block: its last line (then the block, and the line without what stands before
-        it), a line of it (True), or none of its lines (None)."""
-        found = self._block(rank, text)
+    def read(self, rank: int | None, text: str) -> "tuple[OpenTraceback, str] | bool | None":
+        """What ``text`` is to an open traceback: its last line (then the traceback, and the line without prefix), one
+        of its lines (True), or none (None)."""
+        found = self._owner(rank, text)
         if found is None:
-            self._wait()
+            self._age()
             return None
-        key, block, body = found
-        taken = self._take(block, body)
-        if taken is None:
-            self._wait()
+        key, traceback, body = found
+        is_last = self._take(traceback, body)
+        if is_last is None:
+            self._age()
             return None
-        block.seen += 1
-        if taken or block.seen > _LINES_LIMIT:
+        traceback.seen += 1
+        if is_last or traceback.seen > _LINES_LIMIT:
             del self.open[key]
-        return (block, body.strip()) if taken else True
+        return (traceback, body.strip()) if is_last else True
 
-    def _wait(self) -> None:
+    def _age(self) -> None:
         for each in list(self.open):
-            block = self.open[each]
-            block.foreign += 1
-            if block.foreign > _FOREIGN_LIMIT:
+            traceback = self.open[each]
+            traceback.foreign += 1
+            if traceback.foreign > _FOREIGN_LIMIT:
                 del self.open[each]
 
-    def _block(self, rank: int | None, text: str) -> tuple[str, Block, str] | None:
-        shape = _mask(text)
-        for key, block in reversed(self.open.items()):
+    def _owner(self, rank: int | None, text: str) -> tuple[str, OpenTraceback, str] | None:
+        """The open traceback that ``text`` may belong to: its key, itself, and ``text`` without its prefix."""
+        masked = _mask(text)
+        for key, traceback in reversed(self.open.items()):
             if not key.startswith(f"{rank} "):
                 continue
-            if not block.prefix:
-                return key, block, text
-            if shape.startswith(_mask(block.prefix)):
-                block.settled = True
-                return key, block, text[len(block.prefix) :]
-            if not block.settled and _FRAME.match(text):
-                block.settled, block.prefix, block.indent = True, "", 0
-                return key, block, text
+            if not traceback.prefix:
+                return key, traceback, text
+            if masked.startswith(_mask(traceback.prefix)):
+                traceback.settled = True
+                return key, traceback, text[len(traceback.prefix) :]
+            if not traceback.settled and _FRAME.match(text):
+                # What stood before the header was no prefix.
+                traceback.settled, traceback.prefix, traceback.indent = True, "", 0
+                return key, traceback, text
         return None
 
-    def _take(self, block: Block, body: str) -> bool | None:
-        """Whether this is the block's last line; None: it is not one of its lines."""
+    def _take(self, traceback: OpenTraceback, body: str) -> bool | None:
+        """Whether ``body`` is the traceback's last line; None if it is none of its lines.
+
+        1. A line that is empty, but for the margin of an exception group, goes on.
+        2. A frame: remember the outermost function, the innermost code and the innermost of the program's own.
+        3. Anything indented deeper than the header is the code of a frame.
+        4. At the header's own indent, the exception ends it.
+        """
         stripped = body.strip(" |\t")
         if not stripped:
             return False
         frame = _FRAME.match(body.lstrip("|"))
         if frame is not None:
-            if block.frames == 0:
-                block.indent = max(0, len(body) - len(body.lstrip()) - 2)
-                block.top = (frame["function"] or "").strip()[:_NAME_LIMIT]
-                # Whoever catches and logs does so in code of the program's own; else the top was left out.
-                block.logged = block.logged and _LIBRARY.search(frame["file"]) is None
-            block.frames += 1
+            if traceback.frames == 0:
+                traceback.indent = max(0, len(body) - len(body.lstrip()) - 2)
+                traceback.top = (frame["function"] or "").strip()[:_NAME_LIMIT]
+                # Whoever catches and logs does so in the program's own code; otherwise the top was left out.
+                traceback.logged = traceback.logged and _LIBRARY.search(frame["file"]) is None
+            traceback.frames += 1
             file, function = frame["file"], (frame["function"] or "").strip()[:_NAME_LIMIT]
-            block.file = file[-_PATH_LIMIT:]
+            traceback.file = file[-_PATH_LIMIT:]
             name = file.rsplit("/", 1)[-1][-_NAME_LIMIT:]
             if not _LIBRARY.search(file):
-                block.site = f"{name}:{frame['line']}:{function}"
-            self._note(block, f"{name} {function}")
+                traceback.site = f"{name}:{frame['line']}:{function}"
+            self._note(traceback, f"{name} {function}")
             return False
         indent = len(body) - len(body.lstrip())
-        if indent > block.indent:
-            if block.frames and not _LIBRARY.search(block.file):
-                self._note(block, stripped)
+        if indent > traceback.indent:
+            if traceback.frames and not _LIBRARY.search(traceback.file):
+                self._note(traceback, stripped)
             return False
         if _EXCEPTION.match(stripped):
             return True
         return False if stripped.startswith("[Previous line repeated") else None
 
     @staticmethod
-    def _note(block: Block, words: str) -> None:
-        block.words = f"{block.words} {words[:120]}"[-_WORDS_LIMIT:]
-
-    def state(self) -> dict[str, Any]:
-        return {key: asdict(block) for key, block in self.open.items()}
-
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> "Blocks":
-        return cls({str(key): made_of(Block, block) for key, block in list(state.items())[:_MOST_OPEN]})
+    def _note(traceback: OpenTraceback, words: str) -> None:
+        traceback.words = f"{traceback.words} {words[:120]}"[-_WORDS_LIMIT:]
 
 
 def _key(rank: int | None, prefix: str) -> str:

@@ -21,7 +21,7 @@ from lastbeat.model.text import clean, fit, one_line
 from lastbeat.model.times import format_duration
 
 if TYPE_CHECKING:
-    from lastbeat.model.signal import Absence
+    from lastbeat.model.signal import Absence, ErrorTraits
 
 LAST_WORDS_S: Final = 60.0
 """What a dead program still told may reach the store so long after the line that says why it died."""
@@ -30,7 +30,6 @@ _SLOWER: Final = 1.5
 """Times the longest time between two steps is no reason to worry yet."""
 _MOST_SLOWER: Final = 3.0
 """Times the stale limit is what that longest time counts for at most."""
-_HANGS: Final = frozenset({"hang", "deadlock"})
 _TEXT_LIMIT: Final = 200
 _NAME_LIMIT: Final = 200
 _HINT_LIMIT: Final = 2000
@@ -39,9 +38,9 @@ LOG_CONDITIONS: Final = frozenset({names.FAILURE_IN_LOG})
 
 
 def fatal(explanation: Explanation) -> bool:
-    """Whether it says that the run is over. A hang is none: it may come loose, and heartbeats tell when it does not."""
+    """Whether it says that the run is over."""
     cause = explanation.cause
-    return cause is not None and explanation.ended and cause.error_type not in _HANGS
+    return cause is not None and explanation.ended and _traits(cause).is_fatal
 
 
 def token(evidence: Evidence) -> str:
@@ -93,7 +92,7 @@ def remember(
         written = max(written, memory.modified)
     fresh = HeartbeatMemory(written, alive_at=written)
     if memory is not None:
-        fresh = replace(fresh, step=memory.step, step_at=memory.step_at, gap_s=memory.gap_s, mark=memory.mark)
+        fresh = replace(memory, modified=written, own_time=None, alive_at=written, missing_since=None)
     if report is not None and report.mark:
         fresh = replace(fresh, mark=report.mark)
     if report is None or report.step is None or report.step == fresh.step:
@@ -155,7 +154,7 @@ def conditions(report: LogReport | None, finding: Finding | None) -> dict[str, s
     cause = report.explanation.cause
     if finding is not None and finding.acquitted and finding.line == token(cause.evidence):
         return {}
-    return {_condition(cause): f"{cause.error_type} in {shown(cause.evidence)}"}
+    return {_traits(cause).condition: f"{cause.error_type} in {shown(cause.evidence)}"}
 
 
 def waits_for_lines(policy: Policy) -> bool:
@@ -176,10 +175,10 @@ def kept(
     return {name: text for name, text in raised.items() if name in standing}
 
 
-def _condition(cause: Cause) -> str:
-    if cause.error_type in _HANGS:
-        return names.STALLED
-    return names.LOSS_NAN if cause.error_type == "numerical_instability" else names.FAILURE_IN_LOG
+def _traits(cause: Cause) -> "ErrorTraits":
+    from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where a log shows a failure
+
+    return traits_of(cause.error_type)
 
 
 def last_lines(

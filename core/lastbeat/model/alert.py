@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lastbeat.model.cause import Evidence
+from lastbeat.model.persisted import AnyFloat, Persisted
 from lastbeat.model.status import Event, Status
 
 NAMES_LIMIT = 50
@@ -12,7 +13,7 @@ NAMES_LIMIT = 50
 
 
 @dataclass(frozen=True)
-class Message:
+class Message(Persisted):
     """What people are told, before any channel dresses it up.
 
     Everything that came from training is hostile text: bounded here, escaped by each channel.
@@ -39,7 +40,7 @@ class Message:
     duration_s: float | None = None
     step: int | None = None
     total_steps: int | None = None
-    loss: float | None = None
+    loss: AnyFloat | None = None
     last_beat_at: datetime | None = None
     """Last proof of life, by the store's clock."""
     log_tail: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class Delivery(Persisted):
     """One alert on one channel. Neither sent nor failed: it still has to go out."""
 
     tries: int = 0
@@ -95,7 +96,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class Alert:
+class Alert(Persisted):
     """An entry of the outbox."""
 
     number: int

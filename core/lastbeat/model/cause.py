@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from lastbeat.model.persisted import Persisted
+
 TEXT_LIMIT = 500
 CERTAIN = 0.85
 """From this confidence on, a cause is told without a word of doubt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+@dataclass(frozen=True)
+class Evidence(Persisted):
     """One line that shows something. Its text is hostile: cleaned and bounded, never interpreted."""
 
     file: str
@@ -24,8 +26,8 @@ class Evidence:
     """The line's own time; UTC where it names no zone. None where it has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+@dataclass(frozen=True)
+class Cause(Persisted):
     """A root cause, or what may be one."""
 
     error_type: str

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
 from lastbeat.model.alert import Message
+from lastbeat.model.persisted import Form, Persisted
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event
 
@@ -24,7 +25,7 @@ FACTS: Final = ("Instance type", "Zone", "Host", "Phase", "Reason")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DeferredAlert:
     """An alert of one run that no pass sends until it is known whether a group tells it."""
 
     run_id: str
@@ -47,9 +48,11 @@ class State(str, Enum):
     """It ended, or came back without anybody having to be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+@dataclass(frozen=True)
+class Member(Persisted):
     """One run in a group. Numbers are those of the alerts in the run's record."""
+
+    FORM: ClassVar = Form.ROW
 
     state: State = State.OUT
     waiting: tuple[int, ...] = ()
@@ -60,8 +63,8 @@ class Member:
     """Number of the run's alert → number of the notice that told it; the latest few."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+@dataclass(frozen=True)
+class Group(Persisted):
     """Runs that timed out together."""
 
     number: int
@@ -82,9 +85,11 @@ class Group:
         return tuple(run_id for run_id, member in self.members.items() if member.state is State.OUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Alone:
+@dataclass(frozen=True)
+class Alone(Persisted):
     """A time-out that was told by itself. It counts when the next ones are counted."""
+
+    FORM: ClassVar = Form.ROW
 
     run_id: str
     number: int

@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
 
 from lastbeat.model.cause import NOTHING, Explanation
+from lastbeat.model.persisted import AnyFloat, Form
 
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
     """All times are the store's: a line counts as printed when its file was stored with it, at the latest."""
+
+    FORM: ClassVar = Form.SPARSE
 
     written_at: datetime | None = None
     """When the newest of the log files was stored with text that is new."""
@@ -17,9 +21,9 @@ class LogReport:
     """When the newest line that tells a later step was first there."""
     step: int | None = None
     total_steps: int | None = None
-    loss: float | None = None
-    learning_rate: float | None = None
-    throughput: float | None = None
+    loss: AnyFloat | None = None
+    learning_rate: AnyFloat | None = None
+    throughput: AnyFloat | None = None
     throughput_unit: str = ""
     explanation: Explanation = NOTHING
     shown_at: datetime | None = None

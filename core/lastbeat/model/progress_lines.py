@@ -13,9 +13,11 @@ costs no more than a long one.
 import math
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lastbeat.model import progress_fields
 from lastbeat.model.pattern import Pattern
+from lastbeat.model.persisted import AnyFloat, Form
 
 LINE_LIMIT = 2000
 """Characters of a line that are searched."""
@@ -37,12 +39,14 @@ _TRAINING = Pattern(r"(?:train(?:ing)?|steps?|iterations?|epoch.{0,40}):?", re.I
 class Progress:
     """What the lines so far say."""
 
+    FORM: ClassVar = Form.SPARSE
+
     step: int | None = None
     total_steps: int | None = None
-    loss: float | None = None
-    learning_rate: float | None = None
-    epoch: float | None = None
-    throughput: float | None = None
+    loss: AnyFloat | None = None
+    learning_rate: AnyFloat | None = None
+    epoch: AnyFloat | None = None
+    throughput: AnyFloat | None = None
     throughput_unit: str = ""
     """``it/s``, ``samples/s``, ``tokens/s``, ``TFLOP/s/GPU``, …"""
     _last: int = 0

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
 from lastbeat.model.cause import Cause
+from lastbeat.model.persisted import FLAT, Persisted
 from lastbeat.model.status import Status
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempt(Persisted):
     """One life of a run. A restart begins the next."""
 
     number: int = 1
@@ -30,7 +32,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class HeartbeatMemory:
+class HeartbeatMemory(Persisted):
     """What the last recorded look knew of one heartbeat; see ``decide.freshness``."""
 
     modified: datetime
@@ -55,7 +57,7 @@ class HeartbeatMemory:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Persisted):
     """A line that says that the run failed, as logs show it; see ``decide.logs``."""
 
     line: str
@@ -71,16 +73,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Explained:
+class Explained(Persisted):
     """Why a run failed or fell silent, as people were told."""
 
-    cause: Cause
+    cause: Cause = field(metadata=FLAT)
     also_seen: tuple[str, ...] = ()
     """What followed from it or may have been the cause as well, a line each; few."""
 
 
 @dataclass(frozen=True)
-class Transition:
+class Transition(Persisted):
     """One change of status, numbered from 1 over the life of the record."""
 
     number: int
@@ -95,15 +97,11 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class Record:
-    """Status, reason, attempt, history, outbox. ``seq`` grows by one with every write."""
+class Record(Persisted):
+    """Status, reason, attempt, history, outbox, actions. ``seq`` grows by one with every write. Its fields stand in the
+    order in which a person wants to read them."""
 
     run_id: str
-    seq: int = 0
-    written_at: datetime | None = None
-    writer: str = ""
-    """Token of the pass that wrote it: how a writer whose answer got lost finds out that it had won."""
-    first_looked_at: datetime | None = None
     status: Status | None = None
     reason: str = ""
     cause: str | None = None
@@ -111,9 +109,16 @@ class Record:
     since: datetime | None = None
     flapping_since: datetime | None = None
     """Since when it flaps, see ``decide.flapping``: flips are recorded and not told. None: it does not."""
-    attempt: Attempt = field(default_factory=Attempt)
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Condition name → what was seen, for people."""
+    attempt: Attempt = field(default_factory=Attempt)
+    seq: int = 0
+    written_at: datetime | None = None
+    writer: str = ""
+    """Token of the pass that wrote it: how a writer whose answer got lost finds out that it had won."""
+    first_looked_at: datetime | None = None
+    conditional_writes: bool | None = None
+    """False once the store was found to ignore conditions, which is tested when the record is created."""
     metadata: HeartbeatMemory | None = None
     progress: HeartbeatMemory | None = None
     log: HeartbeatMemory | None = None
@@ -125,20 +130,21 @@ class Record:
     """``cause`` and ``action`` with what shows them, of the present status."""
     sentinels: tuple[str, ...] = ()
     """Tokens of the sentinels of this attempt, so that they never decide for the next one too."""
+    continues: str | None = None
+    """Of a copy kept elsewhere: the version of the record beside the run that it goes on from."""
     transitions: int = 0
     """Number of the last transition; ``history`` keeps only the latest ones."""
-    history: tuple[Transition, ...] = ()
-    outbox: tuple[Alert, ...] = ()
     alerts: int = 0
     """Number of the last alert."""
     delivered: int = 0
     """Deliveries settled as sent, over the life of the record."""
     dropped: int = 0
     """Alerts given up because the outbox was full, over the life of the record."""
-    conditional_writes: bool | None = None
-    """False once the store was found to ignore conditions, which is tested when the record is created."""
-    continues: str | None = None
-    """Of a copy kept elsewhere: the version of the record beside the run that it goes on from."""
+    history: tuple[Transition, ...] = ()
+    outbox: tuple[Alert, ...] = ()
+    """What people are told: at least once each."""
+    actions: tuple[Action, ...] = ()
+    """What is done to the world: at most once each, see ``effects.actions``."""
 
     @property
     def last_metadata_at(self) -> datetime | None:

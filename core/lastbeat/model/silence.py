@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase, translate
 
+from lastbeat.model.persisted import Persisted
 from lastbeat.model.runid import check_run_id
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
@@ -23,8 +24,8 @@ class InvalidSilenceError(ValueError):
     """A silence that cannot be; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+@dataclass(frozen=True)
+class Silence(Persisted):
     """Transitions of the runs it covers are recorded and not told."""
 
     id: str

@@ -1,11 +1,16 @@
 """Status, condition and event names: one word for one thing, as people read them in alerts."""
 
+import re
 from enum import Enum
 from typing import Final
 
 
 class Status(str, Enum):
-    """What a run is. ``UNKNOWN`` is no status of a run: it is the answer of a pass that could not observe."""
+    """What a run is. ``UNKNOWN`` is no status of a run: it is the answer of a pass that could not observe.
+
+    A record may hold a status that a newer lastbeat has added. It becomes a member of its own, which equals none of
+    these, is shown as it is written, and is written again as it was; see :attr:`is_foreign`.
+    """
 
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
@@ -15,6 +20,19 @@ class Status(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Status | None":
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Z][A-Z_]{1,30}", value):
+            return None
+        foreign = str.__new__(cls, value)
+        foreign._name_ = foreign._value_ = value
+        return foreign
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether a newer lastbeat gave it, and this one does not know what it means."""
+        return self.value not in type(self).__members__
 
     @property
     def finished(self) -> bool:
@@ -51,6 +69,12 @@ class Event(str, Enum):
         if self in {Event.FAILED, Event.TIMED_OUT}:
             return "critical"
         return "warning" if self in {Event.WARNING, Event.FLAPPING, Event.BLIND} else "info"
+
+
+def steps_done(step: int, total: int | None, status: "Status | None") -> int:
+    """Steps of ``total`` that are done after ``step``, as people are shown them: a run that SUCCEEDED at the last step
+    of a loop which counts from 0 did all of them."""
+    return total if status is Status.SUCCEEDED and total is not None and step == total - 1 else step
 
 
 # Conditions: warnings that are raised and cleared beside RUNNING.

@@ -1,4 +1,4 @@
-"""Logs of this machine, by path and pattern, whatever run they are of."""
+"""Logs on this machine, by path and pattern, of whatever run."""
 
 import errno
 import glob
@@ -16,16 +16,16 @@ from lastbeat.stores.port import Blob, DeniedError, Entry, UnreachableError
 from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_part, regular, version_of
 
 _MATCHES = 10_000
-"""So many paths of a pattern are looked at."""
+"""Paths of a pattern that are looked at."""
 _COPIES = 3
-# As in the file names of sbatch and srun: job, step and array numbers, task, node, user, name.
+# In file names of sbatch and srun: job, step and array numbers, task, node, user, name.
 _SLURM = re.compile(r"%[0-9]{0,2}([AaJjstNnux])")
 _JOB = "AJj"
 
 
 @dataclass(frozen=True, slots=True)
 class LocalLog:
-    """A file of this machine. Links are followed; what is no regular file is not there."""
+    """A file on this machine. Links are followed. What is no regular file does not exist."""
 
     path: Path
     name: str
@@ -58,7 +58,7 @@ class LocalLog:
         return sorted(self._beside(), key=lambda log: log.modified, reverse=True)[:_COPIES]
 
     def _beside(self) -> "list[LocalLog]":
-        """Those whose names go on where its name ends, as those of rotated files do."""
+        """Those whose names begin with its name, as those of rotated files do."""
         try:
             with os.scandir(self.path.parent) as found:
                 names = [each.name for each in islice(found, _MATCHES) if each.name.startswith(self.path.name)]
@@ -69,29 +69,29 @@ class LocalLog:
 
 
 def local_log(path: Path, name: str | None = None) -> LocalLog | None:
-    """The regular file at ``path`` as a log. Raises ``OSError`` where it cannot be told what lies there."""
+    """The regular file at ``path`` as a log; None if there is none. Raises ``OSError`` if that cannot be told."""
     found = regular(path)
     if found is None:
         return None
     return LocalLog(path, name or str(path), found.st_size, modified_of(found), version_of(found))
 
 
-class Found(NamedTuple):
+class LocalLogs(NamedTuple):
     """What patterns lead to."""
 
     logs: list[LocalLog]
     notes: list[str]
-    """What is to be said of it: a pattern without a file, files that were left out."""
+    """For people: patterns without a file, files left out."""
     hidden: list[str]
-    """What could not be looked at, and why: unreadable is not missing."""
+    """What could not be looked at, and why. Unreadable is not missing."""
 
 
-def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] = ()) -> Found:
-    """The files that match any of ``patterns``, at most ``most`` of them as :func:`choose` chooses. Never raises.
-    ``known`` are paths where logs lay before, which may be hidden now.
+def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] = ()) -> LocalLogs:
+    """The files that match any of ``patterns``; of too many, those that :func:`choose` chooses. Never raises. ``known``
+    are paths where logs were before, which may be hidden now.
 
-    A pattern is a path, also with ``*``, ``?``, ``[…]`` and a leading ``~``, or with what Slurm replaces in names
-    (``slurm-%j.out``, ``%x-%t.log``). Where it names a job, only the files of that job count that was written last.
+    A pattern is a path, which may have ``*``, ``?``, ``[…]``, a leading ``~``, and what Slurm replaces in file names
+    (``slurm-%j.out``, ``%x-%t.log``). If it has the number of a job, only the latest job's files count.
     """
     logs: dict[str, LocalLog] = {}
     notes: list[str] = []
@@ -112,66 +112,66 @@ def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] =
     if len(chosen) < len(logs):
         notes.append(f"{len(logs) - len(chosen)} more log files match and are not read; name fewer.")
     for name in known:
-        if name not in logs and (fault := _fault(Path(name))) is not None:
+        if name not in logs and (fault := _trouble_at(Path(name))) is not None:
             hidden[fault] = None
-    return Found([logs[name] for name in chosen], notes, list(hidden))
+    return LocalLogs([logs[name] for name in chosen], notes, list(hidden))
 
 
 def _matching(pattern: str) -> tuple[dict[str, LocalLog], list[str]]:
-    """The files, and which could not be looked at: unreadable is not missing."""
+    """The files, and what could not be looked at."""
     expanded = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would lose what a pattern ends in
     wild = _SLURM.sub("*", expanded) if _SLURM.search(expanded) else expanded
     found: dict[str, LocalLog] = {}
     faults: list[str] = []
     paths, folder = [expanded], Path(expanded)
-    if not _may_be_there(folder):
-        paths, folder = _some(wild), _fixed(wild)
+    if not _may_exist(folder):
+        paths, folder = _expanded(wild), _fixed_folder(wild)
         try:
             if folder.is_dir():
                 os.scandir(folder).close()
         except (OSError, ValueError) as error:
-            faults += _said(folder, error)
+            faults += _trouble(folder, error)
     for path in paths:
         try:
             log = local_log(Path(path))
         except (OSError, ValueError) as error:
-            faults += _said(path, error)
+            faults += _trouble(path, error)
             continue
         if log is not None:
             found[log.name] = log
     return _of_one_job(expanded, found), faults
 
 
-def _said(path: object, error: OSError | ValueError) -> list[str]:
-    """Why ``path`` cannot be looked at; nothing where there is no such thing."""
+def _trouble(path: object, error: OSError | ValueError) -> list[str]:
+    """Why ``path`` cannot be looked at; empty if it merely does not exist."""
     if not isinstance(error, OSError) or error.errno in NO_SUCH_FILE:
         return []
     return [f"{path} cannot be looked at now: {error.strerror or type(error).__name__}."]
 
 
-def _fault(path: Path) -> str | None:
+def _trouble_at(path: Path) -> str | None:
     try:
         local_log(path)
     except (OSError, ValueError) as error:
-        return next(iter(_said(path, error)), None)
+        return next(iter(_trouble(path, error)), None)
     return None
 
 
-def _fixed(wild: str) -> Path:
-    """The folder that a pattern begins in, as far as it is the same for all that match."""
+def _fixed_folder(wild: str) -> Path:
+    """The folder that all matches of a pattern share."""
     folder = Path(wild).parent
     while glob.has_magic(str(folder)):
         folder = folder.parent
     return folder
 
 
-def _may_be_there(path: Path) -> bool:
-    """Whether something lies there, or nobody can tell."""
+def _may_exist(path: Path) -> bool:
+    """Whether something is there, or that cannot be told."""
     try:
         path.stat()
     except OSError as error:
         return error.errno not in NO_SUCH_FILE
-    except ValueError:  # a path that can be none
+    except ValueError:  # no valid path
         return False
     return True
 
@@ -179,11 +179,11 @@ def _may_be_there(path: Path) -> bool:
 def _is_folder(path: str) -> bool:
     try:
         return Path(path).is_dir()
-    except (OSError, ValueError):  # as above
+    except (OSError, ValueError):  # no valid path
         return False
 
 
-def _some(wild: str) -> list[str]:
+def _expanded(wild: str) -> list[str]:
     try:
         matches = glob.iglob(wild)  # noqa: PTH207 - Path.glob knows no absolute patterns
         return [path for _, path in zip(range(_MATCHES), matches, strict=False)]
@@ -192,7 +192,7 @@ def _some(wild: str) -> list[str]:
 
 
 def _of_one_job(pattern: str, found: dict[str, LocalLog]) -> dict[str, LocalLog]:
-    """Without the files of jobs that are over, where ``pattern`` says which part of a name is the job's number."""
+    """The latest job's files alone, if ``pattern`` says which part of a name is the job's number."""
     if len(found) < 2 or not any(code in _JOB for code in _SLURM.findall(pattern)):
         return found
     expression, last, named = "", 0, False

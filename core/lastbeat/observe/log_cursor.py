@@ -1,29 +1,31 @@
-"""How far a log was read, and how that place is found again whatever was done to the file meanwhile."""
+"""A place in a log, and how it is found again whatever was done to the file meanwhile."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import ClassVar
 
+from lastbeat.model.persisted import Form
 from lastbeat.stores.port import Blob
 
 TAIL_BYTES = 256
 REACH_BYTES = 4096
 SEARCHABLE_BYTES = 64
-"""With less a place is not known again elsewhere."""
+"""A shorter tail could be anywhere: it is not searched for."""
 _LEFT_OVER_BYTES = 32
 _TRIES = 500
 
 
 @dataclass(eq=False, repr=False)
 class Cursor:
-    """A place in a file: everything before ``offset`` was read, or was not wanted.
+    """Everything before ``offset`` was read, or was not wanted.
 
-    The file's last bytes before it are known again by their digest (``reach`` of them), and are searched for by the
-    last of them themselves (``tail``). So a file that grew is told from one that was written anew, and in a window that
-    was moved along, as the SDK ships it, the place is found where it lies now.
+    The ``reach`` bytes before it are recognized by their digest, which tells a file that grew from one that was
+    rewritten. The last of them, ``tail``, are kept, to search for the place in a file whose text has moved, such as the
+    window that the SDK ships.
     """
+
+    FORM: ClassVar = Form.SPARSE
 
     offset: int
     version: str
@@ -32,45 +34,53 @@ class Cursor:
     reach: int = 0
     digest: str = ""
     head: str = ""
-    """Digest of the file's first bytes, as far as they were read."""
+    """Digest of the file's first bytes, if they were read."""
     moves: bool = False
-    """The file is a window that is moved along a log: the last time its place had moved."""
+    """The file is a window that moves along a log: its place had shifted the last time."""
     behind: bool = False
     """There was more to read than was read."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.reach <= min(self.offset, REACH_BYTES):
+            raise ValueError(f"a reach of {self.reach} before offset {self.offset} cannot be")
+        self.tail = self.tail[-TAIL_BYTES:]
+
     @property
     def anchor(self) -> int:
-        """Where a read has to begin that shows whether the file merely grew."""
+        """Where a read has to begin to show whether the file merely grew."""
         return self.offset - self.reach
 
     def fits(self, before: bytes) -> bool:
-        """Whether ``before``, which the file has right before :attr:`offset` now, is what it had then."""
+        """Whether ``before``, the file's text right before :attr:`offset` now, is what it was then."""
         return len(before) == self.reach and _digest(before) == self.digest
 
     def find(self, text: bytes) -> int | None:
-        """How many bytes of ``text``, the file as it is now, were read before; None where that cannot be told.
+        """How many bytes of ``text``, the file as it is now, were read before. None if that cannot be told.
 
-        Of several places that look alike the last is taken: better a repeated line too few than any line twice.
+        1. A short tail proves nothing: give up.
+        2. Search for the tail from the end. Where the whole reach precedes it, its digest decides.
+        3. Where less than the reach precedes it, the window has moved past the rest: remember the last such place.
+        4. Without the tail, the text may still begin with the last whole lines of it.
+
+        On ties choose the last place: skipping a repeat beats counting a line twice.
         """
         if len(self.tail) < SEARCHABLE_BYTES:
-            # Too little to be told from something that looks the same.
             return None
-        maybe, end = None, len(text)
+        unproven, end = None, len(text)
         for _ in range(_TRIES):
             at = text.rfind(self.tail, 0, end)
             if at < 0:
                 break
             behind = at + len(self.tail)
             if behind < self.reach:
-                # What came before it is not in the window any more.
-                maybe = behind if maybe is None else maybe
+                unproven = behind if unproven is None else unproven
             elif _digest(text[behind - self.reach : behind]) == self.digest:
                 return behind
             end = behind - 1
-        return maybe if maybe is not None else self._left_over(text)
+        return unproven if unproven is not None else self._left_over(text)
 
     def begins_as_before(self, text: bytes) -> bool:
-        """Whether ``text``, the file from its start, begins with what it began with."""
+        """Whether ``text``, the file from its start, begins as it did."""
         return self.head != "" and _digest(text[: min(TAIL_BYTES, self.offset)]) == self.head
 
     def _left_over(self, text: bytes) -> int | None:
@@ -83,7 +93,7 @@ class Cursor:
         return None
 
     def move(self, blob: Blob, begin: int, read: int) -> None:
-        """Everything up to and with the first ``read`` bytes of ``blob``, which was read from ``begin`` on, is done."""
+        """Move behind the first ``read`` bytes of ``blob``, which was read from offset ``begin`` on."""
         before = blob.body[max(0, read - REACH_BYTES) : read]
         self.offset = begin + read
         self.tail, self.reach, self.digest = before[-TAIL_BYTES:], len(before), _digest(before)
@@ -91,38 +101,6 @@ class Cursor:
         if begin == 0:
             self.head = _digest(blob.body[: min(TAIL_BYTES, read)])
         self.behind = begin + len(blob.body) < blob.size_bytes
-
-    def state(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "offset": self.offset,
-            "version": self.version,
-            "modified": self.modified.isoformat(),
-            "tail": self.tail.decode("latin-1"),
-            "reach": self.reach,
-            "digest": self.digest,
-            "head": self.head,
-            "moves": self.moves,
-            "behind": self.behind,
-        }
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> "Cursor":
-        """Raises ``ValueError``, ``TypeError`` or ``KeyError`` for what :meth:`state` did not give."""
-        offset, reach = int(state["offset"]), int(state["reach"])
-        if not 0 <= reach <= min(offset, REACH_BYTES):
-            raise ValueError("a place that cannot be")
-        return cls(
-            offset,
-            str(state["version"]),
-            datetime.fromisoformat(state["modified"]),
-            str(state["tail"]).encode("latin-1")[-TAIL_BYTES:],
-            reach,
-            str(state["digest"]),
-            str(state["head"]),
-            bool(state["moves"]),
-            bool(state["behind"]),
-        )
 
 
 def _digest(text: bytes) -> str:

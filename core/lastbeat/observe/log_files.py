@@ -1,4 +1,4 @@
-"""Which of a run's files are logs, which rank wrote each, and which of very many are read."""
+"""Which of a run's files are logs, which rank wrote each, and which are read if there are very many."""
 
 import re
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from lastbeat.stores.port import Entry
 FOLDER = "logs/"
 SUFFIXES = (".txt", ".log", ".out", ".err")
 MOST = 64
-"""So many log files of one run are read."""
+"""Log files of one run that are read."""
 LISTED = 96
-"""So many are handed on by a listing, so that it can be said that some are left out."""
+"""Log files that a listing passes on: more than are read, so that it can be said that some are left out."""
 _TOGETHER = timedelta(hours=1)
 _ONE_LIFE = timedelta(hours=3)
-"""Longer than any collective waits for a rank that died, and than clocks of one cluster differ."""
+"""Longer than any collective waits for a dead rank, and more than clocks of one cluster differ."""
 
-# Compiled where they are first needed: most runs have one log, and then nobody asks for its rank.
+# Compiled when first needed: most runs have one log, and then nobody asks for its rank.
 _RANK = r"(?i)(?:^|[^a-z])(?<!local[._-])(?:global[._-]?)?(?:rank|proc|worker)[._-]?([0-9]{1,6})(?![0-9])"
 _STREAM = r"(?i)(?:stderr|stdout|err|out|log)[._-]([0-9]{1,5})"
 
@@ -34,16 +34,20 @@ def is_log(name: str) -> bool:
     )  # fmt: skip
 
 
+def of_logs(name: str) -> bool:
+    """Whether ``name`` is a log, or what would hold them all."""
+    return is_log(name) or name.rstrip("/") == FOLDER[:-1]
+
+
 def is_of_now(written: datetime | None, newest: datetime | None) -> bool:
-    """Whether a log that was last written to then speaks of the same life of the run as the ``newest`` one, rather
-    than of a job before."""
+    """Whether a log last written at ``written`` belongs to the same job as the ``newest``, not to one before it."""
     return written is not None and newest is not None and newest - written <= _ONE_LIFE
 
 
 def rank_of(name: str) -> int | None:
-    """The rank that ``name`` speaks of: ``rank3.log``, ``train_rank_3.txt``, ``stderr_3.log``, ``3.out``.
+    """The rank in ``name``: ``rank3.log``, ``train_rank_3.txt``, ``stderr_3.log``, ``3.out``.
 
-    A local rank is not the run's, and the numbers of jobs and dates are no ranks.
+    Local ranks do not count, nor do the numbers of jobs and dates.
     """
     stem = name.rpartition("/")[2]
     for suffix in SUFFIXES:
@@ -58,11 +62,12 @@ def rank_of(name: str) -> int | None:
 
 
 def choose(files: Mapping[K, Entry], most: int = MOST) -> dict[K, Entry]:
-    """At most ``most`` of these log files, always the same ones of the same files, the main log first.
+    """At most ``most`` of these log files, always the same choice for the same files.
 
-    Those that were written to within an hour of the newest go before the others, because a folder may hold the logs
-    of every job that ever was; among them those of no rank in particular go first, then rank by rank. Of the others
-    the newer go first.
+    1. The main log.
+    2. Those written within an hour of the newest, since a folder may hold the logs of every job there ever was: first
+       those without a rank, then by rank.
+    3. The others, newest first.
     """
     if len(files) < 2:
         return dict(files)

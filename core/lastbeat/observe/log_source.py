@@ -1,19 +1,19 @@
-"""Where the text of a log comes from."""
+"""Which logs a run has, in its folder and on this machine, and how their text is read."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from lastbeat.observe.log_files import rank_of
+from lastbeat.observe.log_files import LISTED, MOST, choose, is_log, of_logs, rank_of
 from lastbeat.stores.port import Blob, Entry, Store
 
 
 class LogSource(Protocol):
-    """One log file as it was when it was listed, and its text as it is now."""
+    """One log file as it was listed, and its text as it is now."""
 
     @property
     def name(self) -> str:
-        """As people know it. There are no two of the same name."""
+        """As people know it; unique."""
         ...
 
     @property
@@ -29,21 +29,20 @@ class LogSource(Protocol):
     def version(self) -> str: ...
 
     def read(self, start: int, limit_bytes: int) -> Blob | None:
-        """As :meth:`Store.read`, and with nothing but :class:`StoreError`."""
+        """As :meth:`Store.read`. Raises nothing but :class:`StoreError`."""
         ...
 
     def renamed(self, version: str) -> "LogSource | None":
-        """The file that had this name when it was at ``version``, if it has another one now: it was rotated. None
-        where that cannot be known."""
+        """The file that had this name at ``version``, if it was rotated to another one. None if that is not known."""
         ...
 
     def beside(self) -> Sequence["LogSource"]:
-        """A few files that may be copies of what this one was until a while ago."""
+        """A few files that may be copies of what this one was until recently."""
         ...
 
 
 class StoredLog:
-    """A log of the run's folder, as :attr:`entry` of a listing shows it."""
+    """A log in the run's folder, as :attr:`entry` of a listing shows it."""
 
     def __init__(self, store: Store, name: str, entry: Entry) -> None:
         self.name = name
@@ -70,8 +69,39 @@ class StoredLog:
         return self._store.read(self.entry.key, limit_bytes, start=start)
 
     def renamed(self, version: str) -> None:
-        """An object has no identity beside its key."""
+        """An object has no identity but its key."""
 
     def beside(self) -> Sequence[LogSource]:
-        """Nobody has listed what is named like it."""
+        """Nobody has listed objects with similar names."""
         return ()
+
+
+class LogSources(NamedTuple):
+    """The logs that are read, and what has to be said of the rest."""
+
+    logs: list[LogSource]
+    notes: list[str]
+    hidden: list[str]
+    """What could not be looked at, and why."""
+
+
+def sources_of(store: Store, files: Mapping[str, Entry], places: Sequence[str], known: Collection[str]) -> LogSources:
+    """The logs among ``files``, the run's files by their name below its folder, and those of this machine that
+    ``places`` lead to. ``known`` are the names of logs that were read before. Never raises."""
+    logs = {name: entry for name, entry in files.items() if is_log(name) and entry.fault is None}
+    chosen = choose(logs, MOST)
+    notes = list[str]()
+    closed = [f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name)]
+    hidden = list[str]()
+    if len(logs) > len(chosen):
+        more = f"{len(logs) - len(chosen)}{' or more' if len(logs) >= LISTED else ''}"
+        notes.append(f"logs/ holds more than {MOST} log files: {more} of them are not read.")
+    found: list[LogSource] = [StoredLog(store, name, entry) for name, entry in chosen.items()]
+    if places:
+        from lastbeat.observe.local_logs import local_logs  # noqa: PLC0415 - few runs have any
+
+        # Names of logs in the store are no paths of this machine.
+        local, said, hidden = local_logs(places, MOST, [name for name in known if not is_log(name)])
+        found += local
+        notes += said
+    return LogSources(found, notes, [*closed, *hidden])

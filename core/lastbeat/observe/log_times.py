@@ -5,25 +5,25 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 TOLERANCE = timedelta(minutes=2)
-"""Clocks of one run differ by less, or the log's times could not be compared at all."""
+"""Clocks of one run differ by less; otherwise the log's times could not be compared at all."""
 _ZONES = timedelta(hours=14)
 _STEP = timedelta(minutes=30)
-"""Zones differ by multiples of this, but for very few."""
+"""Nearly all zones differ by multiples of this."""
 _HEAD = 400
 _EACH = 64
 _NAMES_ZONE = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? ?(?:Z|UTC\b|[+-]\d\d:?\d\d)"
 
 
 def earlier(text: bytes, since: datetime, modified: datetime) -> int:
-    """How many bytes at the beginning of ``text``, a log that was stored at ``modified``, were printed before
-    ``since``: everything up to the first line whose own time is not older, if there are any that are.
+    """How many bytes at the beginning of ``text``, a log stored at ``modified``, were printed before ``since``.
 
-    A time that names no zone may be local time. The last line of a log was printed when it was stored or before, and
-    what is left of the difference without full half hours is taken for its age: too much text counts rather than too
-    little.
+    1. Guess the log's zone: its last line was printed when the log was stored or a little before, so full half hours
+       between the two are a zone. What is left is taken for age, so rather too much text counts than too little.
+    2. Look at every 64th line with a time until one is new, then at those in between: times go up, more or less.
+    3. Everything before the first new line is old, if its lines do have times. A log without times may show one now
+       and then, such as that of its checkpoint, which proves nothing.
     """
-    # Loaded with the rest of what reads logs, and not before there is a log.
-    from lastbeat.scanning.prefixes import time_of  # noqa: PLC0415
+    from lastbeat.scanning.prefixes import time_of  # noqa: PLC0415 - not before there is a log
 
     stamps = _stamps(text)
     shift = _zone(text, stamps, modified, time_of)
@@ -32,7 +32,6 @@ def earlier(text: bytes, since: datetime, modified: datetime) -> int:
         when = time_of(_line(text, stamps[index]), modified)
         return "" if when is None else "new" if when + shift >= since - TOLERANCE else "old"
 
-    # Every so many lines, and then those in between one by one: times go up, more or less.
     ages: dict[int, str] = {}
     last = 0
     for last in range(0, len(stamps), _EACH):
@@ -48,12 +47,11 @@ def earlier(text: bytes, since: datetime, modified: datetime) -> int:
     end = stamps[first] if first < len(stamps) else len(text)
     judged = [found for index, found in ages.items() if index < first]
     lines = text.count(b"\n", 0, end) + (not text.endswith(b"\n", 0, end))
-    # A log without times may name one now and then: that of its checkpoint, say.
     return end if judged and first * judged.count("old") * 5 >= lines * len(judged) else 0
 
 
 def _stamps(text: bytes) -> list[int]:
-    """Where the lines begin that have a time near their beginning."""
+    """Where the lines begin that start with a time."""
     found: list[int] = []
     at = 0
     for clock in re.finditer(rb":[0-5]\d:[0-5]\d", text):
@@ -75,7 +73,7 @@ def _line(text: bytes, begin: int) -> str:
 def _zone(
     text: bytes, stamps: list[int], modified: datetime, time_of: Callable[[str, datetime], datetime | None]
 ) -> timedelta:
-    """By how much the log's times are behind because they are another zone's, perhaps."""
+    """How far the log's times may be behind because of their zone."""
     for begin in reversed(stamps):
         line = _line(text, begin)
         when = time_of(line, modified)

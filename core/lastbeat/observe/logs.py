@@ -1,60 +1,81 @@
-"""What a run's logs say: read as they grow, and further back when something has happened."""
+"""What a run's logs say: followed as they grow, and read further back once something has happened."""
 
+import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
-from lastbeat.model.cause import NOTHING, Explanation
+from lastbeat.model.cause import NOTHING, TEXT_LIMIT, Cause, Evidence, Explanation
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.text import one_line
-from lastbeat.observe.file_log import FileLog, Readers
-from lastbeat.observe.log_care import Care
+from lastbeat.model.persisted import Form
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import clean, one_line
 from lastbeat.observe.log_files import MOST, is_of_now
-from lastbeat.observe.log_finding import find
-from lastbeat.observe.log_shown import shown
-from lastbeat.observe.log_source import LogSource
-from lastbeat.observe.log_states import report_state, restored_report
-from lastbeat.observe.log_summary import summary
+from lastbeat.observe.log_source import LogSource, sources_of
+from lastbeat.observe.tailed_log import Readers, TailedLog
 from lastbeat.stores.port import Entry, Store, StoreError
 
 if TYPE_CHECKING:
-    from lastbeat.causes.mentions import Account
+    from lastbeat.causes.log_summary import LogSummary
     from lastbeat.causes.reading import LogReader
     from lastbeat.model.signal import Catalogue
+    from lastbeat.observe.log_backfill import NumberedSummary, Share
 
-ERROR = "_error"
-_KNOWN_FILES = 2 * MOST
-_NOTES = 10
+log = logging.getLogger(__name__)
+
+ERROR: Final = "_error"
+_KNOWN_FILES: Final = 2 * MOST
+_NOTES: Final = 10
+T = TypeVar("T")
 
 
-class Limits(NamedTuple):
+class LogReadLimits(NamedTuple):
     """How much is read."""
 
     file_bytes: int = 4 << 20
-    """Of one file in a look; of more that is new the end is read."""
+    """Of one file in a look. If more is new, its end is read."""
     look_bytes: int = 16 << 20
-    """Of all files in a look; those that get nothing of it come first in the next."""
+    """Of all files in a look. Those that get nothing come first in the next."""
     look_s: float = 10.0
-    """After so long a look asks for no other file."""
+    """After so long a look asks for no further file."""
     deep_file_bytes: int = 8 << 20
     deep_bytes: int = 32 << 20
     deep_s: float = 30.0
 
 
-DEFAULT = Limits()
+DEFAULT: Final = LogReadLimits()
+
+
+@dataclass
+class RunLogsState:
+    """How far the logs of a run were read and what they said, for a later process."""
+
+    FORM: ClassVar = Form.SPARSE
+
+    attempt: int | None = None
+    """The attempt that is being read, if anybody has said which."""
+    turn: int = 0
+    """Counts looks."""
+    report: LogReport = field(default_factory=LogReport)
+    """Without what is special about its look."""
+    files: list[TailedLog] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        del self.files[_KNOWN_FILES:]
 
 
 class RunLogs:
-    """The logs of one run, those in its folder and those of this machine that ``places`` name: paths and patterns as in
-    :mod:`lastbeat.observe.local_logs`.
+    """The logs of one run: those in its folder, and those of this machine that ``places`` name, paths and patterns as
+    in :mod:`lastbeat.observe.local_logs`.
 
-    Knows between two looks how far each file was read and what that said; :meth:`state` gives it to a later process.
-    ``catalogue`` is asked for when there is text to read. ``mask`` hides this watcher's secrets in what leaves here;
-    tokens known by their shape are hidden always.
+    Knows from look to look how far each file was read and what that said; :meth:`state` passes it on to a later
+    process. ``catalogue`` is asked for when there is text to read. ``mask`` hides this watcher's secrets in whatever
+    leaves here; tokens that are recognized by their form are always hidden.
 
-    The times that an attempt began (``since``) are the store's.
+    The start of an attempt (``since``) is in the store's time.
     """
 
     def __init__(
@@ -65,21 +86,19 @@ class RunLogs:
         mask: Callable[[str], str] = str,
         *,
         places: Sequence[str] = (),
-        limits: Limits = DEFAULT,
+        limits: LogReadLimits = DEFAULT,
     ) -> None:
         self.changed = False
-        """Whether :meth:`state` is another than it was when it was last asked for, or restored."""
+        """Whether :meth:`state` has changed since it was last asked for, or restored."""
         self.attempt: int | None = None
-        """The attempt that is being read, where somebody has said which."""
         self._store = store
-        self._run_id = run_id
         self._catalogue = catalogue
         self._mask = mask
         self._places = tuple(places)
         self._limits = limits
         self._readers = Readers(self._fresh, self._restored)
-        self._care = Care(run_id, self._readers)
-        self._files: dict[str, FileLog] = {}
+        self._isolation = Isolation(run_id, self._readers)
+        self._files: dict[str, TailedLog] = {}
         self._turn = 0
         self._appeared: set[str] = set()
         """Files that the last look was the first to find."""
@@ -96,29 +115,33 @@ class RunLogs:
         again: bool = False,
     ) -> LogReport:
         """What the logs say now. ``files`` are the run's files by their name below its folder, as they were just
-        listed; one that is not among them need not be gone. What was stored by ``old_until`` is an earlier attempt's.
-        Never raises. A file that has not changed costs nothing, one that grew a single read of what is new.
+        listed; one that is missing there need not be gone. What was stored by ``old_until`` is an earlier attempt's.
+        ``again``: the last look is taken a second time, so nothing stood still in between. Never raises.
 
-        ``again``: the last look is taken a second time, so nothing stood still in between."""
-        sources, notes, hidden = find(self._store, files, self._places, self._files)
+        1. Find the logs, and take them in the order in which they were last read: who had to wait goes first.
+        2. A file that has not changed costs nothing. If it stood still for a look, its last line counts as it is.
+        3. One that has changed is followed, which costs a single read if it merely grew. Once the look has read
+           enough, or taken too long, the rest has to wait.
+        4. A file that cannot be read, or trips its reader, is noted as unread and hides no other.
+        5. If anything was new, work out anew what all files say together.
+        """
+        sources, notes, hidden = sources_of(self._store, files, self._places, self._files)
         again = again and self._turn > 0
         if not again:
             self._cold, self._appeared = self._turn == 0, set()
             self._turn += 1
         if self._turn > 1:
             self._appeared |= {each.name for each in sources}.difference(self._files)
-        self._care.begin()
+        self._isolation.begin()
         began, left = time.monotonic(), self._limits.look_bytes
         fresh = False
         unread: list[str] = []
         waiting = 0
-        # Those first that were read longest ago: who had to wait goes before who was read.
         for source in sorted(sources, key=lambda each: self._known(each).turn):
             file = self._known(source)
             if file.is_read(source):
                 if not again:
-                    # Then its last line counts, though it may not have ended.
-                    fresh = fresh or (bool(file.half) and not file.still)
+                    fresh = fresh or (bool(file.partial) and not file.still)
                     file.still, file.notes, file.anew = True, [], False
                 notes += file.notes
                 continue
@@ -134,7 +157,7 @@ class RunLogs:
                 unread.append(source.name)
                 continue
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this log's
-                self._care.trip(file, error)
+                self._isolation.trip(file, error)
                 continue
             fresh = True
             if old_until is not None and source.modified <= old_until:
@@ -147,12 +170,13 @@ class RunLogs:
         self._forget(sources)
         if fresh:
             self.changed = True
-            self._report = self._said()
-        unread += [*self._care.tripped, *hidden]
+            self._report = self._reported()
+        tripped = self._isolation.tripped
+        unread += [*tripped, *hidden]
         times = [source.modified for source in sources if source.name in unread]
         return replace(
             self._report,
-            notes=self._cleaned([*hidden, *notes, *self._care.tripped.values()]),
+            notes=self._cleaned([*hidden, *notes, *tripped.values()]),
             unread=self._cleaned(unread, most=None),
             unread_at=max(times, default=None),
             hidden=self._cleaned(hidden),
@@ -169,27 +193,29 @@ class RunLogs:
         old_until: datetime | None = None,
         exit_code: int | None = None,
     ) -> Explanation:
-        """Why the run failed or fell silent, from as much of its logs as may be read and from the text of ``_error``.
+        """Why the run failed or fell silent, by as much of its logs as may be read and the text of ``_error``. Never
+        raises; what cannot be read says nothing.
 
-        Never raises; what cannot be read says nothing.
+        1. Look once more, as part of the last look: what is told is of one instant.
+        2. Read each file back as far as its share of what may be read goes; after too long, take what is known.
+        3. Add files that were not listed this time, and ``_error``.
         """
-        from lastbeat.observe.log_deep import Told, shares  # noqa: PLC0415 - only at an event
+        from lastbeat.observe.log_backfill import NumberedSummary, shares  # noqa: PLC0415 - only at an event
 
-        # Of one look with that before: what it tells is told of the same instant.
         self.look(files, since, old_until, again=True)
         began = time.monotonic()
-        told: list[Told | None] = []
-        sources, *_ = find(self._store, files, self._places, self._files)
+        read: list[NumberedSummary | None] = []
+        sources, *_ = sources_of(self._store, files, self._places, self._files)
         newest = max((source.modified for source in sources), default=None)
-        found: list[tuple[LogSource, FileLog]] = [
+        found: list[tuple[LogSource, TailedLog]] = [
             (source, self._known(source)) for source in sources if is_of_now(source.modified, newest)
         ]
         for share in shares(found, self._limits.deep_file_bytes, self._limits.deep_bytes):
-            late = time.monotonic() - began >= self._limits.deep_s
-            told.append(self._care.known(share.file) if late else self._care.read_back(share, since))
+            is_late = time.monotonic() - began >= self._limits.deep_s
+            read.append(self._isolation.known(share.file) if is_late else self._isolation.read_back(share, since))
         listed = {source.name for source in sources}
-        told += [
-            self._care.known(file)
+        read += [
+            self._isolation.known(file)
             for name, file in self._files.items()
             if name not in listed and is_of_now(file.written_at, newest or file.written_at)
         ]
@@ -197,43 +223,36 @@ class RunLogs:
             reader = self._fresh(ERROR, None, 1)
             reader.feed(error_text.encode("utf-8", "replace"))
             reader.finish()
-            told.append(Told(reader.account(), 0))
-        accounts = [each.account for each in told if each is not None]
-        shifts = {each.account.file: each.shift for each in told if each is not None}
-        return self._explained(accounts, shifts, exit_code)
+            read.append(NumberedSummary(reader.summary(), 0))
+        summaries = [each.summary for each in read if each is not None]
+        shifts = {each.summary.file: each.shift for each in read if each is not None}
+        return self._explained(summaries, shifts, exit_code)
 
     def begin_attempt(self, number: int | None = None) -> None:
-        """Text that was read so far belongs to an earlier attempt, but for that of files which the last look found to
-        be others than before, or there for the first time: that is why there is a new attempt. Nothing happens where
-        ``number`` is known to be the attempt that is being read, or is the first that anybody speaks of."""
+        """The text read so far belongs to an earlier attempt, except that of files which the last look found to be new
+        or others than before: they are why there is a new attempt. Does nothing if ``number`` is the attempt being
+        read, or the first that anybody names."""
         known, self.attempt = self.attempt, number
         if number is not None and known in {None, number}:
             return
         for file in self._files.values():
             if not file.anew:
                 file.begin_attempt()
-        self._report, self.changed = self._said(), True
+        self._report, self.changed = self._reported(), True
 
-    def state(self) -> dict[str, Any]:
-        """All of it as JSON, for :meth:`restore`; from now on nothing has changed."""
+    def state(self) -> RunLogsState:
+        """For :meth:`restore`. From now on nothing has changed."""
         self.changed = False
-        return {
-            "attempt": self.attempt,
-            "turn": self._turn,
-            "report": report_state(self._report),
-            "files": [file.state() for file in self._files.values()],
-        }
+        files = [file.kept() for file in self._files.values()]
+        return RunLogsState(self.attempt, self._turn, self._report, files)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where another process was. Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``AttributeError`` for
-        what :meth:`state` did not give, and then nothing has changed."""
-        files = [FileLog.restore(each) for each in state["files"][:_KNOWN_FILES]]
-        turn, report = int(state["turn"]), restored_report(state["report"])
-        self.attempt = int(state["attempt"]) if state["attempt"] is not None else None
-        self._files, self._turn, self._report = {file.name: file for file in files}, turn, report
+    def restore(self, state: RunLogsState) -> None:
+        """Go on where another process was."""
+        self.attempt, self._turn, self._report = state.attempt, state.turn, state.report
+        self._files = {file.name: file for file in state.files}
         self.changed = False
 
-    def _follow(self, file: FileLog, source: LogSource, room: int, since: datetime | None, *, again: bool) -> int:
+    def _follow(self, file: TailedLog, source: LogSource, room: int, since: datetime | None, *, again: bool) -> int:
         from lastbeat.observe.log_following import follow  # noqa: PLC0415 - only where there is something new
 
         notes, anew = (file.notes, file.anew) if again else ([], False)
@@ -242,10 +261,10 @@ class RunLogs:
         file.turn, file.anew = self._turn, file.anew or anew or source.name in self._appeared
         return taken
 
-    def _known(self, source: LogSource) -> FileLog:
+    def _known(self, source: LogSource) -> TailedLog:
         file = self._files.get(source.name)
         if file is None:
-            file = self._files[source.name] = FileLog(source.name, source.rank)
+            file = self._files[source.name] = TailedLog(source.name)
         return file
 
     def _forget(self, sources: Sequence[LogSource]) -> None:
@@ -255,44 +274,151 @@ class RunLogs:
         for file in gone[: max(0, len(self._files) - _KNOWN_FILES)]:
             del self._files[file.name]
 
-    def _said(self) -> LogReport:
+    def _reported(self) -> LogReport:
         newest = max((file.written_at for file in self._files.values() if file.written_at is not None), default=None)
         files = [file for _, file in sorted(self._files.items()) if is_of_now(file.written_at, newest)]
-        told = [(file, account) for file in files if (account := self._care.account(file)) is not None]
-        if not told:
+        read = [(file, summary) for file in files if (summary := self._isolation.summary(file)) is not None]
+        if not read:
             return LogReport()
-        # A number that was counted from where reading began would be another one for whoever begins elsewhere.
-        counted = {file.name: 0 if file.shift is not None else None for file, _ in told}
-        return summary(told, self._explained([account for _, account in told], counted))
+        # Where counting began in the middle of a file, whoever began elsewhere would have another number.
+        shifts = {file.name: 0 if file.shift is not None else None for file, _ in read}
+        return _report(read, self._explained([summary for _, summary in read], shifts))
 
     def _explained(
         self,
-        accounts: "Sequence[Account]",
+        summaries: "Sequence[LogSummary]",
         shifts: Mapping[str, int | None] | None = None,
         exit_code: int | None = None,
     ) -> Explanation:
-        if not accounts and exit_code is None:
+        if not summaries and exit_code is None:
             return NOTHING
         from lastbeat.causes.explaining import explain  # noqa: PLC0415 - only where there is text
 
-        found = explain(accounts, self._catalogue(), exit_code=exit_code)
-        return shown(found, self._mask, shifts)
+        found = explain(summaries, self._catalogue(), exit_code=exit_code)
+        return _masked(found, self._mask, shifts)
 
     def _cleaned(self, texts: Sequence[str], most: int | None = _NOTES) -> tuple[str, ...]:
-        clean = tuple(self._mask(one_line(text)) for text in texts[:most])
-        return clean if most is None or len(texts) <= most else (*clean, f"… and {len(texts) - most} notes more.")
+        cleaned = tuple(self._mask(one_line(text)) for text in texts[:most])
+        return cleaned if most is None or len(texts) <= most else (*cleaned, f"… and {len(texts) - most} notes more.")
 
     def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":
-        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - as above
+        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - only where there is text
 
-        reader = LogReader(self._catalogue(), name, rank=rank)
-        if line == 1:
-            return reader
-        state = reader.state()
-        state["splitter"]["number"] = line
-        return LogReader.restore(self._catalogue(), state)
+        return LogReader(self._catalogue(), name, rank=rank, line=line)
 
-    def _restored(self, state: Mapping[str, Any]) -> "LogReader":
-        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - as above
+    def _restored(self, document: Any) -> "LogReader":
+        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - only where there is text
 
-        return LogReader.restore(self._catalogue(), state)
+        return LogReader.restore(self._catalogue(), document)
+
+
+class Isolation:
+    """Asks each log by itself what it says: one that trips its reader must not hide the others."""
+
+    def __init__(self, run_id: str, readers: Readers) -> None:
+        self.tripped: dict[str, str] = {}
+        """Name of each log that tripped since :meth:`begin` → what is said of it."""
+        self._run_id = run_id
+        self._readers = readers
+
+    def begin(self) -> None:
+        """A look begins."""
+        self.tripped = {}
+
+    def trip(self, file: TailedLog, error: Exception) -> None:
+        """``file`` could not be understood: what it said is lost, and reading goes on from the same place."""
+        log.error("%s of %s could not be understood", file.name, self._run_id, exc_info=error)
+        file.forget()
+        self.tripped[file.name] = f"{file.name} could not be understood ({type(error).__name__})."
+
+    def summary(self, file: TailedLog) -> "LogSummary | None":
+        """What this attempt's text in ``file`` says; None when there is none."""
+        found = self._ask(file, lambda: file.summary(self._readers))
+        # What it said is lost; that it was written is not.
+        return found or self._ask(file, lambda: file.summary(self._readers))
+
+    def known(self, file: TailedLog) -> "NumberedSummary | None":
+        """As :func:`lastbeat.observe.log_backfill.known`."""
+        from lastbeat.observe.log_backfill import known  # noqa: PLC0415 - only at an event
+
+        return self._ask(file, lambda: known(file, self._readers))
+
+    def read_back(self, share: "Share", since: datetime | None) -> "NumberedSummary | None":
+        """As :func:`lastbeat.observe.log_backfill.read_back`; what is known, where the file cannot be read."""
+        from lastbeat.observe.log_backfill import read_back  # noqa: PLC0415 - only at an event
+
+        try:
+            return self._ask(share.file, lambda: read_back(share, since, self._readers))
+        except StoreError:
+            return self.known(share.file)
+
+    def _ask(self, file: TailedLog, question: Callable[[], T]) -> T | None:
+        try:
+            return question()
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this log's
+            self.trip(file, error)
+            return None
+
+
+def _report(read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explanation) -> LogReport:
+    """The newest of what the files say. How far training got is told by whichever moved last."""
+    written = [file.written_at for file, _ in read if file.written_at is not None]
+    seen: dict[str, datetime] = {}
+    for _, summary in read:
+        for name, at in summary.last_seen.items():
+            seen[name] = max(at, seen.get(name, at))
+    mark = hashlib.sha256("\0".join(file.mark for file, _ in read).encode("utf-8", "replace")).hexdigest()[:16]
+    cause = explanation.cause
+    shown = [file.written_at for file, _ in read if cause is not None and file.name == cause.evidence.file]
+    report = LogReport(
+        written_at=max(written, default=None),
+        explanation=explanation,
+        last_seen=seen,
+        mark=mark,
+        shown_at=next(iter(shown), None),
+    )
+    moving = [(file, summary) for file, summary in read if file.progress_at is not None]
+    if not moving:
+        return report
+    file, summary = max(moving, key=lambda each: (each[0].progress_at, each[0].step or 0, each[0].name))
+    progress = summary.progress
+    return replace(
+        report,
+        progress_at=file.progress_at,
+        step=progress.step,
+        total_steps=progress.total_steps,
+        loss=progress.loss,
+        learning_rate=progress.learning_rate,
+        throughput=progress.throughput,
+        throughput_unit=progress.throughput_unit,
+    )
+
+
+def _masked(
+    explanation: Explanation, mask: Callable[[str], str], shifts: Mapping[str, int | None] | None
+) -> Explanation:
+    """``explanation`` fit to leave: no secrets, and nothing that a terminal would interpret. ``shifts`` tells, file by
+    file, how much its line numbers are too high for the file as it is now."""
+
+    def safe(text: str) -> str:
+        return mask_tokens(mask(text))
+
+    def line(evidence: Evidence) -> Evidence:
+        host = None if evidence.host is None else safe(one_line(evidence.host))
+        text = safe(clean(evidence.text))[:TEXT_LIMIT]
+        shift = shifts.get(evidence.file, 0) if shifts is not None else 0
+        number = 0 if shift is None else max(0, evidence.line - shift)
+        return replace(evidence, line=number, file=safe(one_line(evidence.file)), text=text, host=host)
+
+    def cause(found: Cause) -> Cause:
+        return replace(found, evidence=line(found.evidence), hint=safe(clean(found.hint)))
+
+    return Explanation(
+        cause=None if explanation.cause is None else cause(explanation.cause),
+        alternatives=tuple(map(cause, explanation.alternatives)),
+        downstream=tuple(map(line, explanation.downstream)),
+        ended=explanation.ended,
+        success=None if explanation.success is None else line(explanation.success),
+    )

@@ -1,4 +1,4 @@
-"""A run's logs as a watch reads them: what reads and understands text is loaded when there is text."""
+"""The logs of a run, as a watch reads them. What reads and understands text is loaded when there is text."""
 
 import logging
 import re
@@ -12,40 +12,40 @@ from lastbeat.model.cause import NOTHING, Explanation
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.record import Attempt, Record
-from lastbeat.observe.log_files import is_log
+from lastbeat.observe.log_files import of_logs
 from lastbeat.stores.port import Entry, Store, StoreError
 
 if TYPE_CHECKING:
     from lastbeat.model.signal import Catalogue
-    from lastbeat.observe.log_memory import LogMemory
+    from lastbeat.observe.log_cache import LogCache
     from lastbeat.observe.logs import RunLogs
 
 log = logging.getLogger(__name__)
 
 
 def default_catalogue() -> "Catalogue":
-    """What is looked for in logs where nobody says otherwise."""
+    """The catalogue that is used unless somebody names another."""
     from lastbeat.signals import loading  # noqa: PLC0415 - only where there is text
 
     return loading.load(loading.DEFAULT)
 
 
 @dataclass(frozen=True)
-class Signals:
-    """What is looked for in logs, and in which."""
+class LogSettings:
+    """What to look for in logs, and in which."""
 
     catalogue: "Callable[[], Catalogue]" = default_catalogue
-    """Asked for when there is text to read."""
+    """Called when there is text to read."""
     stamp: str = "default"
-    """Says which catalogue that is: what was read with another one in mind is read again."""
+    """Names the catalogue: what was read with another one is read again."""
     places: tuple[str, ...] = ()
-    """Logs of this machine beside those of the run's folder: paths and patterns of them."""
+    """Paths and patterns of logs on this machine, besides those in the run's folder."""
 
 
 class Reading:
-    """Reads the logs of one run, again and again, as far as there are any.
+    """Reads the logs of one run, again and again, if it has any.
 
-    ``state`` keeps between processes how far they were read; ``poll_s`` is how often that is done at most.
+    ``state`` keeps how far they were read between processes. ``poll_s`` is the shortest time between two readings.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Reading:
         store: Store,
         run_id: str,
         mask: Callable[[str], str],
-        signals: Signals,
+        signals: LogSettings,
         state: Store | None = None,
         poll_s: float | None = None,
     ) -> None:
@@ -67,9 +67,9 @@ class Reading:
         self._last: LogReport | None = None
         self._read_at: datetime | None = None
         self._attempt: int | None = None
-        # When that began, by the store's clock.
+        # When the attempt began, by the store's clock.
         self._since: datetime | None = None
-        # What was stored by then is of an earlier one.
+        # What was stored by then is an earlier attempt's.
         self._old_until: datetime | None = None
 
     @property
@@ -86,8 +86,8 @@ class Reading:
         *,
         again: bool = False,
     ) -> Seen | NeverSeen:
-        """``seen`` with what the logs say; ``record`` tells which attempt the run was last known to be in, and ``now``
-        is the store's time. ``again``: the last look has to be taken a second time."""
+        """``seen`` with what the logs say. ``record`` tells the last known attempt, ``now`` is in the store's time.
+        ``again``: the last look is taken a second time."""
         if record is not None:
             self.begin(record.attempt)
         report = self.look(files, now, again=again)
@@ -96,8 +96,8 @@ class Reading:
         return replace(seen if isinstance(seen, Seen) else Seen(), logs=report)
 
     def look(self, files: Mapping[str, Entry], now: datetime, *, again: bool = False) -> LogReport | None:
-        """What the logs say; None where there are none. Never raises. ``again`` as in :meth:`add_to`."""
-        if not self._signals.places and not any(map(is_log, files)):
+        """What the logs say; None if there are none. ``again`` as in :meth:`add_to`. Never raises."""
+        if not self._signals.places and not any(map(of_logs, files)):
             return None
         if self._last is not None and self._read_at is not None and self._poll_s is not None:
             since_s = (now - self._read_at).total_seconds()
@@ -107,19 +107,19 @@ class Reading:
         try:
             self._last = self._reader().look(files, self._since, self._old_until, again=again)
         except Exception as error:
-            # Whatever is wrong with the reading of text, heartbeats are watched all the same.
+            # Whatever goes wrong with reading text, heartbeats are still watched.
             log.exception("the logs of %s could not be understood", self._run_id)
-            # What was read before this says nothing of now: the next look reads again, poll or no poll.
+            # What was read before says nothing of now: the next look reads again, whatever ``poll_s`` says.
             self._read_at = None
             note = f"The logs could not be understood ({type(error).__name__}); they count for nothing in this look."
-            # Of those of this machine nothing else shows whether they were written.
+            # Nothing else shows whether logs of this machine were written.
             hidden = (note,) if self._signals.places else ()
             return replace(self._last or LogReport(), notes=(note,), unread=("logs",), hidden=hidden)
         return self._last
 
     def explain(self, files: Mapping[str, Entry], error_text: str | None) -> Explanation:
-        """Why the run failed, from a closer reading of its logs and of ``_error``. Never raises."""
-        if not error_text and not self._signals.places and not any(map(is_log, files)):
+        """Why the run failed, by a closer reading of its logs and ``_error``. Never raises."""
+        if not error_text and not self._signals.places and not any(map(of_logs, files)):
             return NOTHING
         try:
             return self._reader().explain(
@@ -130,7 +130,7 @@ class Reading:
             return NOTHING
 
     def begin(self, attempt: Attempt) -> None:
-        """If this is another attempt than before, what was read so far belongs to an earlier one."""
+        """If this attempt is another than before, what was read so far belongs to an earlier one."""
         least_s, _ = attempt.start_skew_s or (0.0, 0.0)
         self._since = None if attempt.start_time is None else attempt.start_time + timedelta(seconds=least_s)
         if attempt.number == self._attempt:
@@ -143,25 +143,25 @@ class Reading:
             self._last = None
 
     def save(self, *, over: bool) -> None:
-        """Write down how far the logs were read; ``over``: training itself said that nothing more is to come."""
-        memory = self._memory() if self._logs is not None else None
-        if memory is None or self._logs is None:
+        """Keep how far the logs were read. ``over``: training itself said that nothing more will come."""
+        cache = self._cache() if self._logs is not None else None
+        if cache is None or self._logs is None:
             return
         if not over:
-            memory.save(self._logs)
+            cache.save(self._logs)
         elif self._logs.changed:
             self._logs.state()
             try:
-                memory.store.delete(memory.key)
+                cache.store.delete(cache.key)
             except StoreError as error:
-                log.debug("%s/%s stays: %s", memory.store.url, memory.key, error)
+                log.debug("%s/%s stays: %s", cache.store.url, cache.key, error)
 
-    def _memory(self) -> "LogMemory | None":
+    def _cache(self) -> "LogCache | None":
         if self._state is None:
             return None
-        from lastbeat.observe.log_memory import LogMemory  # noqa: PLC0415 - as below
+        from lastbeat.observe.log_cache import LogCache  # noqa: PLC0415 - as below
 
-        return LogMemory(self._state, self._store.url, self._run_id, self._signals.stamp)
+        return LogCache(self._state, self._store.url, self._run_id, self._signals.stamp)
 
     def _reader(self) -> "RunLogs":
         if self._logs is None:
@@ -170,21 +170,21 @@ class Reading:
             self._logs = RunLogs(
                 self._store, self._run_id, self._signals.catalogue, self._mask, places=self._signals.places
             )
-            memory = self._memory()
-            if memory is not None:
-                memory.load(self._logs)
+            cache = self._cache()
+            if cache is not None:
+                cache.load(self._logs)
             if self._attempt is not None:
                 self._logs.begin_attempt(self._attempt)
         return self._logs
 
 
 def _is_empty(report: LogReport) -> bool:
-    """Whether it says nothing at all, not even that there is a log."""
+    """Whether it says nothing, not even that there is a log."""
     return report.written_at is None and report.empty_at is None and not report.notes
 
 
 def spent_until(attempt: Attempt) -> datetime | None:
-    """When the newest log was stored that lay there before ``attempt`` began; None: there is none, or nobody knows."""
+    """When the newest log that predates ``attempt`` was stored; None if there is none, or it is not known."""
     found = None
     for token in attempt.spent:
         name, at, rest = token.partition("@")
@@ -196,8 +196,7 @@ def spent_until(attempt: Attempt) -> datetime | None:
 
 
 def exit_code(error_text: str) -> int | None:
-    """What the first line of ``_error`` says of the process's end, as ``lastbeat exec`` writes it: an exit status, or
-    minus a signal's number."""
+    """The exit status in the first line of ``_error``, as ``lastbeat exec`` writes it; negative for a signal."""
     first = error_text[:1000].partition("\n")[0]
     found = re.search(r"exit status (\d{1,3})\b|\bkilled by SIG[A-Z0-9]{1,12} \(signal (\d{1,2})\)", first)
     if found is None:

@@ -4,13 +4,13 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from lastbeat.model.silence import SILENCES, WHY_LIMIT, Silence, check_glob
+from lastbeat.codec import DamagedError, codec
+from lastbeat.model.persisted import Persisted
+from lastbeat.model.silence import SILENCES, WHY_LIMIT, InvalidSilenceError, Silence, check_glob
 from lastbeat.model.text import fit, one_line
-from lastbeat.model.times import format_time
-from lastbeat.record.fields import must, text
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,13 @@ _RACES = 20
 _NEW = "lastbeat silence RUN-GLOB --for 2h --why …"
 
 Silenced = tuple[Silence, ...]
-Json = dict[str, Any]
 
 
-class _DamagedError(ValueError):
-    """The document says nothing that can be relied on."""
+@dataclass(frozen=True)
+class SilenceList(Persisted):
+    """The document."""
+
+    silences: Silenced
 
 
 class Silences:
@@ -63,8 +65,8 @@ class Silences:
 
     def _asked(self) -> tuple[Silenced, float]:
         try:
-            return _silences(self._store.read(SILENCES, LIMIT_BYTES)), GOOD_FOR_S
-        except _DamagedError as fault:
+            return _decode(self._store.read(SILENCES, LIMIT_BYTES)).silences, GOOD_FOR_S
+        except DamagedError as fault:
             log.warning("no silence counts: %s is damaged (%s); a new one replaces it: %s", SILENCES, fault, _NEW)
         except StoreError as error:
             log.warning("no silence counts, since they cannot be read: %s", error)
@@ -73,8 +75,8 @@ class Silences:
     def all(self, now: datetime) -> Silenced:
         """Those that are not over, as they are in the store now. Raises :class:`StoreError`."""
         try:
-            held = _silences(self._store.read(SILENCES, LIMIT_BYTES))
-        except _DamagedError as fault:
+            held = _decode(self._store.read(SILENCES, LIMIT_BYTES)).silences
+        except DamagedError as fault:
             raise self._damaged(fault) from fault
         return tuple(silence for silence in held if not silence.is_over(now))
 
@@ -85,19 +87,19 @@ class Silences:
         """
         notes: list[str] = []
 
-        def change(blob: Blob | None) -> Silenced | None:
+        def change(blob: Blob | None) -> SilenceList | None:
             notes.clear()
             try:
-                held = _silences(blob)
-            except _DamagedError as fault:
-                held = ()
+                held = _decode(blob)
+            except DamagedError as fault:
+                held = SilenceList(())
                 notes.append(f"{SILENCES} was damaged ({fault}); the new silence replaces whatever it held.")
-            if any(each.id == silence.id for each in held):
+            if any(each.id == silence.id for each in held.silences):
                 return None
-            lasting = [each for each in held if not each.is_over(now)]
+            lasting = [each for each in held.silences if not each.is_over(now)]
             if len(lasting) >= MOST:
                 raise StoreError(f"there are {len(lasting)} silences already", "lift some: lastbeat silence --list")
-            return (*lasting, silence)
+            return replace(held, silences=(*lasting, silence))
 
         self._change(change)
         return notes[0] if notes else None
@@ -109,20 +111,21 @@ class Silences:
         """
         lifted: dict[str, Silence] = {}
 
-        def change(blob: Blob | None) -> Silenced | None:
+        def change(blob: Blob | None) -> SilenceList | None:
             try:
-                held = _silences(blob)
-            except _DamagedError as fault:
+                held = _decode(blob)
+            except DamagedError as fault:
                 raise self._damaged(fault) from fault
-            lasting = [each for each in held if not each.is_over(now)]
+            lasting = [each for each in held.silences if not each.is_over(now)]
             chosen = [each for each in lasting if each.id == which] or [each for each in lasting if each.runs == which]
             lifted.update({each.id: each for each in chosen})
-            return tuple(each for each in lasting if each not in chosen) if chosen else None
+            kept = tuple(each for each in lasting if each not in chosen)
+            return replace(held, silences=kept) if chosen else None
 
         self._change(change)
         return tuple(lifted.values())
 
-    def _change(self, change: Callable[[Blob | None], Silenced | None]) -> None:
+    def _change(self, change: Callable[[Blob | None], SilenceList | None]) -> None:
         """Write what ``change`` makes of the document; None: it already is as it should be.
 
         After a lost race, or an answer that got lost, it is read anew: if the write happened, there is nothing left
@@ -134,7 +137,7 @@ class Silences:
             wanted = change(blob)
             if wanted is None:
                 break
-            body = _document(wanted)
+            body = _encode(wanted)
             if len(body) > LIMIT_BYTES:
                 raise StoreError(
                     f"{SILENCES} would become larger than {LIMIT_BYTES // 1024} KB",
@@ -155,58 +158,46 @@ class Silences:
         with self._lock:
             self._read_at = None
 
-    def _damaged(self, fault: _DamagedError) -> StoreError:
+    def _damaged(self, fault: DamagedError) -> StoreError:
         return StoreError(f"{self._store.url}/{SILENCES} is damaged: {fault}", f"a new silence replaces it: {_NEW}")
 
 
-def silence_document(silence: Silence) -> Json:
-    """As JSON has it."""
-    return {
-        "id": silence.id,
-        "runs": silence.runs,
-        "starts_at": format_time(silence.starts_at),
-        "until": format_time(silence.until),
-        "why": silence.why,
-        "by": silence.by,
-    }
-
-
-def _document(silences: Silenced) -> bytes:
-    document = {"schema": SCHEMA, "silences": [silence_document(silence) for silence in silences]}
+def _encode(held: SilenceList) -> bytes:
+    document = {"schema": SCHEMA, **codec(SilenceList).document(held)}
     return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
-def _silences(blob: Blob | None) -> Silenced:
+def _decode(blob: Blob | None) -> SilenceList:
+    """Raises :class:`DamagedError`, and :class:`StoreError` for what only a newer lastbeat can read."""
     if blob is None:
-        return ()
+        return SilenceList(())
     if blob.size_bytes > LIMIT_BYTES:
-        raise _DamagedError(f"it has {blob.size_bytes} bytes")
+        raise DamagedError(f"it has {blob.size_bytes} bytes")
     try:
         document = json.loads(blob.body)
     except (ValueError, RecursionError) as error:
-        raise _DamagedError(f"it is not JSON ({type(error).__name__})") from error
-    schema = document.get("schema") if isinstance(document, dict) else None
+        raise DamagedError(f"it is not JSON ({type(error).__name__})") from error
+    schema = document.pop("schema", None) if isinstance(document, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool):
-        raise _DamagedError("it is not a JSON object with a schema number")
+        raise DamagedError("it is not a JSON object with a schema number")
     if schema > SCHEMA:
         raise StoreError(
             f"{SILENCES} has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}",
             "upgrade lastbeat on this machine",
         )
+    held = codec(SilenceList).read(document)
     try:
-        return tuple(_silence(entry) for entry in document["silences"])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        what = one_line(fit(str(error), 100))
-        raise _DamagedError(f"a field is missing or of the wrong type ({type(error).__name__}: {what})") from error
+        return replace(held, silences=tuple(map(_checked, held.silences)))
+    except InvalidSilenceError as error:
+        raise DamagedError(one_line(fit(str(error), 100))) from error
 
 
-def _silence(entry: Json) -> Silence:
+def _checked(silence: Silence) -> Silence:
     # Anybody who can write beside the runs may have written this, and terminals show it.
-    return Silence(
-        id=fit(one_line(text(entry["id"])), 40),
-        runs=check_glob(text(entry["runs"])),
-        starts_at=must(entry["starts_at"]),
-        until=must(entry["until"]),
-        why=fit(one_line(text(entry["why"])), WHY_LIMIT),
-        by=fit(one_line(text(entry["by"])), 100),
+    return replace(
+        silence,
+        id=fit(one_line(silence.id), 40),
+        runs=check_glob(silence.runs),
+        why=fit(one_line(silence.why), WHY_LIMIT),
+        by=fit(one_line(silence.by), 100),
     )

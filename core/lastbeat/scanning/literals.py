@@ -1,4 +1,4 @@
-"""Text that every match of a pattern must contain: what spares most lines the pattern itself."""
+"""Required literals: text that every match of a pattern contains, so that most lines are spared the pattern itself."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Union
 
-from lastbeat.scanning import trees
+from lastbeat.scanning import regex_tree
 
 Demand = Union[str, "list[Demand]"]
-"""A text that must be there, or a list: all of ``["&", …]``, at least one of ``["|", …]``."""
+"""A text that must be there, or a formula: all of ``["&", …]``, at least one of ``["|", …]``."""
 Fold = Callable[[str], str]
-"""What becomes of a character in the text that literals are looked for in; "" where it is taken out."""
+"""What a character becomes in the text that is searched for literals; "" if it is dropped there."""
 
 ALL: Final = "&"
 ANY: Final = "|"
 _WIDTH: Final = 24
-"""Ways to write one stretch of text that are told apart."""
+"""Spellings of one stretch of text that are told apart."""
 _LENGTH: Final = 40
-# What healthy training prints again and again. A literal that is in here spares little.
+# What healthy training prints all the time. A literal that is in here rules out few lines.
 ORDINARY: Final = (
     " [2026-01-01 00:00:00] iteration 10/ 100 | consumed samples: 10 | elapsed time per iteration (ms): 1.0 |"
     " throughput per gpu (tflop/s/gpu): 1.0 | learning rate: 1.0e-04 | global batch size: 8 | lm loss: 1.0e+00 |"
@@ -35,48 +35,47 @@ _NOTHING: Final = frozenset({""})
 
 
 def required(pattern: str, *, ignore_case: bool = False, substring: bool = False) -> tuple[str, ...]:
-    """At least one of these is in every line that the pattern matches, in lower case if ``ignore_case``.
+    """At least one of these is in every line that the pattern matches; lower case under ``ignore_case``.
 
-    Empty where nothing is known, for instance of ``\\d+``. Of several such sets the one that is rarest in logs.
+    Empty where nothing is known, as for ``\\d+``. Of several such sets, the one that is rarest in logs.
     """
     fold = str.lower if ignore_case else str
     return one_of(demand(pattern, fold, ignore_case=ignore_case, substring=substring))
 
 
 def demand(pattern: str, fold: Fold, *, ignore_case: bool = False, substring: bool = False) -> Demand | None:
-    """All that every match must contain; None where nothing is known. Texts are as ``fold`` makes them.
+    """Everything that every match must contain, as ``fold`` spells it; None where nothing is known.
 
-    ``fold`` is asked for single ASCII characters. Under ``ignore_case`` one that keeps upper and lower case apart is
-    of little use.
+    ``fold`` is given single ASCII characters. Under ``ignore_case`` it should not tell upper from lower case.
     """
-    tree = trees.parse(re.escape(pattern) if substring else pattern, ignore_case=ignore_case)
-    return _all(_found(tree, _Folded(fold)).demands)
+    tree = regex_tree.parse(re.escape(pattern) if substring else pattern, ignore_case=ignore_case)
+    return _all(_content(tree, _FoldedSets(fold)).demands)
 
 
 def one_of(demanded: Demand | None) -> tuple[str, ...]:
-    """The rarest texts of which one must be there."""
+    """The rarest set of texts of which one must be there."""
     if demanded is None:
         return ()
-    return tuple(sorted(least(_rarest(demanded))))
+    return tuple(sorted(minimal(_rarest(demanded))))
 
 
 @dataclass(slots=True)
-class _Folded:
+class _FoldedSets:
     fold: Fold
     known: dict[int, frozenset[str] | None] = field(default_factory=dict)
 
     def __call__(self, mask: int) -> frozenset[str] | None:
-        """What one character of the set becomes, if that is one of a few texts."""
+        """What one character of the set becomes, if that is one of few texts."""
         if mask not in self.known:
-            texts = frozenset(self.fold(character) for character in trees.characters(mask))
-            few = 0 < len(texts) <= 4 and not mask & trees.OTHER
+            texts = frozenset(self.fold(character) for character in regex_tree.characters(mask))
+            few = 0 < len(texts) <= 4 and not mask & regex_tree.OTHER
             self.known[mask] = texts if few else None
         return self.known[mask]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Of a part of the pattern: all that it can match, if that is little, or what must be in it."""
+class _Content:
+    """What a part of the pattern can match: all spellings (``exact``) if they are few, else what must be inside."""
 
     exact: frozenset[str] | None
     inside: tuple[Demand, ...] = ()
@@ -87,31 +86,31 @@ class _Found:
 
 
 def _texts(exact: frozenset[str]) -> tuple[Demand, ...]:
-    # One character is in nearly every line, and so worth no search.
-    return () if any(len(text) < 2 for text in exact) else (_any(sorted(least(exact))),)
+    # A single character is in nearly every line.
+    return () if any(len(text) < 2 for text in exact) else (_any(sorted(minimal(exact))),)
 
 
-def least(texts: Iterable[str]) -> set[str]:
-    """``texts`` without those that contain another of them: they say nothing that the other does not."""
+def minimal(texts: Iterable[str]) -> set[str]:
+    """``texts`` without those that contain another of them, which add nothing."""
     known = set(texts)
     return {text for text in known if not any(other != text and other in text for other in known)}
 
 
-def _found(node: trees.Node, folded: _Folded) -> _Found:
-    if isinstance(node, trees.Chars):
-        return _Found(folded(node.mask))
-    if isinstance(node, trees.Edge):
-        return _Found(_NOTHING)
-    if isinstance(node, trees.Sequence):
-        return _in_sequence([_found(item, folded) for item in node.items])
-    if isinstance(node, trees.Choice):
-        return _in_choice([_found(option, folded) for option in node.options])
-    if isinstance(node, trees.Repeat):
-        return _in_repeat(_found(node.item, folded), node.least, node.most)
-    return _Found(None)
+def _content(node: regex_tree.Node, folded: _FoldedSets) -> _Content:
+    if isinstance(node, regex_tree.CharSet):
+        return _Content(folded(node.mask))
+    if isinstance(node, regex_tree.Assertion):
+        return _Content(_NOTHING)
+    if isinstance(node, regex_tree.Concatenation):
+        return _in_concatenation([_content(item, folded) for item in node.items])
+    if isinstance(node, regex_tree.Alternation):
+        return _in_alternation([_content(option, folded) for option in node.options])
+    if isinstance(node, regex_tree.Repeat):
+        return _in_repeat(_content(node.item, folded), node.least, node.most)
+    return _Content(None)
 
 
-def _in_sequence(parts: Sequence[_Found]) -> _Found:
+def _in_concatenation(parts: Sequence[_Content]) -> _Content:
     demands: list[Demand] = []
     run, whole = _NOTHING, True
     for part in parts:
@@ -124,8 +123,8 @@ def _in_sequence(parts: Sequence[_Found]) -> _Found:
         demands += part.inside
         run = part.exact if part.exact is not None else _NOTHING
     if whole:
-        return _Found(run)
-    return _Found(None, (*demands, *_texts(run)))
+        return _Content(run)
+    return _Content(None, (*demands, *_texts(run)))
 
 
 def _joined(first: frozenset[str], second: frozenset[str]) -> frozenset[str] | None:
@@ -134,23 +133,23 @@ def _joined(first: frozenset[str], second: frozenset[str]) -> frozenset[str] | N
     return frozenset(before + after for before, after in product(first, second))
 
 
-def _in_choice(options: Sequence[_Found]) -> _Found:
+def _in_alternation(options: Sequence[_Content]) -> _Content:
     exact = frozenset().union(*(option.exact or () for option in options))
     if len(exact) <= _WIDTH and all(option.exact is not None for option in options):
-        return _Found(exact)
+        return _Content(exact)
     demanded = [_all(option.demands) for option in options]
     known = [each for each in demanded if each is not None]
-    return _Found(None, (_any(known),) if len(known) == len(demanded) else ())
+    return _Content(None, (_any(known),) if len(known) == len(demanded) else ())
 
 
-def _in_repeat(item: _Found, least: int, most: int) -> _Found:
+def _in_repeat(item: _Content, least: int, most: int) -> _Content:
     if item.exact == _NOTHING or (least == most == 1):
         return item
     if least == 0:
-        return _Found(item.exact | _NOTHING if most == 1 and item.exact is not None else None)
+        return _Content(item.exact | _NOTHING if most == 1 and item.exact is not None else None)
     if least == most <= 4:
-        return _in_sequence([item] * least)
-    return _in_sequence([item, _Found(None), item] if least > 1 else [_Found(None, item.demands)])
+        return _in_concatenation([item] * least)
+    return _in_concatenation([item, _Content(None), item] if least > 1 else [_Content(None, item.demands)])
 
 
 def _all(demands: Sequence[Demand]) -> Demand | None:
@@ -162,7 +161,7 @@ def _any(demands: Sequence[Demand]) -> Demand:
 
 
 def _combined(how: str, demands: Sequence[Demand]) -> Demand:
-    """Without repetitions and without lists in lists of the same kind."""
+    """One formula without repetitions or nested formulas of the same kind."""
     flat: list[Demand] = []
     for each in demands:
         parts = each[1:] if isinstance(each, list) and each[0] == how else [each]
@@ -179,7 +178,7 @@ def _rarest(demanded: Demand) -> frozenset[str]:
 
 
 def _worth(texts: Iterable[str]) -> tuple[float, list[str]]:
-    """How seldom a line contains any of the texts, as a guess: long and unusual ones are rare."""
+    """A guess how rarely a line contains any of the texts: long and unusual ones are rare."""
     known = sorted(texts)
     ordinary = any(text.lower() in ORDINARY or text.lower() in _LETTERS for text in known)
     return min(*map(len, known), 12) - 8 * ordinary - 0.2 * len(known), known

@@ -5,42 +5,43 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.scanning.shapes import Shapes, shape_of
+from lastbeat.scanning.line_templates import TemplateIndex, template_of
 
 MATCH_LIMIT: Final = 2000
-"""Characters of a line that patterns are searched in: of a longer one, the end is searched by itself, since it is
-there that a long command says what became of it."""
+"""Characters of a line that patterns are searched in. The end of a longer line is searched separately: that is where
+the line of a long command says what became of it."""
 TAIL: Final = 600
 _MATCHERS_LIMIT: Final = 8
 
 
 class Matcher:
-    """All patterns of a catalogue, ready to be searched for; each is compiled when a line may match it.
+    """All patterns of a catalogue, each compiled when a line may first match it.
 
-    ``\\d``, ``\\s``, ``\\w``, ``\\b`` and ``ignore_case`` know ASCII alone, as in RE2: so what is one letter stays one
-    byte, and text in other scripts cannot make a literal match that is not there.
+    ``\\d``, ``\\s``, ``\\w``, ``\\b`` and ``ignore_case`` are ASCII only, as in RE2: one letter stays one byte, and
+    text in other scripts cannot make a literal match that is not there.
     """
 
     def __init__(self, signals: Sequence[Signal], *, native: bool = True) -> None:
-        """``native``: with RE2 where it is installed. What is found is the same."""
+        """``native``: with RE2 where it is installed, which finds the same."""
         self.signals = tuple(signals)
-        self.shapes = Shapes(self.signals, native=native)
+        self.templates = TemplateIndex(self.signals, native=native)
         self._patterns: list[re.Pattern[str] | None] = [None] * len(self.signals)
 
     def matches(self, line: str) -> Iterator[tuple[Signal, "re.Match[str]"]]:
-        """Every signal that ``line`` (without its prefixes) matches, in the catalogue's order, with its first match.
+        """Every signal that ``line`` (without prefixes) matches, in the catalogue's order, with its first match.
 
-        Of a long line the beginning and the end are searched, each by itself.
+        1. The line's template rules out most signals, and a required literal that is missing most of the rest.
+        2. The patterns of those that are left are searched for; in a long line at its beginning, then at its end.
         """
-        possible = self.shapes.possible(shape_of(line))
-        if self.shapes.shapeless:
-            possible = tuple(sorted((*possible, *self.shapes.shapeless)))
+        possible = self.templates.possible(template_of(line))
+        if self.templates.letterless:
+            possible = tuple(sorted((*possible, *self.templates.letterless)))
         if not possible:
             return
         lowered = line.lower()
         for index in possible:
             signal = self.signals[index]
-            literals = self.shapes.literals[index]
+            literals = self.templates.literals[index]
             if literals:
                 text = lowered if signal.ignore_case else line
                 if not any(literal in text for literal in literals):
@@ -54,7 +55,7 @@ class Matcher:
                 yield signal, found
 
     def pattern(self, index: int) -> "re.Pattern[str]":
-        """Of the signal with this index in :attr:`signals`."""
+        """The compiled pattern of the signal with this index in :attr:`signals`."""
         pattern = self._patterns[index]
         if pattern is None:
             pattern = self._patterns[index] = compiled(self.signals[index])
@@ -62,7 +63,7 @@ class Matcher:
 
 
 def _head(line: str) -> int:
-    """Where the beginning of a long line ends: not in a word, so that a word's end is one."""
+    """Where the beginning of a long line ends: never inside a word, which would make a word boundary there."""
     end = MATCH_LIMIT - TAIL
     while end and (line[end] == "_" or (line[end].isascii() and line[end].isalnum())):
         end -= 1
@@ -70,7 +71,7 @@ def _head(line: str) -> int:
 
 
 def compiled(signal: Signal) -> "re.Pattern[str]":
-    """The signal's pattern; raises what ``re.compile`` raises."""
+    """The signal's pattern. Raises what ``re.compile`` raises."""
     text = re.escape(signal.pattern) if signal.substring else signal.pattern
     return re.compile(text, re.ASCII | (re.IGNORECASE if signal.ignore_case else 0))
 
@@ -79,7 +80,7 @@ _matchers: dict[int, tuple[Catalogue, Matcher]] = {}
 
 
 def matcher_of(catalogue: Catalogue) -> Matcher:
-    """The matcher of a catalogue: one, with what it has learned, for all logs that are read with it."""
+    """The one matcher of ``catalogue``, with all that it has learned from other logs."""
     known = _matchers.get(id(catalogue))
     if known is not None and known[0] is catalogue:
         return known[1]

@@ -1,4 +1,4 @@
-"""What launchers, ranks and log collectors put before a line, and what that tells: rank, host and time."""
+"""The prefixes that launchers, ranks and log collectors put before a line, and what they tell: rank, host and time."""
 
 import re
 from datetime import datetime, timedelta, timezone
@@ -6,20 +6,19 @@ from functools import cache
 from typing import Final, NamedTuple
 
 UNKNOWN_YEAR: Final = 1900
-"""The year of a time that names none (glog, syslog) where no reference was given."""
+"""The year of a time without one (glog, syslog) where no reference was given."""
 _AHEAD: Final = timedelta(days=2)
 _DEPTH: Final = 8
 _HEAD: Final = 240
-"""Characters from the start of a line in which its rank, host and time are looked for."""
-
+"""Characters from the start of a line that are searched for rank, host and time."""
 
 _DIGITS: Final = "0123456789"
 _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
 _LETTERS: Final = _LOWER + _LOWER.upper()
-# What a prefix may begin with, what it must hold (most lines have few prefixes, and it takes long to compile all these
-# patterns), and its pattern with groups: global, task, local (in falling authority as to the rank), host. Each stands
-# alone at the start of what the ones before it left. Sure ones first; the last ones are words that a program could have
-# printed itself, and so ask for more around them.
+# Of each prefix: the characters that it may begin with; a text that it contains, so that few patterns are compiled;
+# and its pattern, with the groups global, task and local (in falling authority on the rank) and host. They are taken
+# off one by one from the start. Unmistakable ones come first; the last are words that a program could print itself,
+# and so demand more context.
 _PREFIXES: Final = (
     ("[ \t", "[rank", r"\s{0,8}\[rank(?P<global>\d{1,6})\]: ?"),
     # torchrun --tee: [default0]:, [trainer0]:
@@ -30,7 +29,7 @@ _PREFIXES: Final = (
         "]<std",
         r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<global>\d{1,6})(?:,(?P<host>[\w.-]{1,80}))?\]<std(?:out|err)> ?: ?",
     ),
-    # Ray, also where only the escape character of its colours was lost
+    # Ray; also where its colours have lost their escape character
     (
         "([",
         ")",
@@ -39,7 +38,7 @@ _PREFIXES: Final = (
             r"raylet(?:, ip=[\w.:-]{1,80})?|autoscaler \+\w{1,12})\)(?:\[0m(?= ))? ?"
         ),
     ),
-    # Container runtimes and log viewers; a program's own time has no T, no zone, or stands elsewhere.
+    # Container runtimes and log viewers. A program's own time has no T, no zone, or stands elsewhere.
     (
         _DIGITS + " \t|",
         "T",
@@ -54,7 +53,7 @@ _PREFIXES: Final = (
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]{1,80}) [\w./@-]{1,60}(?:\[\d{1,10}\])?: ",
     ),
     (_LETTERS + _DIGITS, " kernel: ", r"(?=[\w.-]{0,79}[\d-])(?P<host>[\w.-]{1,80}) kernel: "),
-    # dmesg: seconds since the machine started, or with -T the time
+    # dmesg: seconds since boot, or with -T the time
     ("[<", "] ", r"(?:<\d{1,3}>)?\[ {0,8}\d{1,9}\.\d{6}\] "),
     ("[", "] ", r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "),
     # metaflow
@@ -65,7 +64,7 @@ _PREFIXES: Final = (
     ),
     ("[", "[pod/", r"\[pod/[\w.-]{1,100}/[\w.-]{1,100}\] "),
     (_LETTERS, " | ", r"[A-Za-z][\w.-]{0,60}[_-]\d{1,5} {1,40}\| "),  # docker compose
-    # torchx, which says role and replica
+    # torchx, with role and replica
     (
         _LOWER,
         "/",
@@ -99,13 +98,13 @@ _TIME: Final = (
     r"(?<![A-Za-z])(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<sday>[ \d]\d) "
     r"(?P<sclock>\d\d:\d\d:\d\d)(?: (?P<syear>\d{4})(?!\d))?"
 )
-# Of all these, what is looked for first; a bar's clocks have no day before them.
+# Looked for before any of these. The clock of a progress bar has no date before it.
 _CLOCK: Final = r":\d\d:\d\d(?<=\d[T ]\d\d:\d\d:\d\d)"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class Origin(NamedTuple):
-    """Where a line comes from, as far as it says so, and where its own text begins."""
+    """Where a line comes from, as far as its prefixes say, and where its own text begins."""
 
     begin: int
     rank: int | None
@@ -113,7 +112,7 @@ class Origin(NamedTuple):
 
 
 def origin(raw: str) -> Origin:
-    """Take the prefixes of a line off, one after the other."""
+    """Takes the prefixes of a line off, one after the other."""
     begin, host = 0, None
     ranks: dict[str, str] = {}
     for _ in range(_DEPTH):
@@ -156,9 +155,9 @@ def _compiled(pattern: str) -> "re.Pattern[str]":
 
 
 def time_of(raw: str, reference: datetime | None = None) -> datetime | None:
-    """The time that a line names first; UTC where it names no zone.
+    """The first time in a line; UTC where it names no zone.
 
-    A time without a year gets the last one that brings it not behind ``reference``, without that
+    A time without a year gets the latest year that does not put it after ``reference``; without a reference, it gets
     :data:`UNKNOWN_YEAR`.
     """
     if _compiled(_CLOCK).search(raw, 0, _HEAD) is None:
@@ -184,7 +183,7 @@ def time_of(raw: str, reference: datetime | None = None) -> datetime | None:
 def _moment(day: tuple[int, int, int], clock: str, fraction: str | None) -> datetime:
     hour, minute, second = (int(part) for part in clock.split(":"))
     microsecond = int((fraction or "0")[:6].ljust(6, "0"))
-    # A leap second is the second before it, as far as an order of events goes.
+    # A leap second counts as the one before it: close enough for ordering events.
     return datetime(*day, hour, minute, min(second, 59), microsecond, tzinfo=timezone.utc)
 
 
@@ -203,10 +202,10 @@ def _nearest(
         # 1900 was no leap year.
         month, day = month_day
         return _moment((UNKNOWN_YEAR, month, min(day, 28) if month == 2 else day), clock, fraction)
-    # The 29th of February is not in each of them.
+    # Not every year has a 29th of February.
     years = [year for year in (reference.year - 1, reference.year, reference.year + 1) if _exists(year, month_day)]
     moments = [_moment((year, *month_day), clock, fraction) for year in years]
-    # What was stored at the reference was printed before it, give or take clocks and zones: never months ahead of it.
+    # What was stored at the reference was printed before it, give or take clocks and zones.
     before = [moment for moment in moments if moment <= reference + _AHEAD]
     return max(before) if before else min(moments, default=None)
 

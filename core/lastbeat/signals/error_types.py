@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from lastbeat.model.signal import ErrorType
+from lastbeat.model.signal import ErrorTraits, ErrorType
+from lastbeat.model.status import LOSS_NAN, STALLED
 
 UNKNOWN: Final = "unknown"
+HANG: Final = "hang"
+DEADLOCK: Final = "deadlock"
+NOT_FINITE: Final = "numerical_instability"
 
 # ``restartable``: the same run, begun again from its last checkpoint with nothing changed, may well get past this.
 _TABLE: Final = (
@@ -18,24 +22,27 @@ _TABLE: Final = (
         "on it?): smaller micro-batch or sequence, activation checkpointing, more sharding. Exit 137 or a line "
         "in dmesg -T | grep -i oom is the host: fewer DataLoader workers, or sbatch --mem with more. A bus error "
         "is /dev/shm (df -h /dev/shm): docker run --shm-size=16g.",
+        traits=ErrorTraits(printed_late=True, explains_vague=True, may_be_a_kill=True),
     ),
     ErrorType(
-        "hang",
+        HANG,
         restartable=True,
         meaning="The process lives but does nothing any more, and it is not known for what it waits.",
         hint="Before you kill it, on each node: pgrep -f train | xargs -n1 py-spy dump --pid. The rank whose stack "
         "differs from the others' has the cause. nvidia-smi: 0% waits for the host or for data, 100% for a "
         "collective. ps -eo pid,stat,wchan:30,cmd | grep ' D' shows who waits for a disk. Then restart from the "
         "last checkpoint.",
+        traits=ErrorTraits(condition=STALLED, is_fatal=False),
     ),
     ErrorType(
-        "deadlock",
+        DEADLOCK,
         restartable=True,
         meaning="Threads or ranks wait for each other: locks or collectives were taken in different orders.",
         hint="Compare the stacks of all ranks (py-spy dump --pid PID --locals): two that wait in different "
         "collectives, or two threads that hold a lock each, are the cause. Look for a collective behind an 'if "
         "rank == 0', unequal numbers of batches, or a fork after threads were started. A restart helps for a "
         "while only.",
+        traits=ErrorTraits(condition=STALLED, is_fatal=False),
     ),
     ErrorType(
         "nccl",
@@ -45,6 +52,7 @@ _TABLE: Final = (
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET. Check on its node: ibstat (State: Active), dmesg -T | grep "
         "-iE 'xid|mlx5', nvidia-smi topo -m, and that NCCL_SOCKET_IFNAME and NCCL_IB_HCA name links that all "
         "nodes have.",
+        traits=ErrorTraits(is_vague=True, explains_vague=True, between_peers=True),
     ),
     ErrorType(
         "nccl_timeout",
@@ -54,6 +62,7 @@ _TABLE: Final = (
         "SeqNum is behind (grep -h 'SeqNum=' LOGS | sort | uniq -c). On its node: py-spy dump --pid PID, "
         "nvidia-smi, dmesg -T | grep -iE 'xid|oom'. If it was only slow (checkpoint, data), raise the process "
         "group's timeout.",
+        traits=ErrorTraits(is_vague=True),
     ),
     ErrorType(
         "distributed_timeout",
@@ -62,6 +71,7 @@ _TABLE: Final = (
         hint="Did every node start (squeue -j ID -o '%N %T', kubectl get pods)? From a late one: nc -vz $MASTER_ADDR "
         "$MASTER_PORT; getent hosts $MASTER_ADDR. Same world size, port and rdzv id everywhere? A rank that only "
         "loads long needs init_process_group(timeout=...). Restart once all nodes answer.",
+        traits=ErrorTraits(is_vague=True),
     ),
     ErrorType(
         "communication",
@@ -70,6 +80,7 @@ _TABLE: Final = (
         hint="Who was on the other side of the address in this line, and does it still live? Its log has the cause if "
         "it died first. If it lives: nc -vz HOST PORT, getent hosts HOST, ss -s (ports used up), ip -s link "
         "(errors), firewall or security group between the nodes. Else restart from the last checkpoint.",
+        traits=ErrorTraits(is_vague=True, explains_vague=True, between_peers=True),
     ),
     ErrorType(
         "watchdog_timeout",
@@ -79,6 +90,7 @@ _TABLE: Final = (
         "line of each rank (tail -n1 logs/*). A slow checkpoint, evaluation or first compilation is no hang: "
         "raise the watchdog's limit (TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC and the like). Else treat it as a hang of "
         "the oldest rank.",
+        traits=ErrorTraits(is_vague=True),
     ),
     ErrorType(
         "cancelled",
@@ -87,6 +99,7 @@ _TABLE: Final = (
         hint="Who stopped it: sacct -j ID --format=JobID,State,ExitCode,End,NodeList; 'CANCELLED by UID' is a person "
         "(getent passwd UID), PREEMPTED is the scheduler. In a cloud look for a spot reclaim, in Kubernetes: "
         "kubectl get events. If nobody meant to, restart from the last checkpoint.",
+        traits=ErrorTraits(is_imposed=True, ends_process=True, announced_calmly=True),
     ),
     ErrorType(
         "slurm_failure",
@@ -96,6 +109,7 @@ _TABLE: Final = (
         "which node and why; sinfo -R lists what is drained. Restart with sbatch --exclude=NODE, and tell the "
         "cluster's people about the node. --requeue and an early checkpoint on --signal=B:USR1@300 make the next "
         "one harmless.",
+        traits=ErrorTraits(printed_late=True, spoils_values=True),
     ),
     ErrorType(
         "time_limit",
@@ -105,15 +119,17 @@ _TABLE: Final = (
         "--format=Elapsed,Timelimit tells what it had. For next time: sbatch --time=..., --signal=B:USR1@600 "
         "with a checkpoint when it arrives (Megatron: --exit-duration-in-mins, --exit-signal-handler), or a "
         "chain of jobs (--dependency=singleton).",
+        traits=ErrorTraits(announced_calmly=True),
     ),
     ErrorType(
-        "numerical_instability",
+        NOT_FINITE,
         restartable=False,
         meaning="The loss or the gradients became NaN or infinite, or training diverged.",
         hint="The same checkpoint and data blow up again. Go back a checkpoint or two to before the loss rose, and "
         "skip the batches around this step; lower the learning rate or warm up longer, clip gradients (1.0), "
         "bf16 in place of fp16. NaN on one rank alone, or not again on other nodes, is bad hardware: dcgmi diag "
         "-r 3.",
+        traits=ErrorTraits(condition=LOSS_NAN, about_values=True),
     ),
     ErrorType(
         "exception",
@@ -123,6 +139,7 @@ _TABLE: Final = (
         "restart unless code, configuration or input changes. The first rank that raised counts, the others "
         "follow (grep -n Traceback logs/* | head). What changed since the last good run: git log, pip freeze, "
         "the command.",
+        traits=ErrorTraits(ends_process=True),
     ),
     ErrorType(
         "torch",
@@ -139,6 +156,12 @@ _TABLE: Final = (
         hint="Take the node out before you restart: scontrol update NodeName=NODE State=DRAIN Reason='GPU' (or "
         "kubectl cordon NODE). Evidence for the ticket: dmesg -T | grep -iE 'xid|nvlink|mce|ecc', nvidia-smi -q "
         "-d ECC,ROW_REMAPPER, dcgmi diag -r 3. Then resume from the last checkpoint on other nodes.",
+        traits=ErrorTraits(
+            printed_late=True,
+            explains_vague=True,
+            shows_as=frozenset({"torch", "nccl", "communication"}),
+            spoils_values=True,
+        ),
     ),
     ErrorType(
         "storage",
@@ -147,6 +170,7 @@ _TABLE: Final = (
         hint="df -h and df -i on the path in this line; quota -s (lfs quota -u $USER on Lustre); dmesg -T | tail for "
         "I/O errors; ls on it in another shell: does it hang? Delete old checkpoints or write elsewhere. The "
         "last checkpoint may be half written: check its size and go back one if it is.",
+        traits=ErrorTraits(printed_late=True, explains_vague=True),
     ),
     ErrorType(
         "data",
@@ -163,6 +187,7 @@ _TABLE: Final = (
         hint="Compare with a run that worked: pip freeze, nvidia-smi (driver and CUDA version), python -c 'import "
         "torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())', env | grep -iE "
         "'cuda|ld_lib|hf_|aws', id and ls -l on the path. If one node alone fails, exclude it.",
+        traits=ErrorTraits(explains_vague=True),
     ),
     ErrorType(
         UNKNOWN,
@@ -172,8 +197,18 @@ _TABLE: Final = (
         "node (oom-kill, Xid), df -h, nvidia-smi. kubectl describe pod POD if it was one. A process that dies "
         "without a word was most often killed. If nothing is to be found, restart from the last checkpoint and "
         "watch the same step.",
+        traits=ErrorTraits(is_vague=True, says_nothing=True),
     ),
 )
 
 TYPES: Final[Mapping[str, ErrorType]] = MappingProxyType({each.name: each for each in _TABLE})
 """By name. A user's catalogue adds its own beside these."""
+
+
+def traits_of(name: str) -> ErrorTraits:
+    """How the error type ``name`` behaves. A catalogue may change the texts of a built-in type, never this."""
+    known = TYPES.get(name)
+    return known.traits if known is not None else _PLAIN
+
+
+_PLAIN: Final = ErrorTraits()

@@ -5,15 +5,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lastbeat.codec import DamagedError, NewerError
 from lastbeat.decide.transition import Decision, decide, explained
 from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Explained, Record
 from lastbeat.model.status import Status
-from lastbeat.observe.reading import Reading, Signals
+from lastbeat.observe.reading import LogSettings, Reading
 from lastbeat.observe.run import Observer
-from lastbeat.record.codec import DamagedRecordError, decode
+from lastbeat.record.codec import decode_record
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.views.held import Got
 
@@ -54,7 +55,9 @@ class Judged:
 class Judge:
     """Judges one run again and again from what was read of it."""
 
-    def __init__(self, store: Store, policy: Policy, run_id: str, mask: Callable[[str], str], signals: Signals) -> None:
+    def __init__(
+        self, store: Store, policy: Policy, run_id: str, mask: Callable[[str], str], signals: LogSettings
+    ) -> None:
         self._store = store
         self._policy = policy
         self._run_id = run_id
@@ -142,10 +145,10 @@ class Judge:
 
 def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
     try:
-        record = decode(blob.body)
-    except DamagedRecordError as wrong:
-        if wrong.newer:
-            return None, f"The record cannot be used: {wrong}; upgrade lastbeat on this machine", True
+        record = decode_record(blob.body)
+    except NewerError as wrong:
+        return None, f"The record cannot be used: {wrong}; upgrade lastbeat on this machine", True
+    except DamagedError as wrong:
         return None, f"The record is damaged ({wrong}): the status is what one look says.", False
     if record.status is None:
         return None, "", False

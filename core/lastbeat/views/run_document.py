@@ -5,13 +5,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
+from lastbeat.model.cause import Evidence
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
-from lastbeat.model.record import Explained
+from lastbeat.model.record import Explained, Transition
 from lastbeat.model.times import format_time
-from lastbeat.model.view import Beat, Excerpt, Point, RankLine, Resources, RunView, SentAlert, Span
-from lastbeat.record.causes import explained_document
-from lastbeat.record.codec import transition_document
+from lastbeat.model.view import Excerpt, HeartbeatFile, Point, RankLine, Resources, RunView, SentAlert, Span
 from lastbeat.views.documents import row_document
 
 SCHEMA: Final = 1
@@ -42,7 +41,7 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "ranks": [_rank(line) for line in view.ranks],
         "ranks_left_out": view.ranks_left_out,
         "world_size": view.world_size,
-        "history": [transition_document(each) for each in view.history],
+        "history": [_transition(each) for each in view.history],
         "transitions": view.transitions,
         "attempts": [_span(span) for span in view.attempts],
         "alerts": {
@@ -100,11 +99,43 @@ def _explained(explained: Explained | None) -> Json | None:
     if explained is None:
         return None
     cause = explained.cause
-    told = {"confidence": round(cause.confidence, 3), "hint": cause.hint or None, "signal": cause.signal or None}
-    return {**(explained_document(explained) or {}), **told}
+    return {
+        "error_type": cause.error_type,
+        "evidence": _evidence(cause.evidence),
+        "confidence": round(cause.confidence, 3),
+        "subsystem": cause.subsystem,
+        "restartable": cause.restartable,
+        "hint": cause.hint or None,
+        "signal": cause.signal or None,
+        "also_seen": list(explained.also_seen),
+    }
 
 
-def _beat(beat: Beat) -> Json:
+def _evidence(evidence: Evidence) -> Json:
+    return {
+        "file": evidence.file,
+        "line": evidence.line,
+        "text": evidence.text,
+        "rank": evidence.rank,
+        "host": evidence.host,
+        "time": format_time(evidence.time),
+    }
+
+
+def _transition(transition: Transition) -> Json:
+    return {
+        "number": transition.number,
+        "at": format_time(transition.at),
+        "before": transition.before.value if transition.before is not None else None,
+        "after": transition.after.value,
+        "reason": transition.reason,
+        "cause": transition.cause,
+        "attempt": transition.attempt,
+        "silenced": transition.silenced,
+    }
+
+
+def _beat(beat: HeartbeatFile) -> Json:
     return {
         "name": beat.name,
         "modified": format_time(beat.modified),

@@ -35,13 +35,13 @@ def timed_out(clock: str, milliseconds: int) -> str:
 
 def told(*texts: str, exit_code: int | None = None, scheduler: str | None = None) -> Explanation:
     """Of one file a rank."""
-    accounts = []
+    summaries = []
     for rank, text in enumerate(texts):
         reader = LogReader(CATALOGUE, f"rank{rank}.log", rank=rank)
         reader.feed(text.encode())
         reader.finish()
-        accounts.append(reader.account())
-    return explain(accounts, CATALOGUE, exit_code=exit_code, scheduler=scheduler)
+        summaries.append(reader.summary())
+    return explain(summaries, CATALOGUE, exit_code=exit_code, scheduler=scheduler)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +190,11 @@ def test_the_order_in_which_files_are_listed_is_nothing() -> None:
         "rank10.log": KEY_ERROR.replace("'z'", "'y'"),
         "_error": "died",
     }
-    accounts = []
+    summaries = []
     for name, text in texts.items():
         reader = LogReader(CATALOGUE, name)
         reader.feed(text.encode())
         reader.finish()
-        accounts.append(reader.account())
-    first, *others = (explain(listed, CATALOGUE) for listed in permutations(accounts))
+        summaries.append(reader.summary())
+    first, *others = (explain(listed, CATALOGUE) for listed in permutations(summaries))
     assert all(each == first for each in others)

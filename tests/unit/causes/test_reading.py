@@ -33,9 +33,9 @@ PIECES = (
 
 
 def told(reader: LogReader) -> str:
-    account = reader.account()
+    summary = reader.summary()
     # As text, because a loss that is no number does not equal itself.
-    return repr((account, explain([account], CATALOGUE)))
+    return repr((summary, explain([summary], CATALOGUE)))
 
 
 def read(data: bytes, cuts: list[int], *, through_json: bool) -> LogReader:
@@ -43,9 +43,9 @@ def read(data: bytes, cuts: list[int], *, through_json: bool) -> LogReader:
     begin = 0
     for end in [*sorted(cut for cut in cuts if cut < len(data)), len(data)]:
         reader.feed(data[begin:end])
-        reader.account()
+        reader.summary()
         if through_json:
-            reader = LogReader.restore(CATALOGUE, json.loads(json.dumps(reader.state())))
+            reader = LogReader.restore(CATALOGUE, json.loads(json.dumps(reader.document())))
         begin = end
     reader.finish()
     return reader
@@ -76,7 +76,7 @@ def test_any_bytes_can_be_read(data: bytes) -> None:
     reader = LogReader(CATALOGUE, "log")
     reader.feed(data)
     reader.finish()
-    explain([reader.account()], CATALOGUE)
+    explain([reader.summary()], CATALOGUE)
 
 
 def test_what_is_remembered_stays_small_whatever_is_printed() -> None:
@@ -94,18 +94,18 @@ def test_what_is_remembered_stays_small_whatever_is_printed() -> None:
         )
     for number in range(300):
         reader.feed(f"[rank{number}]: Traceback (most recent call last):\n".encode())
-    assert len(json.dumps(reader.state())) < 64 * 1024
-    assert len(reader.account().mentions) < 50
+    assert len(json.dumps(reader.document())) < 64 * 1024
+    assert len(reader.summary().mentions) < 50
 
 
 def test_a_long_log_of_steps_tells_the_last_one() -> None:
     reader = LogReader(CATALOGUE, "log")
     reader.feed(STEPS * 3)
-    account = reader.account()
-    assert account.progress.step == 8990
-    assert account.progress.total_steps == 90000
-    assert account.lines == 3 * STEPS.count(b"\n")
-    assert account.mentions == []
+    summary = reader.summary()
+    assert summary.progress.step == 8990
+    assert summary.progress.total_steps == 90000
+    assert summary.lines == 3 * STEPS.count(b"\n")
+    assert summary.mentions == []
 
 
 def test_text_that_was_left_out_closes_what_was_open() -> None:
@@ -113,6 +113,6 @@ def test_text_that_was_left_out_closes_what_was_open() -> None:
     reader.feed(b'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    x(')
     reader.skipped(10_000)
     reader.feed(b"rest of a line\nValueError is what one gets for that\nstep 3 loss 2.1\n")
-    account = reader.account()
-    assert account.mentions == []
-    assert account.skipped_bytes == 10_000
+    summary = reader.summary()
+    assert summary.mentions == []
+    assert summary.skipped_bytes == 10_000

@@ -7,12 +7,12 @@ import pytest
 
 from lastbeat.causes.scoring import (
     NONE,
-    Answer,
     Case,
+    Diagnosis,
     LabelsError,
-    Tally,
-    answer_of,
+    ScoreCounts,
     any_match,
+    diagnosis_of,
     read_index,
     score,
 )
@@ -84,28 +84,28 @@ CASES = [
     Case("healthy", "", NONE),
     Case("misread", "", NONE),
 ]
-ANSWERS = {
-    "right": Answer("oom", 12),
-    "accepted": Answer("nccl_timeout", 13),
-    "wrong": Answer("oom", 10),
-    "missed": Answer(None),
-    "healthy": Answer(None),
-    "misread": Answer("oom", 1),
+DIAGNOSES = {
+    "right": Diagnosis("oom", 12),
+    "accepted": Diagnosis("nccl_timeout", 13),
+    "wrong": Diagnosis("oom", 10),
+    "missed": Diagnosis(None),
+    "healthy": Diagnosis(None),
+    "misread": Diagnosis("oom", 1),
 }
-SCORE = score(CASES, lambda case: ANSWERS[case.id])
+SCORE = score(CASES, lambda case: DIAGNOSES[case.id])
 
 
 def test_the_counts_of_each_type_and_each_kind() -> None:
     groups = SCORE.groups()
     assert groups == {
-        "cancelled": Tally(1, 0, 0, 0),
-        "nccl": Tally(2, 0, 1, 1),
-        "oom": Tally(1, 1, 1, 1),
-        "all failures": Tally(4, 1, 2, 2),
-        "local_run": Tally(3, 1, 1, 2),
-        "reconstructed": Tally(1, 0, 1, 0),
-        "cascades": Tally(2, 0, 1, 1),
-        "others": Tally(2, 1, 1, 1),
+        "cancelled": ScoreCounts(1, 0, 0, 0),
+        "nccl": ScoreCounts(2, 0, 1, 1),
+        "oom": ScoreCounts(1, 1, 1, 1),
+        "all failures": ScoreCounts(4, 1, 2, 2),
+        "local_run": ScoreCounts(3, 1, 1, 2),
+        "reconstructed": ScoreCounts(1, 0, 1, 0),
+        "cascades": ScoreCounts(2, 0, 1, 1),
+        "others": ScoreCounts(2, 1, 1, 1),
     }
 
 
@@ -121,11 +121,11 @@ def test_any_match_takes_the_first_failure_signal_for_the_cause() -> None:
         Signal("memory", "out of memory", substring=True, error_type="oom", literals=("out of memory",)),
     ]
     said = [line_of(number, text) for number, text in enumerate(["step 1", "peer closed", "out of memory"], start=1)]
-    assert any_match(said, Matcher(signals)) == Answer("nccl", 2)
-    assert any_match(said[:1], Matcher(signals)) == Answer(None)
+    assert any_match(said, Matcher(signals)) == Diagnosis("nccl", 2)
+    assert any_match(said[:1], Matcher(signals)) == Diagnosis(None)
 
 
 def test_what_an_explanation_says_as_a_label_would() -> None:
     cause = Cause("oom", Evidence("a.log", 7, ""), 0.9)
-    assert answer_of(Explanation(cause)) == Answer("oom", 7)
-    assert answer_of(Explanation()) == Answer(None)
+    assert diagnosis_of(Explanation(cause)) == Diagnosis("oom", 7)
+    assert diagnosis_of(Explanation()) == Diagnosis(None)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lastbeat.observe.log_following import FIRST_BYTES, HALF_BYTES, follow
+from lastbeat.observe.log_following import FIRST_BYTES, LONG_LINE_BYTES, follow
 from lastbeat.observe.log_source import StoredLog
 from lastbeat.stores.port import StoreError, UnreachableError
-from support.followed import KEY, ROOM, Followed, lines
+from support.followed import KEY, ROOM, Followed, document, lines, said
 from support.log_recorder import GAP
 from support.memory import MemoryStore
 
@@ -132,13 +132,9 @@ def test_a_line_counts_when_it_has_ended_or_stands_still() -> None:
     log = Followed()
     log.put("step 1\nste")
     log.look()
-    account = log.file.account(log.readers)
-    assert account is not None
-    assert account.text == "step 1\n"  # type: ignore[attr-defined]
+    assert said(log.file, log.readers) == "step 1\n"
     log.look()
-    account = log.file.account(log.readers)
-    assert account is not None
-    assert account.text == "step 1\nste"  # type: ignore[attr-defined]
+    assert said(log.file, log.readers) == "step 1\nste"
     log.put("step 1\nstep 2\n")
     log.look()
     assert log.text == "step 1\nstep 2\n"
@@ -163,17 +159,17 @@ def test_the_states_of_a_bar_count_as_they_come() -> None:
 
 def test_a_line_without_end_is_read_on_and_bounded() -> None:
     log = Followed()
-    for size in (HALF_BYTES - 1, HALF_BYTES, 5 * HALF_BYTES):
+    for size in (LONG_LINE_BYTES - 1, LONG_LINE_BYTES, 5 * LONG_LINE_BYTES):
         log.put("x" * size)
         log.look()
-    assert log.text == "x" * 5 * HALF_BYTES
+    assert log.text == "x" * 5 * LONG_LINE_BYTES
 
 
 def test_what_goes_away_or_cannot_be_read_changes_nothing() -> None:
     log = Followed()
     log.put(lines(0, 10))
     log.look()
-    before = log.file.state()
+    before = document(log.file)
     log.put(lines(0, 20))
 
     def refuse(operation: str, key: str) -> None:
@@ -188,7 +184,7 @@ def test_what_goes_away_or_cannot_be_read_changes_nothing() -> None:
     log.store.delete(KEY)
     with pytest.raises(StoreError, match="went away"):
         follow(log.file, StoredLog(log.store, log.file.name, entry), ROOM, None, log.readers)
-    assert log.file.state() == before
+    assert document(log.file) == before
     log.put(lines(0, 20))
     log.look()
     assert log.text == lines(0, 20)
@@ -200,9 +196,9 @@ def test_the_lines_of_a_window_are_numbered_as_it_shows_them_now() -> None:
         log.put(lines(count - 1000, 1000))
         log.look()
         assert log.file.shift is not None
-        assert log.file.line_now - log.file.shift == 1001
+        assert log.file.next_line - log.file.shift == 1001
     log.restart()
     log.put(lines(5000, 1000))
     log.look()
     assert log.file.shift is not None
-    assert log.file.line_now - log.file.shift == 1001
+    assert log.file.next_line - log.file.shift == 1001

@@ -7,13 +7,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.observe.file_log import FileLog
 from lastbeat.observe.local_logs import local_log
 from lastbeat.observe.log_cursor import SEARCHABLE_BYTES
 from lastbeat.observe.log_following import follow
+from lastbeat.observe.tailed_log import TailedLog
 from lastbeat.sdk.window import Window
 from lastbeat.stores.port import StoreError, UnreachableError
-from support.followed import ROOM, Followed, lines
+from support.followed import ROOM, Followed, kept, lines, said
 from support.log_recorder import GAP, recorders
 
 _printed = st.lists(
@@ -147,7 +147,7 @@ def test_whatever_is_done_to_a_file_no_line_is_read_twice_and_only_another_file_
 def test_a_file_that_is_rotated_is_read_to_its_end(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, readers = Path(folder) / "train.log", recorders()[0]
-        file, written, rotations = FileLog(str(path), None), "", 0
+        file, written, rotations = TailedLog(str(path)), "", 0
         path.touch()
         may_rotate = may_be_copied = False
         for tick, (what, amount) in enumerate([*steps, ("look", 1)]):
@@ -158,7 +158,7 @@ def test_a_file_that_is_rotated_is_read_to_its_end(steps: list[tuple[str, int]])
                     open_file.write(text)
                 os.utime(path, (tick, tick))
             elif what == "restart":
-                file = FileLog.restore(file.state())
+                file = kept(file)
             elif what == "look":
                 source = local_log(path)
                 assert source is not None
@@ -177,5 +177,4 @@ def test_a_file_that_is_rotated_is_read_to_its_end(steps: list[tuple[str, int]])
                 path.write_text("")
                 os.utime(path, (tick, tick))
                 may_rotate = may_be_copied = False
-        account = file.account(readers, ended=True)
-        assert (str(account.text) if account else "") == written  # type: ignore[attr-defined]
+        assert said(file, readers, ended=True) == written

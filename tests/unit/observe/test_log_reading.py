@@ -4,7 +4,7 @@ import pytest
 
 from lastbeat.fleet.watches import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
-from lastbeat.observe.reading import Signals, exit_code
+from lastbeat.observe.reading import LogSettings, exit_code
 from lastbeat.sdk.death import Death, describe
 from support.fleet import FleetScene
 from support.scene import Scene
@@ -39,7 +39,7 @@ def test_signals_that_cannot_be_loaded_hide_no_heartbeat() -> None:
 
     scene.beat()
     scene.put("logs/rank0.log", "step 1 loss 2.5\n")
-    scene.watch = scene.fresh_watch(signals=Signals(gone, "own.yaml"))
+    scene.watch = scene.fresh_watch(signals=LogSettings(gone, "own.yaml"))
     outcome = scene.look(restarted=False)
     assert outcome.status.value == "RUNNING"
     assert any("could not be understood" in note for note in outcome.notes)

@@ -5,7 +5,7 @@ import pytest
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.signal import Catalogue
 from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import Limits, RunLogs
+from lastbeat.observe.logs import LogReadLimits, RunLogs
 from lastbeat.signals.loading import load
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.run_logs import CRASH, MAIN, RUN, LogScene, steps
@@ -123,7 +123,7 @@ def test_one_log_that_trips_what_understands_text_does_not_hide_the_others(caplo
 
 
 def test_a_look_reads_no_more_than_it_may_and_comes_to_everybody() -> None:
-    run = LogScene(Limits(file_bytes=20_000, look_bytes=100_000))
+    run = LogScene(LogReadLimits(file_bytes=20_000, look_bytes=100_000))
     for rank in range(64):
         run.put(f"logs/rank{rank}.log", steps(0, 2000))
     left = 64
@@ -136,7 +136,7 @@ def test_a_look_reads_no_more_than_it_may_and_comes_to_everybody() -> None:
 
 
 def test_a_look_without_time_asks_for_nothing() -> None:
-    run = LogScene(Limits(look_s=0.0))
+    run = LogScene(LogReadLimits(look_s=0.0))
     run.put(MAIN, steps(0, 10))
     report = run.look()
     assert (run.reads, report.unread) == (0, (MAIN,))

@@ -6,7 +6,7 @@ import pytest
 
 from lastbeat.model.log_report import LogReport
 from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import Limits
+from lastbeat.observe.logs import LogReadLimits
 from support.run_logs import CRASH, MAIN, RUN, LogScene, steps
 
 
@@ -46,7 +46,7 @@ def test_what_a_new_attempt_wrote_into_a_file_of_its_own_is_its_own(name: str) -
 
 
 def test_the_deep_reading_does_not_read_back_into_an_earlier_attempt() -> None:
-    run = LogScene(Limits(file_bytes=3000))
+    run = LogScene(LogReadLimits(file_bytes=3000))
     run.put(MAIN, CRASH)
     run.look()
     run.logs.begin_attempt()

@@ -1,7 +1,7 @@
 """The closer reading at an event, and what may leave of what logs say."""
 
 from lastbeat.observe.listing import run_files
-from lastbeat.observe.logs import Limits
+from lastbeat.observe.logs import LogReadLimits
 from support.memory import MemoryStore
 from support.run_logs import CRASH, RUN, LogScene
 
@@ -34,7 +34,7 @@ def test_the_closer_reading_goes_further_back_than_the_looks() -> None:
 
 
 def test_the_closer_reading_is_bounded_and_leaves_nobody_out() -> None:
-    run = LogScene(Limits(file_bytes=1000, look_bytes=10_000, deep_file_bytes=50_000, deep_bytes=200_000))
+    run = LogScene(LogReadLimits(file_bytes=1000, look_bytes=10_000, deep_file_bytes=50_000, deep_bytes=200_000))
     for rank in range(20):
         run.put(f"logs/rank{rank}.log", "quiet\n" * 100_000 + (CRASH if rank == 13 else ""))
     read = 0

@@ -1,20 +1,21 @@
 """One log that what understands text trips over, beside others: it alone says nothing."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from lastbeat.codec import codec
 from lastbeat.model.cause import NOTHING
 from lastbeat.observe.listing import run_files
-from support.run_logs import CRASH, MAIN, RUN, LogScene, steps
+from lastbeat.observe.logs import RunLogsState
+from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
 
 OTHER = "logs/rank3.log"
 Damage = Callable[[dict[str, Any]], None]
 DAMAGED = [
     pytest.param(lambda reader: reader.update(splitter=7), id="something else stands there"),
-    pytest.param(lambda reader: reader.pop("splitter"), id="a part of it is gone"),
+    pytest.param(lambda reader: reader.pop("parser"), id="a part of it is gone"),
 ]
 
 
@@ -24,10 +25,10 @@ def tripped(damage: Damage) -> LogScene:
     run.put(MAIN, steps(0, 10))
     run.put(OTHER, steps(0, 5))
     run.look()
-    state = json.loads(json.dumps(run.logs.state()))
-    damage(next(file["reader"] for file in state["files"] if file["name"] == OTHER))
+    document = kept(run.logs)
+    damage(next(file["reader_document"] for file in document["files"] if file["name"] == OTHER))
     run.logs = run.fresh()
-    run.logs.restore(state)
+    run.logs.restore(codec(RunLogsState).read(document))
     return run
 
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.deliver.outbox import enqueue
+from lastbeat.codec import DamagedError
+from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import Attempt, Explained, Finding, HeartbeatMemory, Record, Transition
 from lastbeat.model.status import Event, Status
-from lastbeat.record.codec import DamagedRecordError, decode, encode
-from lastbeat.record.keeper import RECORD_LIMIT_BYTES
+from lastbeat.record.codec import RECORD_LIMIT_BYTES, encode
+from lastbeat.record.codec import decode_record as decode
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -106,7 +107,7 @@ def test_a_record_from_before_logs_were_read_is_read(record: Record) -> None:
 
 @given(st.binary(max_size=200) | records.map(encode).flatmap(lambda b: st.integers(0, len(b) - 1).map(lambda n: b[:n])))
 def test_anything_else_is_refused_with_a_reason(body: bytes) -> None:
-    with pytest.raises(DamagedRecordError) as refused:
+    with pytest.raises(DamagedError) as refused:
         decode(body)
     assert str(refused.value)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.signal import Signal
-from lastbeat.scanning import shapes
-from lastbeat.scanning.images import image_of
+from lastbeat.scanning import line_templates
 from lastbeat.scanning.literals import required
+from lastbeat.scanning.template_regex import template_regex
 from lastbeat.signals.loading import load
 
 PATTERNS = [
@@ -70,9 +70,12 @@ def test_whatever_matches_contains_what_is_demanded(data: st.DataObject, pattern
     known = matched.lower() if ignore_case else matched
     # A look ahead sees what is behind the match, so the line is what must contain it.
     assert not literals or any(literal in known for literal in literals)
-    one = shapes.Shapes([Signal("x", pattern, ignore_case=ignore_case)])
-    assert one.shapeless or one.possible(shapes.shape_of(line)) == (0,)
-    assert image_of(pattern, ignore_case=ignore_case).pattern.search(shapes.shape_of(line).decode()) is not None
+    one = line_templates.TemplateIndex([Signal("x", pattern, ignore_case=ignore_case)])
+    assert one.letterless or one.possible(line_templates.template_of(line)) == (0,)
+    assert (
+        template_regex(pattern, ignore_case=ignore_case).pattern.search(line_templates.template_of(line).decode())
+        is not None
+    )
 
 
 BUILT_IN = [signal for signal in load("megatron_production").signals if not signal.substring]
@@ -80,12 +83,12 @@ BUILT_IN = [signal for signal in load("megatron_production").signals if not sign
 
 @pytest.mark.parametrize("signal", [pytest.param(signal, id=signal.name) for signal in BUILT_IN])
 def test_built_in_signals_can_be_told_by_their_letters(signal: Signal) -> None:
-    one = shapes.Shapes([signal])
-    assert not one.shapeless, "each alternative of a pattern needs two letters in a row, or ^ and one"
-    image_of(signal.pattern, ignore_case=signal.ignore_case)
+    one = line_templates.TemplateIndex([signal])
+    assert not one.letterless, "each alternative of a pattern needs two letters in a row, or ^ and one"
+    template_regex(signal.pattern, ignore_case=signal.ignore_case)
 
 
 @given(text=st.text(max_size=60))
-def test_a_shape_is_made_of_characters_one_by_one(text: str) -> None:
-    letters = "".join(map(partial(shapes.fold, ignore_case=False), text))
-    assert shapes.shape_of(text) == letters.encode()
+def test_a_template_is_made_of_characters_one_by_one(text: str) -> None:
+    letters = "".join(map(partial(line_templates.fold, ignore_case=False), text))
+    assert line_templates.template_of(text) == letters.encode()

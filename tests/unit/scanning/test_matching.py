@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.scanning.literal_index import LiteralIndex
 from lastbeat.scanning.matching import MATCH_LIMIT, Matcher, matcher_of
-from lastbeat.scanning.presence import Presence
-from lastbeat.scanning.skipping import Candidates
+from lastbeat.scanning.prefilter import Prefilter
 from lastbeat.scanning.splitting import Batch, Splitter
 from lastbeat.signals.loading import load
 
@@ -101,10 +101,10 @@ def test_a_matcher_finds_what_every_pattern_by_itself_would(data: bytes) -> None
 @given(data=LOG, times=st.sampled_from([1, 30]), leave_out=st.sets(st.sampled_from([s.name for s in SIGNALS])))
 def test_no_line_that_matches_is_skipped(data: bytes, times: int, leave_out: set[str]) -> None:
     matcher = Matcher([signal for signal in SIGNALS if signal.name not in leave_out])
-    candidates, batch = Candidates(matcher), batch_of(data * times)
+    prefilter, batch = Prefilter(matcher), batch_of(data * times)
     for _ in range(2):  # what was learned of one batch must not hide anything in the next
-        lines = list(candidates.lines(batch))
-        steps = list(candidates.progress(batch, 0, len(batch)))
+        lines = list(prefilter.lines(batch))
+        steps = list(prefilter.progress(batch, 0, len(batch)))
         assert lines == sorted(set(lines))
         assert steps == sorted(set(steps), reverse=True)
         for index in range(len(batch)):
@@ -124,30 +124,30 @@ HEALTHY = "".join(
 
 def test_lines_of_a_healthy_run_are_skipped_though_they_hold_the_words_of_signals() -> None:
     matcher = matcher_of(load("megatron_production"))
-    candidates = Candidates(matcher)
+    prefilter = Prefilter(matcher)
     batch = batch_of(HEALTHY.encode())
-    assert list(candidates.lines(batch)) == []
-    last = next(candidates.progress(batch, 0, 200))
+    assert list(prefilter.lines(batch)) == []
+    last = next(prefilter.progress(batch, 0, 200))
     assert last == 199
     assert "megatron_iteration" in names(matcher, batch.line(last).text)
 
 
 def test_one_line_among_many_of_its_kind_is_found() -> None:
-    candidates = Candidates(matcher_of(load("megatron_production")))
+    prefilter = Prefilter(matcher_of(load("megatron_production")))
     lines = HEALTHY.splitlines(keepends=True)
     lines[77] = lines[77].replace("lm loss: 2.007700E+00", "lm loss: inf")
     lines[99] = lines[99].replace("lm loss: 2.009900E+00", "lm loss: nan")
-    assert list(candidates.lines(batch_of("".join(lines).encode()))) == [77, 99]
+    assert list(prefilter.lines(batch_of("".join(lines).encode()))) == [77, 99]
 
 
 @settings(max_examples=40)
 @given(data=LOG)
 def test_built_in_signals_lose_no_line_either(data: bytes) -> None:
     matcher, batch = matcher_of(load("default")), batch_of(data)
-    candidates = set(Candidates(matcher).lines(batch))
+    prefilter = set(Prefilter(matcher).lines(batch))
     for index in range(len(batch)):
         found = asked_one_by_one(batch.line(index).text[:1300], [s for s in matcher.signals if s.kind != "progress"])
-        assert index in candidates or not found
+        assert index in prefilter or not found
 
 
 TEXTS = ["outofmemory", "killed", "nan", "error", "nccl", "rrorx", "xid", "ab"]
@@ -160,13 +160,13 @@ def test_each_way_to_look_for_many_texts_finds_the_same(lines: list[str]) -> Non
     expected = {index: texts for index, texts in wanted.items() if texts}
     little = "\n".join(lines)
     more, much = little + "\n" * 5_000, little + "\n" * 530_000
-    for presence, text in (
-        (Presence(TEXTS), little),
-        (Presence(TEXTS), more),
-        (Presence(TEXTS), much),
-        (Presence(TEXTS, native=False), much),
+    for index, text in (
+        (LiteralIndex(TEXTS), little),
+        (LiteralIndex(TEXTS), more),
+        (LiteralIndex(TEXTS), much),
+        (LiteralIndex(TEXTS, native=False), much),
     ):
-        assert {index: set(texts) for index, texts in presence.lines(text).items()} == expected
+        assert {line: set(texts) for line, texts in index.lines(text).items()} == expected
 
 
 LOOSE = (
@@ -193,7 +193,7 @@ def test_lines_that_look_alike_are_judged_as_each_would_be(parts: list[str], tim
     matcher = Matcher(LOOSE)
     batch = Splitter().feed("".join(f"{part}\n" for part in parts * times).encode())
     expected = [index for index in range(len(batch)) if any(matcher.matches(batch.line(index).text))]
-    assert list(Candidates(Matcher(LOOSE)).lines(batch)) == expected
+    assert list(Prefilter(Matcher(LOOSE)).lines(batch)) == expected
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_a_catalogue_has_one_matcher() -> None:
 )
 def test_hostile_text_is_read_in_bounded_time(data: bytes) -> None:
     matcher = matcher_of(load("default"))
-    candidates, batch = Candidates(matcher), batch_of(data)
+    prefilter, batch = Prefilter(matcher), batch_of(data)
     began = time.process_time()
-    for index in list(candidates.lines(batch))[:50]:
+    for index in list(prefilter.lines(batch))[:50]:
         list(matcher.matches(batch.line(index).text))
     assert time.process_time() - began < 20

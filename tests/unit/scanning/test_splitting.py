@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.codec import codec
 from lastbeat.scanning.splitting import LINE_LIMIT, Line, Splitter
 
 # What means something to terminals and to this, and what does not.
@@ -45,7 +46,7 @@ def lines(*chunks: bytes, store: bool = False) -> list[Line]:
         batch = splitter.feed(chunk)
         found += [batch.line(index) for index in range(len(batch))]
         if store:
-            splitter = Splitter.restore(json.loads(json.dumps(splitter.state())))
+            splitter = codec(Splitter).read(json.loads(json.dumps(codec(Splitter).document(splitter))))
     batch = splitter.finish()
     return found + [batch.line(index) for index in range(len(batch))]
 
@@ -105,7 +106,7 @@ def test_of_a_line_of_ten_megabytes_the_beginning_is_kept() -> None:
     for _ in range(160):
         batch = splitter.feed(b"word " * 13107)
         found += [batch.line(index) for index in range(len(batch))]
-        assert len(json.dumps(splitter.state())) < 24 * 1024
+        assert len(json.dumps(codec(Splitter).document(splitter))) < 24 * 1024
     batch = splitter.feed(b"the end\nnext\n")
     found += [batch.line(index) for index in range(len(batch))]
     assert [line.number for line in found] == [1, 2]
@@ -119,7 +120,7 @@ def test_a_bar_without_any_newline_keeps_no_more_than_its_last_state() -> None:
     states = 0
     for step in range(2000):
         states += len(splitter.feed(f"\rstep {step}".encode() + b" " * 1000))
-        assert len(json.dumps(splitter.state())) < 4096
+        assert len(json.dumps(codec(Splitter).document(splitter))) < 4096
     batch = splitter.finish()
     assert states == 1999
     assert batch.line(0).raw.startswith("step 1999")

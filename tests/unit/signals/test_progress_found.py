@@ -19,6 +19,6 @@ def test_a_reader_skips_no_line_that_tells_the_progress(lines: Sequence[str], ex
     reader = LogReader(load(catalogue), "train.log")
     reader.feed("".join(f"{line}\n" for line in lines).encode())
     reader.finish()
-    found = reader.account().progress
+    found = reader.summary().progress
     assert repr((found.step, found.total_steps, found.loss)) == repr((seen.step, seen.total_steps, seen.loss))
     assert (found.throughput, found.throughput_unit) == (seen.throughput, seen.throughput_unit)

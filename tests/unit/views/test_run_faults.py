@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import RunView
-from lastbeat.observe.reading import Signals
+from lastbeat.observe.reading import LogSettings
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
@@ -58,7 +58,7 @@ def test_a_run_that_seems_silent_but_for_a_log_that_cannot_be_looked_at_is_unkno
     assert view_of(scene).row.status is Status.TIMED_OUT
     log = tmp_path / "train.log"
     with closed(tmp_path):
-        view = view_of(scene, catalogue=Signals(places=(str(log),)))
+        view = view_of(scene, catalogue=LogSettings(places=(str(log),)))
     assert (view.row.status, view.row.recorded) == (Status.UNKNOWN, False)
     assert "cannot be looked at" in (view.row.fault or "")
     assert view.alerts_pending == 0, "there is no record: nobody was told anything"

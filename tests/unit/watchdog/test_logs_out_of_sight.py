@@ -10,7 +10,7 @@ import pytest
 
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
-from lastbeat.observe.reading import Signals, default_catalogue
+from lastbeat.observe.reading import LogSettings, default_catalogue
 from support.closed import closed
 from support.growing import OOM, steps
 from support.scene import Scene
@@ -24,7 +24,7 @@ class LocalScene(Scene):
     def __init__(self, folder: Path, pattern: str = "train.log", policy: Policy | None = None) -> None:
         self.folder = folder
         self.log = folder / "train.log"
-        self.signals = Signals(default_catalogue, places=(str(folder / pattern),))
+        self.signals = LogSettings(default_catalogue, places=(str(folder / pattern),))
         super().__init__(policy)
         self.watch = self.fresh_watch(signals=self.signals)
 

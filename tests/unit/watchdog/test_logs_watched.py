@@ -6,7 +6,7 @@ import pytest
 
 from lastbeat.deliver.plain import render
 from lastbeat.model.policy import Policy
-from lastbeat.observe.reading import Signals
+from lastbeat.observe.reading import LogSettings
 from lastbeat.signals.loading import load
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.growing import MAIN, OOM, LoggedScene, steps
@@ -185,7 +185,7 @@ def test_a_checkpoint_line_that_does_not_come_is_missed() -> None:
 
         rules = (Absence("checkpoint_overdue", "megatron_checkpoint_saved", 600, 600, "Look at the disk."),)
     scene = LoggedScene(Policy(absences=rules))
-    scene.watch = scene.fresh_watch(signals=Signals(lambda: catalogue, "megatron_production"))
+    scene.watch = scene.fresh_watch(signals=LogSettings(lambda: catalogue, "megatron_production"))
     limit = max(max(rule.within_s, rule.every_s) for rule in rules)
     for minute in range(int(limit // 60) + 2):
         scene.write(f" iteration {minute:8}/ 500000 | consumed samples: 1 | lm loss: 2.5E+00 |\n")

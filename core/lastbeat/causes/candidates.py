@@ -1,0 +1,315 @@
+"""Candidate causes: the mentions of all files, with what each means, how strong it is as evidence, and in what order
+they happened."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Final
+
+from lastbeat.causes import error_file
+from lastbeat.causes.log_summary import LogSummary
+from lastbeat.causes.mentions import Mention
+from lastbeat.model.cause import Evidence
+from lastbeat.model.pattern import Pattern
+from lastbeat.model.signal import CASCADE, CONFIRMATION, ErrorTraits, Signal
+from lastbeat.scanning.prefixes import UNKNOWN_YEAR
+from lastbeat.signals.error_types import UNKNOWN, traits_of
+
+_DATA_WORDS: Final = Pattern(
+    r"data_?set|data_?loader|shard|sample|__getitem__|fetch|batch|corpus|token|\.tar\b|\.parquet|\.jsonl\b|\.idx|\.bin\b|"
+    r"\.npy|\.mds|/data/|train_data",
+    re.IGNORECASE,
+)
+_CHECKPOINT_WORDS: Final = Pattern(
+    r"ckpt|checkpoint|optim|state_?dict|load_state|resum|snapshot|weights|model\.(?:pt|bin|safetensors)|\.pth?\b|\.safetensors|serialization\.py|restore",
+    re.IGNORECASE,
+)
+_BROKEN_READ: Final = Pattern(
+    r"(?:ValueError|OSError|RuntimeError|EOFError|Exception|struct\.error|\w{0,30}(?:Format|Parse|Decode|Invalid)\w{0,10})\b"
+)
+_BROKEN_FILE: Final = Pattern(r"(?:OSError|RuntimeError|EOFError|struct\.error)\b")
+_LOST_CONNECTION: Final = Pattern(r"(?:OSError|EOFError)\b")
+_DATA_OR_CHECKPOINT: Final = frozenset(
+    {"truncated_pickle", "archive_damaged", "data_missing", "checksum_mismatch", "checkpoint_read_failed"}
+)
+"""Signals of a broken file, be it data or a checkpoint."""
+
+
+class Tier(IntEnum):
+    """How strong the evidence is. Higher is stronger."""
+
+    CONFIRMATION = 0
+    """Says that something ended, not why."""
+    CASCADE = 1
+    """Follows from something else."""
+    EXIT = 2
+    """How a process ended: a trace of the cause."""
+    SYMPTOM = 3
+    """Somebody waited too long."""
+    GENERAL = 4
+    """An exception known by its class alone."""
+    PLAIN = 5
+    """An exception that only a program's own fault raises."""
+    PLACED = 6
+    """An exception that the code which raised it tells more about."""
+    SPECIFIC = 7
+    """An error that names what is wrong."""
+    FACT = 8
+    """What the kernel, the driver or the scheduler knows, however late it is printed."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A mention, and what it means."""
+
+    mention: Mention
+    signal: Signal
+    tier: Tier
+    error_type: str
+    subsystem: str | None
+    log: LogSummary
+    log_index: int
+    """Place of ``log`` among all of them."""
+    time: datetime | None = None
+    """When it happened, as far as anything tells."""
+
+    @property
+    def rank(self) -> int | None:
+        return self.mention.rank
+
+    @property
+    def traits(self) -> ErrorTraits:
+        return traits_of(self.error_type)
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.mention.evidence(self.log.file)
+
+    @property
+    def is_precursor(self) -> bool:
+        """Said in passing: it may have led to something worse, and ends nothing itself."""
+        return self.mention.weak or (
+            self.signal.severity == "warning" and self.signal.kind is None and self.signal.role != CASCADE
+        )
+
+
+def in_order(logs: Sequence[LogSummary]) -> list[LogSummary]:
+    """By rank and name, so that nothing depends on who lists the files; ``_error`` last."""
+
+    def place(log: LogSummary) -> tuple[bool, int, str]:
+        # A file without a rank is the one that several print to, and may hold what the others miss.
+        return error_file.is_error(log.file), -1 if log.rank is None else log.rank, log.file
+
+    return sorted(logs, key=place)
+
+
+def candidates_of(logs: Sequence[LogSummary], signals: Mapping[str, Signal]) -> list[Candidate]:
+    """All mentions of ``logs``, in the order of events."""
+    found: list[Candidate] = []
+    for index, log in enumerate(logs):
+        for mention in log.mentions:
+            signal = signals.get(mention.signal)
+            if signal is not None:
+                error_type, subsystem = _meaning(mention, signal)
+                tier = _tier(mention, signal, error_type)
+                found.append(Candidate(mention, signal, tier, error_type, subsystem, log, index))
+    _date(found, logs)
+    if len(logs) > 1:
+        found.sort(key=_when)
+    return found
+
+
+def _tier(mention: Mention, signal: Signal, error_type: str) -> Tier:
+    if signal.role == CONFIRMATION or (signal.kind == "exception" and mention.where == "launcher"):
+        return Tier.CONFIRMATION
+    if signal.role == CASCADE:
+        return Tier.EXIT if signal.severity == "critical" else Tier.CASCADE
+    if signal.kind == "exception":
+        if error_type != signal.error_type:
+            return Tier.PLACED
+        return Tier.GENERAL if signal.severity == "warning" else Tier.PLAIN
+    if signal.name in error_file.SIGNALS:
+        return Tier.GENERAL
+    if signal.verdict in {"timeout", "stalled"}:
+        return Tier.SYMPTOM
+    return Tier.FACT if signal.severity == "critical" else Tier.SPECIFIC
+
+
+def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
+    """Error type and subsystem: the signal's own, unless the code that raised it tells more."""
+    error_type, subsystem = signal.error_type or UNKNOWN, signal.subsystem
+    text = mention.text
+    spoken = f"{mention.fields.get('spoken', '')} {text}"
+    if signal.name in _DATA_OR_CHECKPOINT:
+        data, checkpoint = _DATA_WORDS.search(spoken), _CHECKPOINT_WORDS.search(spoken)
+        if checkpoint and not data:
+            return "storage", "checkpoint"
+        if data and not checkpoint:
+            return "data", "dataset"
+        return error_type, subsystem
+    if signal.kind != "exception" or not mention.raised:
+        return error_type, subsystem
+    if mention.where in {"jit", "compile"}:
+        return "torch", mention.where
+    if mention.where == "autograd" and "RuntimeError" in text:
+        return "torch", "autograd"
+    if mention.where == "cuda":
+        return "environment", "cuda"
+    if mention.where == "data" and _BROKEN_READ.search(text):
+        return "data", "dataset"
+    if mention.where == "checkpoint" and _BROKEN_FILE.search(text):
+        return "storage", "checkpoint"
+    if mention.where == "connection" and _LOST_CONNECTION.search(text):
+        return "communication", "socket"
+    return error_type, subsystem
+
+
+# When it happened.
+
+
+def _date(found: list[Candidate], logs: Sequence[LogSummary]) -> None:
+    """Gives each candidate a time: its own, or that of what was printed before it in its file."""
+    known = [each.mention.time for each in found if each.mention.time is not None]
+    years = [time for time in [*known, *(log.last_time for log in logs)] if time is not None and has_year(time)]
+    latest = max(years, default=None)
+    last: dict[int, datetime | None] = {}
+    for candidate in found:
+        time = candidate.mention.time
+        if time is not None and not has_year(time) and latest is not None:
+            time = _in_year(time, latest)
+        if time is None:
+            time = last.get(candidate.log_index)
+        candidate.time = last[candidate.log_index] = time
+
+
+def has_year(time: datetime) -> bool:
+    return time.year != UNKNOWN_YEAR
+
+
+def _in_year(time: datetime, latest: datetime) -> datetime:
+    for year in (latest.year, latest.year - 1):
+        try:
+            moved = time.replace(year=year)
+        except ValueError:
+            continue
+        if moved <= latest + timedelta(days=2):
+            return moved
+    return time
+
+
+def _began(candidate: Candidate) -> datetime | None:
+    """When something that timed out began to wait."""
+    waited = candidate.mention.fields.get("timeout_ms")
+    if candidate.time is None or waited is None or not waited.isdigit():
+        return candidate.time
+    return candidate.time - timedelta(milliseconds=min(int(waited), 10**10))
+
+
+def _when(candidate: Candidate) -> tuple[float, int, int]:
+    # What has no time may have happened at any time: nothing that has one goes before it.
+    time = _began(candidate) if candidate.tier == Tier.SYMPTOM else candidate.time
+    return (time.timestamp() if time is not None else -math.inf, candidate.log_index, candidate.mention.order)
+
+
+# Which of two is nearer to the cause, and how sure that is.
+
+_BASE: Final = {
+    Tier.FACT: 0.93,
+    Tier.SPECIFIC: 0.87,
+    Tier.PLACED: 0.8,
+    Tier.PLAIN: 0.82,
+    Tier.GENERAL: 0.7,
+    Tier.SYMPTOM: 0.68,
+    Tier.EXIT: 0.55,
+    Tier.CASCADE: 0.4,
+    Tier.CONFIRMATION: 0.2,
+}
+
+
+def overtakes(later: Candidate, best: Candidate) -> bool:
+    """Whether ``later``, which happened or was printed after ``best``, is nearer to the cause all the same.
+
+    1. Of chained exceptions, see :func:`_replaces_in_chain`.
+    2. A cascade gives way to anything stronger. After a cancellation only what no stopping causes counts: whoever is
+       stopped may raise anything.
+    3. A symptom gives way to a fact that is printed late, and to another rank's specific error.
+    4. A general exception, or a specific error that hides hardware, gives way to a late fact.
+    """
+    if later.mention.link and later.log is best.log and later.mention.after == best.mention.order:
+        return _replaces_in_chain(later, best)
+    if best.tier == Tier.CASCADE:
+        if best.traits.is_imposed:
+            return later.tier >= Tier.SPECIFIC or later.tier == Tier.EXIT
+        return later.tier > Tier.CASCADE
+    is_late_fact = later.tier == Tier.FACT and later.traits.printed_late
+    if best.tier == Tier.EXIT:
+        return later.tier >= Tier.PLAIN
+    if best.tier == Tier.SYMPTOM:
+        return is_late_fact or (later.tier >= Tier.SPECIFIC and later.tier != Tier.FACT and _is_other_rank(later, best))
+    if best.tier == Tier.GENERAL:
+        return is_late_fact
+    if best.tier == Tier.SPECIFIC and best.error_type in later.traits.shows_as:
+        return is_late_fact
+    return best.signal.subsystem == "native_crash" and is_late_fact
+
+
+def _replaces_in_chain(later: Candidate, first: Candidate) -> bool:
+    """Of two exceptions, the second of which was raised from the first or while that was handled."""
+    if later.mention.link == "handling" and later.traits.is_imposed:
+        # A signal may arrive in any handler.
+        return True
+    if first.tier <= Tier.CASCADE:
+        return later.tier >= Tier.PLAIN
+    return later.tier >= Tier.SPECIFIC and first.tier in {Tier.GENERAL, Tier.PLAIN, Tier.PLACED}
+
+
+def _is_other_rank(later: Candidate, best: Candidate) -> bool:
+    return later.rank is not None and best.rank is not None and later.rank != best.rank
+
+
+def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+    """The first line that says what ``best`` says, or that warned of it."""
+    for candidate in candidates:
+        if candidate is best:
+            break
+        if candidate.tier == Tier.CONFIRMATION or (candidate.signal.kind is not None and candidate.tier < best.tier):
+            continue
+        if candidate.tier <= Tier.CASCADE < best.tier:
+            # What follows from the cause may well be printed before it.
+            continue
+        if candidate.error_type == best.error_type:
+            return candidate
+        if candidate.is_precursor and candidate.traits.explains_vague and _is_vague(best):
+            return candidate
+    return best
+
+
+def _is_vague(best: Candidate) -> bool:
+    return best.traits.is_vague or best.signal.name == "cuda_error"
+
+
+def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, confirmed: bool) -> float:
+    """From 0 to 1. Starts from the tier, rises with a traceback and with a confirmation that the run ended, and falls
+    with equally strong evidence that says something else."""
+    sure = _BASE[best.tier]
+    if confirmed:
+        sure += 0.04
+    if best.mention.fatal:
+        sure += 0.02
+    if best.tier == Tier.CASCADE and best.traits.is_imposed:
+        # A stop from outside follows from something else less often than a lost connection does.
+        sure += 0.12
+    if best.mention.weak:
+        sure -= 0.2
+    rivals = {
+        each.error_type
+        for each in candidates
+        if each.tier >= best.tier
+        and each.tier > Tier.CASCADE
+        and each.error_type != best.error_type
+        and not each.is_precursor
+    }
+    return max(0.05, min(0.98, sure - 0.08 * min(len(rivals), 3)))

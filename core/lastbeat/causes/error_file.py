@@ -1,0 +1,69 @@
+"""``_error`` as people and scripts write it: a few words of their own that say why the run failed.
+
+In a log such words prove nothing, since any line of a healthy run may have them.
+"""
+
+import re
+from functools import cache
+from typing import Final
+
+from lastbeat.model.signal import Signal
+
+FILE: Final = "_error"
+MOST_LINES: Final = 200
+"""So many of its lines are read like this."""
+
+# The specific before the general.
+_WORDS: Final = (
+    ("oom", r"out[- ]of[- ]memory|outofmemory|\boom\b|\boom[-_ ]?kill|cannot allocate memory|bus error|shared memory"),
+    ("storage", r"no space left|disk (?:is )?full|quota exceeded|read-only file system|input/output error|stale file"),
+    ("hardware", r"\bxid\b|uncorrectable|\becc error|nvlink|fallen off the bus|gpu (?:is |was )?(?:lost|fail|broken)"),
+    ("time_limit", r"time ?limit|wall ?time|wall ?clock"),
+    (
+        "numerical_instability",
+        r"\bnans?\b|non-?finite|(?:loss|gradients?|grad norm)\b.{0,40}\binf(?:inite|inity)?\b|diverged|loss scale",
+    ),
+    ("nccl_timeout", r"(?:nccl|collective|watchdog)\b.{0,60}\btime(?:d )?-?out"),
+    ("nccl", r"\bnccl"),
+    ("distributed_timeout", r"(?:tcpstore|rendezvous|barrier|init_process_group|ranks?)\b.{0,80}\btime(?:d )?-?out"),
+    ("deadlock", r"deadlock"),
+    ("hang", r"\b(?:hang|hangs|hung|stuck|stalled|frozen)\b"),
+    (
+        "communication",
+        (
+            r"connection (?:was )?(?:reset|refused|closed|lost|timed out|aborted)|broken pipe|network is unreachable|"
+            r"name resolution|name or service not known"
+        ),
+    ),
+    ("slurm_failure", r"node fail(?:ure|ed)|prolog"),
+    ("cancelled", r"\bcancell?ed\b|keyboard ?interrupt|\binterrupted\b|sigterm|sigint|scancel|preempt|\breclaimed\b"),
+    (
+        "environment",
+        (
+            r"no module named|import ?error|permission denied|access ?denied|credentials|driver version|"
+            r"command not found|cannot open shared object"
+        ),
+    ),
+    ("data", r"corrupt|truncated|no such file|file ?not ?found|checksum|decode ?error"),
+    ("torch", r"cuda error|cudnn|cublas|device-side assert"),
+)
+
+SIGNALS: Final = {
+    f"stated_{error_type}": Signal(f"stated_{error_type}", pattern, ignore_case=True, error_type=error_type)
+    for error_type, pattern in _WORDS
+}
+
+
+@cache
+def _patterns() -> tuple[tuple[Signal, "re.Pattern[str]"], ...]:
+    return tuple((signal, re.compile(signal.pattern, re.IGNORECASE)) for signal in SIGNALS.values())
+
+
+def signal_in(line: str) -> Signal | None:
+    """What a line of ``_error`` says in free words."""
+    return next((signal for signal, pattern in _patterns() if pattern.search(line[:2000]) is not None), None)
+
+
+def is_error(file: str) -> bool:
+    """Whether ``file`` is ``_error``, which holds nothing but the reason of a failure."""
+    return file.rsplit("/", 1)[-1] == FILE

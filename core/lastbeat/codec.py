@@ -1,0 +1,568 @@
+"""Dataclasses ↔ JSON data: the one codec for whatever lastbeat keeps from one process to the next.
+
+Strict: a field of the wrong type is damage, never a guess. Open: what a newer version wrote survives (see
+:class:`lastbeat.model.persisted.Persisted`). Readers and writers are made once a type, from its annotations.
+
+    datetime       ISO 8601 text, UTC             Enum           its value
+    tuple, list    array                          bytes          text, a character a byte
+    Mapping        object; array of pairs where its keys are numbers
+    dataclass      object or array, see :class:`lastbeat.model.persisted.Form`
+
+A dataclass that has rules of its own checks them in ``__post_init__``: a ``ValueError`` from there is damage, too.
+"""
+
+import math
+import re
+import types
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import datetime, timezone
+from enum import Enum
+from functools import cache
+from typing import (
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from lastbeat.model.numbers import json_number
+from lastbeat.model.persisted import AnyFloat, Base64, Form
+from lastbeat.model.times import parse_time
+
+T = TypeVar("T")
+Json = Any
+Left = list[str]
+"""Collects the places of what was left alone."""
+
+_LARGEST: Final = 1e12
+"""No plain number of ours comes near it, and time arithmetic can hold it."""
+_DEEPEST: Final = 32
+_SHOWN: Final = 40
+_NONFINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class DamagedError(ValueError):
+    """The data is not what the type says. ``str()`` names the place and what is wrong there."""
+
+    def __init__(self, what: str, path: str = "") -> None:
+        super().__init__(f"{path}: {what}" if path else what)
+        self.what = what
+        self.path = path
+
+    def within(self, place: str) -> "DamagedError":
+        """The same fault, told by whatever holds the damaged part as ``place``: a field's name, or ``[3]``."""
+        dot = "." if self.path and not self.path.startswith("[") else ""
+        return type(self)(self.what, f"{place}{dot}{self.path}")
+
+
+class NewerError(DamagedError):
+    """A word that this version does not know; a newer one must have added it."""
+
+
+class Codec(Generic[T]):
+    """Reads and writes one dataclass; :func:`codec` makes them."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._type = _type(kind)
+
+    def document(self, value: T) -> Json:
+        """``value`` as JSON data."""
+        return self._type.write(value) if self._type.write is not None else value
+
+    def read(self, document: Json, left: Left | None = None) -> T:
+        """The value that ``document``, which is JSON data, holds. ``left`` is extended by the places of what was left
+        alone because a newer version wrote it. Raises :class:`DamagedError`."""
+        made: T = self._type.read(document, [] if left is None else left)
+        return made
+
+
+def codec(kind: type[T]) -> Codec[T]:
+    """The codec of a dataclass, compiled at the first call. Raises ``TypeError`` for a type that cannot be kept."""
+    made: Codec[T] | None = _COMPILED.get(kind)
+    if made is None:
+        made = _COMPILED[kind] = Codec(kind)
+    return made
+
+
+_COMPILED: "dict[type[Any], Codec[Any]]" = {}
+
+
+class _Type(NamedTuple):
+    """How values of one type are read and written."""
+
+    read: Callable[[Json, Left], Any]
+    write: Callable[[Any], Json] | None = None
+    """None: they are JSON already."""
+    exact: frozenset[type] = frozenset()
+    """JSON values of these classes are taken as they are, without a call of ``read``."""
+    opens: "Callable[[Json, Left], tuple[Any, Json]] | None" = None
+    """Of a collection: reads what this version knows, and sets aside the rest."""
+    reopen: Callable[[Json, Json], Json] | None = None
+    """Puts what was set aside back into what was written."""
+
+
+def _type(hint: Any) -> _Type:
+    found = _SCALARS.get(hint)
+    if found is not None:
+        return found
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in {Union, types.UnionType}:
+        return _optional(hint, [each for each in args if each is not types.NoneType])
+    if origin is Literal:
+        return _literal(args)
+    if origin is tuple and args[1:] != (...,):
+        return _fixed([_type(each) for each in args])
+    if origin in {tuple, list}:
+        return _array(_type(args[0]), tuple if origin is tuple else list)
+    if origin is not None and issubclass(origin, Mapping):
+        return _object(_type(args[1])) if args[0] is str else _pairs(_type(args[0]), _type(args[1]))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enumeration(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _dataclass(hint)
+    raise TypeError(f"{hint} cannot be kept")
+
+
+# Scalars.
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _text(value: Json, _: Left) -> str:
+    if value.__class__ is not str:
+        raise DamagedError(f"{_shown(value)} is no text")
+    return str(value)
+
+
+def _flag(value: Json, _: Left) -> bool:
+    if value.__class__ is not bool:
+        raise DamagedError(f"{_shown(value)} is neither true nor false")
+    return bool(value)
+
+
+def _whole(value: Json, _: Left) -> int:
+    if value.__class__ is not int or not -(2**63) <= value < 2**63:
+        raise DamagedError(f"{_shown(value)} is no whole number")
+    return int(value)
+
+
+def _real(value: Json, _: Left) -> float:
+    if value.__class__ not in {float, int} or not -_LARGEST <= value <= _LARGEST:
+        raise DamagedError(f"{_shown(value)} is no number that can be kept here")
+    return float(value)
+
+
+def _any_real(value: Json, _: Left) -> float:
+    if value.__class__ is float or value.__class__ is int:
+        try:
+            return float(value)
+        except OverflowError:
+            raise DamagedError("a number is too large") from None
+    if value.__class__ is str and value in _NONFINITE:
+        return _NONFINITE[value]
+    raise DamagedError(f"{_shown(value)} is no number")
+
+
+def _time(value: Json, _: Left) -> datetime:
+    if value.__class__ is str and value[-1:] == "Z":
+        # As we write it; parse_time understands more, and takes five times as long.
+        try:
+            return datetime.fromisoformat(value[:-1] + "+00:00")
+        except ValueError:
+            pass
+    when = parse_time(value)
+    if when is None:
+        raise DamagedError(f"{_shown(value)} is not a time")
+    return when
+
+
+def _time_text(when: datetime) -> str:
+    return when.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def _bytes(value: Json, _: Left) -> bytes:
+    try:
+        return _text(value, _).encode("latin-1")
+    except UnicodeEncodeError:
+        raise DamagedError(f"{_shown(value)} has a character that is no byte") from None
+
+
+def _base64(value: Json, _: Left) -> bytes:
+    try:
+        return b64decode(_text(value, _), validate=True)
+    except DamagedError:
+        raise
+    except ValueError:
+        raise DamagedError(f"{_shown(value)} is not base64") from None
+
+
+def _json(value: Json, _: Left) -> Json:
+    check_plain(value)
+    return value
+
+
+_SCALARS: Final[dict[Any, _Type]] = {
+    str: _Type(_text, exact=frozenset({str})),
+    bool: _Type(_flag, exact=frozenset({bool})),
+    int: _Type(_whole),
+    float: _Type(_real),
+    AnyFloat: _Type(_any_real, json_number),
+    datetime: _Type(_time, _time_text),
+    bytes: _Type(_bytes, lambda value: value.decode("latin-1")),
+    Base64: _Type(_base64, lambda value: b64encode(value).decode("ascii")),
+    Any: _Type(_json),
+}
+
+
+def _optional(hint: Any, rest: Sequence[Any]) -> _Type:
+    if len(rest) != 1:
+        raise TypeError(f"{hint} cannot be kept: which type a value has must be told by the annotation")
+    inner = _type(rest[0])
+    read, write = inner.read, inner.write
+    return _Type(
+        lambda value, left: None if value is None else read(value, left),
+        None if write is None else lambda value: None if value is None else write(value),
+        inner.exact | {types.NoneType},
+    )
+
+
+def _literal(words: tuple[Any, ...]) -> _Type:
+    def read(value: Json, _: Left) -> Any:
+        if _text(value, _) not in words:
+            raise _no_word(value, f"one of {', '.join(map(repr, words))}")
+        return value
+
+    return _Type(read)
+
+
+def _no_word(value: Json, of: str) -> DamagedError:
+    what = f"{_shown(value)} is not {of}"
+    # Newer versions add words. What is no word at all is damage.
+    return NewerError(what) if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,39}", str(value)) else DamagedError(what)
+
+
+def _enumeration(kind: type[Enum]) -> _Type:
+    known: Mapping[Any, Enum] = {each.value: each for each in kind}
+
+    def read(value: Json, left: Left) -> Enum:
+        found = known.get(value) if value.__class__ is str else None
+        if found is not None:
+            return found
+        try:
+            # An enumeration may have a member for words to come.
+            return kind(_text(value, left))
+        except ValueError as error:
+            if isinstance(error, DamagedError):
+                raise
+            raise _no_word(value, kind.__name__) from None
+
+    return _Type(read, lambda value: value.value)
+
+
+# Collections. Entries that use a newer version's words are set aside, and put back where they were.
+
+
+def _array(item: _Type, kind: Callable[[list[Any]], Any]) -> _Type:
+    read_item, write_item, exact = item.read, item.write, item.exact
+
+    def opens(values: Json, left: Left) -> tuple[Any, Json]:
+        if values.__class__ is not list:
+            raise DamagedError(f"{_shown(values)} is no list")
+        made: list[Any] = []
+        aside: list[tuple[int, Json]] = []
+        for index, value in enumerate(values):
+            if value.__class__ in exact:
+                made.append(value)
+                continue
+            try:
+                made.append(read_item(value, left))
+            except NewerError:
+                check_plain(value)
+                aside.append((index, value))
+            except DamagedError as fault:
+                raise fault.within(f"[{index}]") from None
+        return kind(made), aside
+
+    def write(values: Any) -> Json:
+        return list(values) if write_item is None else [write_item(each) for each in values]
+
+    def reopen(written: Json, aside: Json) -> Json:
+        for index, value in aside:
+            written.insert(index, value)
+        return written
+
+    return _Type(_closed(opens), write, opens=opens, reopen=reopen)
+
+
+def _object(item: _Type) -> _Type:
+    read_item, write_item, exact = item.read, item.write, item.exact
+
+    def opens(values: Json, left: Left) -> tuple[Any, Json]:
+        if values.__class__ is not dict:
+            raise DamagedError(f"{_shown(values)} is no object")
+        made: dict[str, Any] = {}
+        aside: dict[str, Json] = {}
+        for key, value in values.items():
+            if value.__class__ in exact:
+                made[key] = value
+                continue
+            try:
+                made[key] = read_item(value, left)
+            except NewerError:
+                check_plain(value)
+                aside[key] = value
+            except DamagedError as fault:
+                raise fault.within(f"[{_shown(key)}]") from None
+        return made, aside
+
+    def write(values: Any) -> Json:
+        return dict(values) if write_item is None else {key: write_item(each) for key, each in values.items()}
+
+    def reopen(written: Json, aside: Json) -> Json:
+        return {**aside, **written}
+
+    return _Type(_closed(opens), write, opens=opens, reopen=reopen)
+
+
+def _closed(opens: Callable[[Json, Left], tuple[Any, Json]]) -> Callable[[Json, Left], Any]:
+    """For where nothing can be set aside: within another collection, say."""
+
+    def read(values: Json, left: Left) -> Any:
+        made, aside = opens(values, left)
+        if aside:
+            raise NewerError("it holds what this version does not know")
+        return made
+
+    return read
+
+
+def _pairs(key: _Type, item: _Type) -> _Type:
+    row = _fixed([key, item])
+
+    def read(values: Json, left: Left) -> dict[Any, Any]:
+        if values.__class__ is not list:
+            raise DamagedError(f"{_shown(values)} is no list of pairs")
+        return dict(row.read(each, left) for each in values)
+
+    return _Type(read, lambda values: [_written(row, each) for each in values.items()])
+
+
+def _fixed(items: Sequence[_Type]) -> _Type:
+    def read(values: Json, left: Left) -> tuple[Any, ...]:
+        if values.__class__ is not list or len(values) != len(items):
+            raise DamagedError(f"{_shown(values)} is no list of {len(items)}")
+        return tuple(item.read(value, left) for item, value in zip(items, values, strict=True))
+
+    return _Type(read, lambda values: [_written(item, each) for item, each in zip(items, values, strict=True)])
+
+
+def _written(kind: _Type, value: Any) -> Json:
+    return value if kind.write is None else kind.write(value)
+
+
+# Dataclasses.
+
+
+class _Shape(NamedTuple):
+    """A dataclass, field by field."""
+
+    kind: type[Any]
+    fields: "tuple[tuple[Field[Any], _Type], ...]"
+    keeps_unknown: bool
+
+
+def _shape(kind: type[Any]) -> _Shape:
+    own = [each for each in fields(kind) if each.init]
+    hints: Mapping[str, Any] = {each.name: each.type for each in own}
+    if any(isinstance(each.type, str) for each in own):
+        hints = get_type_hints(kind, include_extras=True)
+    return _Shape(
+        kind,
+        tuple((each, _type(hints[each.name])) for each in own if each.name != "unknown"),
+        any(each.name == "unknown" for each in own),
+    )
+
+
+@cache
+def _dataclass(kind: type[Any]) -> _Type:
+    shape, form = _shape(kind), getattr(kind, "FORM", Form.OBJECT)
+    if form is Form.ROW:
+        return _Type(_row_reader(shape), _row_writer(shape))
+    return _Type(_object_reader(shape), _object_writer(shape, sparse=form is Form.SPARSE))
+
+
+def _object_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
+    plain = [(each, kind) for each, kind in shape.fields if not each.metadata.get("flat")]
+    plan = [(each.name, kind.exact, kind.read) for each, kind in plain if not (kind.opens and shape.keeps_unknown)]
+    collections = [(each.name, kind.opens) for each, kind in plain if kind.opens and shape.keeps_unknown]
+    flat = [(each.name, _names(each.type), kind.read) for each, kind in shape.fields if each.metadata.get("flat")]
+    known = {each.name for each, _ in plain}.union(*(names for _, names, _ in flat))
+    required = {each.name for each, _ in plain if each.default is MISSING and each.default_factory is MISSING}
+    build = _builder(shape)
+
+    def read(document: Json, left: Left) -> Any:
+        if document.__class__ is not dict:
+            raise DamagedError(f"{_shown(document)} is no object")
+        values: dict[str, Any] = {}
+        unknown: dict[str, Json] = {}
+        name = ""
+        try:
+            for name, exact, read_field in plan:
+                if name in document:
+                    value = document[name]
+                    values[name] = value if value.__class__ in exact else read_field(value, left)
+            for name, opens in collections:
+                if name in document:
+                    values[name], aside = opens(document[name], left)
+                    if aside:
+                        unknown[name] = aside
+                        left.append(name)
+        except DamagedError as fault:
+            raise fault.within(name) from None
+        for name, names, read_part in flat:
+            values[name] = read_part({each: document[each] for each in names if each in document}, left)
+        if not required <= values.keys():
+            raise DamagedError(f"{min(required - values.keys())} is missing")
+        if shape.keeps_unknown:
+            if not document.keys() <= known:
+                more = {key: value for key, value in document.items() if key not in known}
+                check_plain(more)
+                unknown.update(more)
+            if unknown:
+                values["unknown"] = unknown
+        return build(values)
+
+    return read
+
+
+def _builder(shape: _Shape) -> Callable[[dict[str, Any]], Any]:
+    """Makes an instance of some of its fields."""
+    kind = shape.kind
+    if hasattr(kind, "__post_init__"):
+
+        def checked(values: dict[str, Any]) -> Any:
+            try:
+                return kind(**values)
+            except ValueError as fault:
+                raise DamagedError(str(fault)) from None
+
+        return checked
+    if any("__slots__" in vars(each) for each in kind.__mro__[:-1]):
+        return lambda values: kind(**values)
+    defaults = {each.name: each.default for each, _ in shape.fields if each.default is not MISSING}
+    factories = [(each.name, each.default_factory) for each, _ in shape.fields if each.default_factory is not MISSING]
+    if shape.keeps_unknown:
+        factories.append(("unknown", dict))
+
+    def build(values: dict[str, Any]) -> Any:
+        # What the dataclass's own __init__ does, at a third of its time.
+        made = object.__new__(kind)
+        held = made.__dict__
+        held.update(defaults)
+        for name, factory in factories:
+            if name not in values:
+                held[name] = factory()
+        held.update(values)
+        return made
+
+    return build
+
+
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(each.name for each in fields(kind) if each.name != "unknown")
+
+
+def _object_writer(shape: _Shape, *, sparse: bool) -> Callable[[Any], Json]:
+    plan = [(each.name, kind.write) for each, kind in shape.fields if not each.metadata.get("flat")]
+    flat = [(each.name, kind) for each, kind in shape.fields if each.metadata.get("flat")]
+    reopen = {each.name: kind.reopen for each, kind in shape.fields if kind.reopen is not None}
+    usual = _defaults(shape) if sparse else {}
+
+    def write(value: Any) -> Json:
+        document: dict[str, Json] = {}
+        for name, kind in flat:
+            document.update(_written(kind, getattr(value, name)))
+        unknown = value.unknown if shape.keeps_unknown else {}
+        for name, write_field in plan:
+            held = getattr(value, name)
+            if name in usual and _same(held, usual[name]) and name not in unknown:
+                continue
+            document[name] = held if write_field is None or held is None else write_field(held)
+        for name, aside in unknown.items():
+            document[name] = reopen[name](document[name], aside) if name in reopen else aside
+        return document
+
+    return write
+
+
+def _same(one: Any, other: Any) -> bool:
+    # 0, 0.0 and False are equal, and not the same.
+    return one.__class__ is other.__class__ and bool(one == other)
+
+
+def _defaults(shape: _Shape) -> dict[str, Any]:
+    made = {each.name: each.default for each, _ in shape.fields if each.default is not MISSING}
+    return made | {each.name: each.default_factory() for each, _ in shape.fields if each.default_factory is not MISSING}
+
+
+def _row_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
+    plan = [(each.name, kind.exact, kind.read) for each, kind in shape.fields]
+    least = sum(each.default is MISSING and each.default_factory is MISSING for each, _ in shape.fields)
+    build = _builder(shape)
+
+    def read(row: Json, left: Left) -> Any:
+        if row.__class__ is not list or len(row) < least:
+            raise DamagedError(f"{_shown(row)} is no list of {len(plan)}")
+        values: dict[str, Any] = {}
+        name = ""
+        try:
+            for (name, exact, read_field), value in zip(plan, row, strict=False):
+                values[name] = value if value.__class__ in exact else read_field(value, left)
+        except DamagedError as fault:
+            raise fault.within(name) from None
+        if shape.keeps_unknown and len(row) > len(plan):
+            more = row[len(plan) :]
+            check_plain(more)
+            values["unknown"] = {"": more}
+        return build(values)
+
+    return read
+
+
+def _row_writer(shape: _Shape) -> Callable[[Any], Json]:
+    plan = [(each.name, kind) for each, kind in shape.fields]
+
+    def write(value: Any) -> Json:
+        row = [_written(kind, getattr(value, name)) for name, kind in plan]
+        return row + value.unknown.get("", []) if shape.keeps_unknown and value.unknown else row
+
+    return write
+
+
+def check_plain(value: Json) -> None:
+    """Raise :class:`DamagedError` for parsed JSON that could not be written again: nested too deeply, or with a number
+    that only reading makes infinite (``1e999``)."""
+    stack = [(value, 0)]
+    while stack:
+        each, depth = stack.pop()
+        if depth > _DEEPEST:
+            raise DamagedError("it is nested too deeply")
+        if each.__class__ is float and not math.isfinite(each):
+            raise DamagedError("a number in it is too large")
+        if each.__class__ is dict:
+            stack.extend((inner, depth + 1) for inner in each.values())
+        elif each.__class__ is list:
+            stack.extend((inner, depth + 1) for inner in each)

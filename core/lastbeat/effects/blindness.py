@@ -1,0 +1,141 @@
+"""The watchdog's own sight: after too long without it, people are told once that the *watchdog* is blind.
+
+Its memory cannot lie in the store that cannot be reached, so it lies in the state directory, as a record of its
+own with an outbox of its own; where there is none, in this process.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lastbeat.deliver.message import RunLocation
+from lastbeat.deliver.port import Channel
+from lastbeat.effects.outbox import enqueue, pending
+from lastbeat.effects.runner import EffectRunner
+from lastbeat.model.alert import Message
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import Record
+from lastbeat.model.status import Event, Status
+from lastbeat.model.times import format_duration, format_time
+from lastbeat.record.repository import RecordRepository
+from lastbeat.stores.port import ConflictError, StoreError
+from lastbeat.stores.volatile import VolatileStore
+
+log = logging.getLogger(__name__)
+
+_SAME_S = 60.0
+"""Two reckonings of one moment, over a pass and two clocks, are no further apart."""
+_ADVICE = "Check the network, the credentials and the store, or run: lastbeat doctor"
+
+
+def _is_over(record: Record, since: datetime | None) -> bool:
+    """Whether this blindness, of which nobody was told, ended before the one that began at ``since``."""
+    if record.transitions or record.since is None or since is None:
+        return False
+    return (since - record.since).total_seconds() > _SAME_S
+
+
+def state_key(kind: str, url: str, run_id: str) -> str:
+    """Where the state directory keeps something about one run: roots do not get in each other's way."""
+    root = hashlib.sha256(url.encode()).hexdigest()[:16]
+    return f"{kind}/{root}/{run_id}.json"
+
+
+class BlindnessAlert:
+    """Whether this watcher can see one run (or the whole fleet), and since when it cannot."""
+
+    def __init__(
+        self,
+        keeper: RecordRepository,
+        channels: Sequence[Channel],
+        policy: Policy,
+        place: RunLocation,
+        clock: Callable[[], datetime],
+        *,
+        subject: str = "this run",
+    ) -> None:
+        self._runner = EffectRunner(keeper, channels, policy.lease_s, clock)
+        self._blind_s = policy.blind_s
+        self._place = place
+        self._subject = subject
+        self._clock = clock
+
+    def lost(self, run_id: str, reason: str, since: datetime | None = None) -> None:
+        """Another pass that could not see. ``reason`` says why, without secrets. ``since`` when passes could not, where
+        that is known better than here: what was remembered before that is over, though nobody wrote it down."""
+        self._with_memory(lambda: self._lost(run_id, reason, since))
+
+    def regained(self, run_id: str) -> None:
+        """A pass that could see; if people were told otherwise, they are told that, too."""
+        self._with_memory(lambda: self._regained(run_id))
+
+    def _with_memory(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except ConflictError:
+            # Another watcher on this host is at the same; what it wrote is seen by the next pass.
+            return
+        except StoreError as error:
+            keeper = self._runner.repository
+            if isinstance(keeper.store, VolatileStore):
+                raise
+            log.warning("the state directory cannot be used, so blindness is remembered only here: %s", error)
+            here = RecordRepository(VolatileStore(self._clock), keeper.key, keeper.token)
+            if keeper.record is not None:
+                here.save(keeper.record, self._clock())
+            self._runner.repository = here
+            self._with_memory(act)
+
+    def _lost(self, run_id: str, reason: str, since: datetime | None) -> None:
+        now = self._clock()
+        record = self._runner.repository.reload()
+        if record is None or record.status is not Status.UNKNOWN or _is_over(record, since):
+            blind = Record(run_id, status=Status.UNKNOWN, reason=reason, since=since or now, conditional_writes=True)
+            outbox = () if record is None else record.outbox
+            alerts = 0 if record is None else record.alerts
+            self._runner.round(replace(blind, outbox=outbox, alerts=alerts), now, must_write=True)
+            return
+        blind_s = (now - record.since).total_seconds() if record.since else 0.0
+        tell = record.transitions == 0 and blind_s >= self._blind_s
+        if tell:
+            what = f"lastbeat has not been able to watch {self._subject} for {format_duration(blind_s)}: {reason}"
+            message = self._message(run_id, Event.BLIND, what, now, record)
+            record = enqueue(replace(record, transitions=1), message, self._runner.identities)
+        self._runner.round(record, now, must_write=tell)
+
+    def _regained(self, run_id: str) -> None:
+        record = self._runner.repository.reload()
+        if record is None:
+            return
+        now = self._clock()
+        if record.status is Status.UNKNOWN:
+            if record.transitions:
+                blind_s = (now - record.since).total_seconds() if record.since else 0.0
+                what = f"lastbeat can watch {self._subject} again, after {format_duration(blind_s)}"
+                message = self._message(run_id, Event.SIGHTED, what, now, record)
+                record = enqueue(record, message, self._runner.identities)
+            record = replace(record, status=Status.RUNNING, transitions=0)
+            record = self._runner.round(record, now, must_write=True)
+        else:
+            record = self._runner.round(record, now, must_write=False)
+        if not pending(record, self._runner.identities, now):
+            keeper = self._runner.repository
+            keeper.store.delete(keeper.key)
+
+    def _message(self, run_id: str, event: Event, what: str, now: datetime, record: Record) -> Message:
+        return Message(
+            # Not the number alone: the run's own alerts are counted elsewhere, and no two may share a key.
+            key=f"{run_id}/{event.value.lower()}/{format_time(record.since)}",
+            run_id=run_id,
+            event=event,
+            status=Status.UNKNOWN,
+            reason=what,
+            at=now,
+            action=f"This says nothing about {self._subject.replace('this', 'the')}. {_ADVICE}"
+            if event is Event.BLIND
+            else None,
+            where=self._place.where,
+            link=self._place.link,
+        )

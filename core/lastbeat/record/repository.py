@@ -1,0 +1,229 @@
+"""Keeping a record: read it, change it by compare-and-set, and know who won when the answer got lost."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lastbeat.codec import DamagedError, NewerError
+from lastbeat.model.record import Record
+from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode, encode
+from lastbeat.stores.limited import LimitedStore
+from lastbeat.stores.port import (
+    Blob,
+    ConflictError,
+    Entry,
+    Expect,
+    Store,
+    StoreError,
+    UnreachableError,
+)
+from lastbeat.stores.selftest import honours_conditions
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class RecordRepository:
+    """One record in ``store`` under ``key``; where the store refuses writes, in ``fallback`` instead.
+
+    Holds the record between passes, so an unchanged one is not read again. ``token`` names this watcher.
+    """
+
+    store: Store
+    key: str
+    token: str
+    fallback: Store | None = None
+    fallback_key: str = ""
+    proven: bool = False
+    """The store is known to honour conditional writes, so a new record need not find that out."""
+    kind: type[Record] = Record
+    """What kind of record it is, and how large one may be at most."""
+    limit_bytes: int = RECORD_LIMIT_BYTES
+
+    record: Record | None = None
+    """As last read, saved or :meth:`keep`-t."""
+    note: str | None = None
+    """What people must know about this record: damaged, or kept elsewhere."""
+    _version: str | None = None
+    _elsewhere: str | None = None
+    """Version in the fallback, when the record is kept there."""
+    _writes: int = 0
+
+    @property
+    def version(self) -> str | None:
+        """Of the record in ``store``, as last seen or written; None: there is none there."""
+        return self._version
+
+    def load(self, entry: Entry | None) -> Record | None:
+        """The record as it is now. ``entry`` is its line in a listing just made (None: there is none).
+
+        Raises :class:`StoreError` when it cannot be read, :class:`ConflictError` when it is younger than the listing:
+        its writer has seen what this look has not. A damaged one is replaced, with a note.
+        """
+        if entry is None:
+            # Whoever deleted it, and the run's files perhaps, did not make this process forget.
+            self._version = None
+        elif entry.version != self._version:
+            self._read(self.store.read(self.key, self.limit_bytes))
+            if self._version != entry.version:
+                raise ConflictError(f"{self.key} was written while the run was looked at")
+        self._look_elsewhere()
+        return self.record
+
+    def reload(self) -> Record | None:
+        """After a lost race: what the winner wrote."""
+        self._read(self.store.read(self.key, self.limit_bytes))
+        self._look_elsewhere()
+        return self.record
+
+    @contextmanager
+    def hurrying(self, limit_s: float) -> Iterator[None]:
+        """Meanwhile each request to ``store`` is given up after ``limit_s`` seconds, whatever the store's own limit is.
+
+        Every write of a record bears a condition, so one that was given up and arrives late does no harm.
+        """
+        own, self.store = self.store, LimitedStore(self.store, limit_s)
+        try:
+            yield
+        finally:
+            self.store = own
+
+    def keep(self, record: Record) -> None:
+        """Remember ``record`` for this process's next pass without writing it: it can be seen again."""
+        self.record = record
+
+    def save(self, record: Record, now: datetime) -> Record:
+        """Write ``record`` if nobody else wrote since it was read; returns it as written.
+
+        Raises :class:`ConflictError` when somebody did, and any other :class:`StoreError` when it is not known to
+        be written.
+        """
+        self._writes += 1
+        written = replace(
+            record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}", continues=None
+        )
+        body, created = encode(written), self._version is None
+        try:
+            self._version = self._write(body, written.writer)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            if error.retryable or self.fallback is None:
+                raise
+            return self._save_elsewhere(written, error)
+        self.record = written
+        self._come_back()
+        if (
+            created
+            and not self.proven
+            and record.conditional_writes is None
+            and not self._honoured(body, self._version)
+        ):
+            return self.save(replace(written, conditional_writes=False), now)
+        return written
+
+    def _read(self, blob: Blob | None) -> None:
+        self.note = None
+        self._version = blob.version if blob else None
+        self.record = None if blob is None else self._decode(blob)
+
+    def _decode(self, blob: Blob) -> Record | None:
+        left: list[str] = []
+        try:
+            # One that was cut is no whole JSON, so its size needs no check of its own.
+            record = decode(blob.body, self.kind, left)
+        except NewerError as error:
+            raise StoreError(f"{self.key} cannot be used: {error}", "upgrade lastbeat on this machine") from error
+        except DamagedError as error:
+            self.note = f"The record {self.key} was damaged ({error}); a new one was begun, its alerts may repeat."
+            return None
+        if left:
+            where = ", ".join(sorted(set(left)))
+            self.note = (
+                f"A newer lastbeat wrote parts of {self.key} that this one does not know ({where}); it leaves them "
+                "as they are. Upgrade lastbeat on this machine to see them."
+            )
+        return record
+
+    def _write(self, body: bytes, writer: str) -> str:
+        expect = self._version if self._version is not None else Expect.NOTHING
+        try:
+            return self.store.write(self.key, body, expect)
+        except (ConflictError, UnreachableError):
+            # The write may have happened and its answer be lost; then the record names this very write.
+            version = self._version_if_written(writer)
+            if version is None:
+                raise
+            return version
+
+    def _version_if_written(self, writer: str) -> str | None:
+        try:
+            blob = self.store.read(self.key, self.limit_bytes)
+            return blob.version if blob is not None and decode(blob.body, self.kind).writer == writer else None
+        except (StoreError, DamagedError) as error:
+            log.debug("could not find out whether %s was written: %s", self.key, error)
+            return None
+
+    def _honoured(self, body: bytes, version: str) -> bool:
+        """Once a record, right after it was created: does the store refuse what it must refuse?"""
+        try:
+            return honours_conditions(self.store, self.key, body, version)
+        except StoreError as error:
+            log.debug("could not test conditional writes of %s: %s", self.store.url, error)
+            return True
+
+    def _look_elsewhere(self) -> None:
+        """Go on from the copy in the fallback, unless the record beside the run has been written since."""
+        if self.fallback is None:
+            return
+        try:
+            blob = self.fallback.read(self.fallback_key, self.limit_bytes)
+            copy = decode(blob.body, self.kind) if blob is not None else None
+        except (StoreError, DamagedError) as error:
+            log.debug("the copy of the record in %s cannot be used: %s", self.fallback.url, error)
+            return
+        if blob is None or copy is None:
+            self._elsewhere = None
+        elif copy.continues == self._version:
+            if blob.version != self._elsewhere:
+                self.record, self._elsewhere = copy, blob.version
+            self.note = self._note()
+        else:
+            # Somebody may write there again; what was decided here meanwhile is theirs to decide now.
+            self._elsewhere = blob.version
+            self._come_back()
+
+    def _note(self) -> str:
+        kept = self.fallback.url if self.fallback else ""
+        return (
+            f"{self.store.url}/{self.key} cannot be written: the record is kept in {kept}, "
+            "and watchers elsewhere do not see it."
+        )
+
+    def _save_elsewhere(self, written: Record, refused: StoreError) -> Record:
+        assert self.fallback is not None  # noqa: S101 - save() has just looked
+        log.info("the record cannot be kept beside the run: %s", refused)
+        copy = replace(written, continues=self._version)
+        expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
+        try:
+            self._elsewhere = self.fallback.write(self.fallback_key, encode(copy), expect)
+        except ConflictError:
+            raise
+        except StoreError as error:
+            what = f"the record can be kept neither beside the run ({refused}) nor in {self.fallback.url} ({error})"
+            raise StoreError(what, "set LASTBEAT_STATE_DIR to a directory that can be written") from error
+        self.record, self.note = copy, self._note()
+        return copy
+
+    def _come_back(self) -> None:
+        """The store takes the record again: the copy elsewhere has done its service."""
+        if self._elsewhere is None or self.fallback is None:
+            return
+        self._elsewhere, self.note = None, None
+        try:
+            self.fallback.delete(self.fallback_key)
+        except StoreError as error:
+            # It says which record it continued, so it will not be taken for a newer one.
+            log.debug("the copy of the record in %s could not be removed: %s", self.fallback.url, error)

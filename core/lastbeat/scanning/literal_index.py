@@ -1,0 +1,131 @@
+"""Which of many short texts stand in which lines of text that was never seen before."""
+
+import sys
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
+
+_RE2_FROM_CHARS: Final = 512 * 1024
+"""Loading RE2 and compiling all texts pays off after so many characters."""
+_RE2_MEMORY_BYTES: Final = 64 << 20
+_RARE: Final = 16
+"""A text that is in fewer than one line in so many is searched for from hit to hit."""
+_GRAM: Final = 4
+
+LineHits = Iterator[tuple[int, list[str]]]
+"""(index of a line, the texts in it), ascending."""
+
+
+class LiteralIndex:
+    """Looks for texts made of ASCII letters: with RE2 where it is installed and there is much to look at.
+
+    Without RE2 it works on 4-grams: every four bytes of the haystack, as a number, go into a set. A text one of whose
+    own 4-grams is missing cannot be there, so of a thousand texts a few dozen are left to search for.
+    """
+
+    def __init__(self, texts: Collection[str], *, native: bool = True) -> None:
+        self._texts = tuple(texts)
+        self._native = native
+        self._re2_lines: Callable[[bytes], LineHits] | None = None
+        self._by_first_gram: dict[int, list[str]] = {}
+        self._too_short: list[str] = []
+        """Texts shorter than a gram, which are always searched for."""
+        self._seen_chars = 0
+
+    def lines(self, text: str) -> dict[int, list[str]]:
+        """Index of a line → the texts in it, for lines that have any. ``text`` is ASCII."""
+        self._seen_chars += len(text)
+        data = text.encode("ascii")
+        if self._re2_lines is None and self._native and self._seen_chars > _RE2_FROM_CHARS:
+            self._re2_lines = _re2_scanner(self._texts)
+            self._native = self._re2_lines is not None
+        if self._re2_lines is not None:
+            return dict(self._re2_lines(data))
+        return _lines_with_any(text, self._possible(data))
+
+    def _possible(self, data: bytes) -> list[str]:
+        """The texts that may be in ``data``."""
+        if not self._by_first_gram:
+            for text in self._texts:
+                group = self._by_first_gram.setdefault(_gram(text, 0), []) if len(text) >= _GRAM else self._too_short
+                group.append(text)
+        there = _grams(data)
+        begun = [text for gram in there & self._by_first_gram.keys() for text in self._by_first_gram[gram]]
+        return self._too_short + [
+            text for text in begun if all(_gram(text, at) in there for at in range(1, len(text) - _GRAM + 1))
+        ]
+
+
+def _gram(text: str, at: int) -> int:
+    return int.from_bytes(text[at : at + _GRAM].encode("ascii"), sys.byteorder)
+
+
+def _grams(data: bytes) -> set[int]:
+    found: set[int] = set()
+    view = memoryview(data)
+    for begin in range(min(_GRAM, len(data))):
+        whole = (len(data) - begin) // _GRAM * _GRAM
+        found.update(view[begin : begin + whole].cast("I"))
+    return found
+
+
+def _lines_with_any(text: str, wanted: Collection[str]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    few = text.count("\n") // _RARE
+    common = []
+    for each in wanted:
+        times = text.count(each)
+        if times > few:
+            common.append(each)
+        elif times:
+            for index in _lines_with(each, text):
+                found.setdefault(index, []).append(each)
+    if common:
+        for index, line in enumerate(text.split("\n")):
+            if held := [each for each in common if each in line]:
+                found.setdefault(index, []).extend(held)
+    return found
+
+
+def _lines_with(wanted: str, text: str) -> Iterator[int]:
+    index, counted = 0, 0
+    place = text.find(wanted)
+    while place >= 0:
+        index += text.count("\n", counted, place)
+        yield index
+        counted = text.find("\n", place)
+        place = text.find(wanted, counted) if counted >= 0 else -1
+
+
+def _re2_scanner(texts: Collection[str]) -> Callable[[bytes], LineHits] | None:
+    """Google's RE2 over ``texts``: one automaton finds where any of them is, a second which of them a line has. None
+    where ``google-re2`` is not installed."""
+    try:
+        import re2  # noqa: PLC0415 - few logs bring enough new text at once
+    except ImportError:
+        return None
+    ordered = sorted(texts)
+    options = re2.Options()
+    options.max_mem = _RE2_MEMORY_BYTES
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.never_capture = True
+    options.log_errors = False
+    any_of_them: Any = re2.compile("|".join(map(re2.escape, ordered)).encode() or rb"[^\x00-\xff]", options)
+    options.literal = True
+    each_of_them: Any = re2.Set.SearchSet(options)
+    for text in ordered:
+        each_of_them.Add(text.encode())
+    each_of_them.Compile()
+
+    def lines(data: bytes) -> LineHits:
+        index, counted, place = 0, 0, 0
+        while (found := any_of_them.search(data, place)) is not None:
+            begin = found.start()
+            index += data.count(b"\n", counted, begin)
+            counted = begin
+            start, place = data.rfind(b"\n", 0, begin) + 1, data.find(b"\n", begin)
+            line = data[start:] if place < 0 else data[start:place]
+            yield index, [ordered[each] for each in each_of_them.Match(line)]
+            if place < 0:
+                return
+
+    return lines

@@ -1,0 +1,107 @@
+"""A pattern translated to line templates: it matches the template of whatever the pattern matches."""
+
+import re
+import string
+from typing import Final, NamedTuple
+
+from lastbeat.scanning import regex_tree
+from lastbeat.scanning.line_templates import fold
+from lastbeat.scanning.regex_tree import Alternation, Assertion, BackReference, CharSet, Concatenation, Node, Repeat
+
+_ALPHABET: Final = frozenset(string.ascii_letters + "^")
+_UNLIMITED: Final = 2000
+_COPIES_LIMIT: Final = 4
+
+
+class TemplateRegex(NamedTuple):
+    """A translated pattern. It admits more than the original, never less."""
+
+    pattern: "re.Pattern[str]"
+    is_context_free: bool
+    """Whether the original may be searched for in a text of many lines, prefixes included: nothing in it looks at what
+    stands around a match, word boundaries aside."""
+
+
+def template_regex(pattern: str, *, ignore_case: bool) -> TemplateRegex:
+    """Translates ``pattern``: each set of characters becomes the letters of it that templates keep, everything that
+    they drop becomes optional, and assertions go."""
+    tree = regex_tree.parse(pattern, ignore_case=ignore_case)
+    is_context_free = all(
+        not isinstance(node, Assertion) or node.name == "AT_BOUNDARY" for node in regex_tree.nodes(tree)
+    )
+    translated = re.compile(_written(_Row().add(tree)), re.IGNORECASE if ignore_case else 0)
+    return TemplateRegex(translated, is_context_free)
+
+
+class _Run(NamedTuple):
+    """From ``least`` to ``most`` letters of a set."""
+
+    letters: frozenset[str]
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        letters = "".join(sorted(self.letters - {"^"})) + ("^" if "^" in self.letters else "")
+        inside = f"[{letters}]" if letters != "^" else r"\^"
+        if (self.least, self.most) == (1, 1):
+            return inside
+        return f"{inside}{{{self.least},{'' if self.most >= _UNLIMITED else self.most}}}"
+
+
+class _Row:
+    def __init__(self) -> None:
+        self.tokens: list[_Run | str] = []
+
+    def add(self, node: Node) -> "_Row":
+        if isinstance(node, CharSet):
+            self._add_run(_run(node.mask))
+        elif isinstance(node, Concatenation):
+            for item in node.items:
+                self.add(item)
+        elif isinstance(node, Alternation):
+            self.tokens.append("(?:" + "|".join(_written(_Row().add(option)) for option in node.options) + ")")
+        elif isinstance(node, Repeat):
+            self._add_repeat(node)
+        elif isinstance(node, BackReference):
+            self._add_run(_Run(_ALPHABET, 0, _UNLIMITED))
+        return self
+
+    def _add_repeat(self, node: Repeat) -> None:
+        if isinstance(node.item, CharSet):
+            once = _run(node.item.mask)
+            self._add_run(_Run(once.letters, once.least * min(node.least, _UNLIMITED), min(node.most, _UNLIMITED)))
+        elif node.most <= 1:
+            inside = _written(_Row().add(node.item))
+            if inside:
+                self.tokens.append(f"(?:{inside})?" if node.least == 0 else f"(?:{inside})")
+        elif node.least == node.most <= _COPIES_LIMIT:
+            for _ in range(node.most):
+                self.add(node.item)
+        else:
+            # With digits and punctuation gone, a repeat of repeats may be ambiguous, and so exponential.
+            letters = [
+                _run(inside.mask).letters for inside in regex_tree.nodes(node.item) if isinstance(inside, CharSet)
+            ]
+            anything = any(isinstance(inside, BackReference) for inside in regex_tree.nodes(node.item))
+            self._add_run(_Run(_ALPHABET if anything else frozenset().union(*letters), 0, _UNLIMITED))
+
+    def _add_run(self, run: _Run) -> None:
+        if not run.letters:
+            return
+        before = self.tokens[-1] if self.tokens else None
+        if isinstance(before, _Run) and run.least < run.most and before.least < before.most:
+            # Two runs of varying length in a row could share their letters out in many ways: merge them.
+            both = before.letters | run.letters
+            self.tokens[-1] = _Run(both, before.least + run.least, min(before.most + run.most, _UNLIMITED))
+        else:
+            self.tokens.append(run)
+
+
+def _run(mask: int) -> _Run:
+    letters = {fold(character, ignore_case=False) for character in regex_tree.characters(mask)}
+    may_be_dropped = "" in letters or bool(mask & regex_tree.OTHER)
+    return _Run(frozenset(letters - {""}), 0 if may_be_dropped else 1, 1)
+
+
+def _written(row: _Row) -> str:
+    return "".join(map(str, row.tokens))
