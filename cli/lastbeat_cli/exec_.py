@@ -104,7 +104,7 @@ def command(
             death = child.wait()
             ending = threading.Thread(target=_end, args=(run, death, program, output), name="lastbeat-end", daemon=True)
             if settings is not None:
-                ending.start()
+                _begin(ending)
             child.until(lambda: not ending.is_alive())
         finally:
             child.leave()
@@ -151,6 +151,13 @@ def _telling(run: Run, output: Output, printed: Capture) -> Callable[[int, bytes
             run.step(progress.step, loss=progress.loss, learning_rate=progress.learning_rate, epoch=progress.epoch)
 
     return tell
+
+
+def _begin(ending: threading.Thread) -> None:
+    try:
+        ending.start()
+    except RuntimeError:  # No more threads: so be it that a signal does not cut this short.
+        ending.run()
 
 
 def _end(run: Run, death: Death, program: str, output: Output) -> None:

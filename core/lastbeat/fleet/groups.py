@@ -23,11 +23,10 @@ from lastbeat.effects.deferral import DeliveryCounts, deferred_numbers, prolong,
 from lastbeat.effects.outbox import enqueue, pending
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
-from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
 from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status

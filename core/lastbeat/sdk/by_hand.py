@@ -51,10 +51,11 @@ def beat(around: Surroundings, run_id: str, said: Said, *, begin: bool = False) 
         start_time = now_text(now)
     else:
         attempt = said.attempt or max(known or 1, 1)
+    phase = text(said.phase) or (None if new else text(before.get("phase"))) or "training"
     document = {
         "run_id": run_id,
         "status": "running",
-        "phase": text(said.phase) or (None if new else text(before.get("phase"))) or "training",
+        "phase": phase,
         "last_update": now_text(now),
         "start_time": start_time,
         "attempt": attempt,
@@ -65,14 +66,14 @@ def beat(around: Surroundings, run_id: str, said: Said, *, begin: bool = False) 
         "lastbeat": around.version,
     }
     changes = [] if new else _changes(before.get("phases"))
-    document["phases"] = told_phases([*changes, (now, document["phase"])])[-PHASES:]
+    document["phases"] = told_phases([*changes, (now, phase)])[-PHASES:]
     # The start time first: from then on the old sentinels are older than the attempt, deleted or not.
     store.write(folder + runid.METADATA, encode(document))
     if new:
         for name in (runid.ERROR, runid.COMPLETE):
             store.delete(folder + name)
     if said.step is not None:
-        _progress(store, run_id, said, now, phase=document["phase"], new=new)
+        _progress(store, run_id, said, now, phase=phase, new=new)
 
 
 def _progress(store: Store, run_id: str, said: Said, now: float, *, phase: object, new: bool) -> None:
@@ -150,7 +151,7 @@ def _plain(value: object) -> float | str | None:
     return value if isinstance(value, str) and value in _NOT_FINITE else number(value)
 
 
-def _changes(value: object) -> list[tuple[float, object]]:
+def _changes(value: object) -> list[tuple[float, str | None]]:
     rows = [row for row in value if isinstance(row, list) and len(row) == 2] if isinstance(value, list) else []
     return [(row[0], row[1]) for row in rows[-1000:] if _is_time(row[0]) and isinstance(row[1], str)]
 

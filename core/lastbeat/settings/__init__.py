@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from lastbeat.model.fleet import FleetPolicy
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.settings import table

@@ -80,7 +80,9 @@ def test_a_malformed_slack_address_is_told_without_being_shown(text: str, fault:
     ],
 )
 def test_a_malformed_arn_is_told_with_an_example(text: str) -> None:
-    fault = f"SNS_TOPIC_ARN={text!r} is not the ARN of an SNS topic; use for example arn:aws:sns:us-east-1:123456789012:"
+    fault = (
+        f"SNS_TOPIC_ARN={text!r} is not the ARN of an SNS topic; use for example arn:aws:sns:us-east-1:123456789012:"
+    )
     with pytest.raises(ValueError, match=re.escape(fault)):
         parse("sns", "SNS_TOPIC_ARN", text)
 
