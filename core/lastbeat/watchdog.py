@@ -24,7 +24,6 @@ from lastbeat.model.observation import NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
-from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.observe.reading import LogSettings, Reading
@@ -188,7 +187,7 @@ class Watch:
         if decision.events:
             read = self._excerpts(decision)
             for event in decision.events:
-                message = redact_message(compose(decision, event, self._place, read, look.now), self._on.mask)
+                message = compose(decision, event, self._place, read, look.now).masked(self._on.mask)
                 record = enqueue(record, message, self._runner.identities)
         for effect in decision.effects:
             record = actions.request(record, effect) if isinstance(effect, Action) else record

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from lastbeat.deliver.slack_blocks import payload
 from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
-from lastbeat.model.redact import Redactor, redact_message
+from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 
 
@@ -92,4 +92,4 @@ class Slack:
 
     def _payload(self, message: Message) -> dict[str, object]:
         # Training that prints its environment must not print this address into a chat.
-        return payload(redact_message(message, Redactor([self.url])))
+        return payload(message.masked(Redactor([self.url])))

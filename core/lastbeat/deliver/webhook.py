@@ -25,7 +25,7 @@ from typing import Any
 from lastbeat.deliver.document import encode
 from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
-from lastbeat.model.redact import Redactor, redact_message
+from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import one_line
 
@@ -90,7 +90,7 @@ class Webhook:
     def _document(self, message: Message) -> str:
         # Training that prints its environment must not print these into an alert.
         secrets = [self.url] if self.secret is None else [self.url, self.secret]
-        return encode(redact_message(message, Redactor(secrets)))
+        return encode(message.masked(Redactor(secrets)))
 
 
 def signature(body: bytes, secret: str, sent_at: int) -> dict[str, str]:

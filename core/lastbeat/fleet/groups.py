@@ -28,7 +28,6 @@ from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
-from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.record.codec import LEDGER_LIMIT_BYTES
@@ -173,7 +172,7 @@ class Groups:
         raise UnreachableError("it changed at every look: too many sweeps at once")
 
     def _message(self, notice: Notice, watched: int, now: datetime) -> Message:
-        return redact_message(compose_notice(notice, watched, self._place_url, now), self._mask)
+        return compose_notice(notice, watched, self._place_url, now).masked(self._mask)
 
     def _gathered(self, decided: Plan, before: Ledger, after: Record, now: datetime) -> Gathered:
         identities = self._runner.identities

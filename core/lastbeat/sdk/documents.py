@@ -42,9 +42,15 @@ class Identity:
 
 
 def metadata(
-    run: Run, who: Identity, at: float, resources: dict[str, Any] | None = None, reader: Reader | None = None
+    run: Run,
+    who: Identity,
+    at: float | None,
+    resources: dict[str, Any] | None = None,
+    reader: Reader | None = None,
+    offset_s: float | None = None,
 ) -> dict[str, Any]:
-    """metadata.json: that it lives, what it does and did, and what it uses."""
+    """metadata.json: that it lives, what it does and did, and what it uses. ``offset_s`` is how far the store's clock
+    is ahead; while that is unknown, a document without a time of its own (``at`` is None) leaves nothing to doubt."""
     phases = run.phases.copy()
     now, about = run.phase_now
     asked = [("phase", now, text), ("phase detail", about, text), *(("phase", name, text) for _, name in phases)]
@@ -58,7 +64,8 @@ def metadata(
         "status": status,
         "phase": phase,
         "phase_detail": detail,
-        "last_update": now_text(at),
+        "last_update": now_text(at) if at is not None else None,
+        "clock_offset_s": offset_s,
         "start_time": now_text(who.start_time),
         "attempt": who.attempt,
         "instance_id": who.instance.id,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastbeat.model import runid
 from lastbeat.sdk.attempts import attempt_of, next_attempt, start_of
+from lastbeat.sdk.clock_offset import ClockOffset
 from lastbeat.sdk.documents import Identity, Pace, encode, metadata, now_text
 from lastbeat.sdk.extra import Beat, Extra, Extras, Part
 from lastbeat.sdk.first_error import leftovers, put, started_at
@@ -100,6 +101,7 @@ class Reporter:
         self._failures = 0
         self._extras = Extras(extras)
         self._follower: Follower | None = None
+        self._offset = ClockOffset()
 
     def start(self, run: Run) -> None:
         """Begin to beat for ``run``; returns at once."""
@@ -259,9 +261,9 @@ class Reporter:
 
     def _metadata(self, run: Run, around: Surroundings, now: float, *, quick: bool) -> None:
         assert self._identity is not None  # noqa: S101 - it has begun
-        document = metadata(run, self._identity, now, self._used(quick=quick), self._reader)
+        document = metadata(run, self._identity, now, self._used(quick=quick), self._reader, self._offset.seconds)
         facts = lead_facts(around.rank, begun=True)
-        around.store.write(f"{run.run_id}/{runid.METADATA}", encode(document | facts))
+        self._offset.write(around.store, f"{run.run_id}/{runid.METADATA}", encode(document | facts))
 
     def _ask(self, around: Surroundings) -> None:
         if around.ask is not None and self._identity is not None:
@@ -296,8 +298,12 @@ class Reporter:
             run.run_id, number, self._began, Instance(around.instance_id), os.getpid(), around.version
         )
         # The start time first: from then on the old sentinels are older than the attempt, deleted or not.
-        document = metadata(run, self._identity, time.time(), self._used(quick=True), self._reader)
-        store.write(key, encode(document | lead_facts(around.rank, begun=False)))
+        used, facts = self._used(quick=True), lead_facts(around.rank, begun=False)
+        # Its own time is left out until it is known how far this machine's clock is off: nobody must think it old.
+        document = metadata(run, self._identity, None, used, self._reader)
+        self._offset.write(store, key, encode(document | facts))
+        document = metadata(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
+        store.write(key, encode(document | facts))
         if around.rank.world > 1:
             for left in leftovers(store, run.run_id, self._started(store)):
                 self._clear(store, left)
