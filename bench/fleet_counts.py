@@ -11,8 +11,8 @@ from lastbeat.fleet.passes import Passes
 from lastbeat.fleet.plans import PROBE, RELIST_S
 from lastbeat.fleet.prices import MONTH_S, dollars
 from lastbeat.fleet.sweep import Sweep
-from lastbeat.model.fleet import FleetPolicy, PassReport
-from lastbeat.model.policy import Policy
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.watchdog import WatchContext
 
 PASS_S = 60.0

@@ -20,8 +20,7 @@ from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 from lastbeat.fleet.mark import Mark
 from lastbeat.fleet.passes import Passes
 from lastbeat.fleet.sweep import Sweep
-from lastbeat.model.fleet import FleetPolicy
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.watchdog import WatchContext
 
 SIZES = (10, 1000, 5000)

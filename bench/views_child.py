@@ -22,11 +22,11 @@ class Looker:
     """What people look with, as its environment sets it up."""
 
     def __init__(self) -> None:
-        from lastbeat import settings, wire  # noqa: PLC0415 - each process loads its own
+        from lastbeat import opening, settings, wire  # noqa: PLC0415 - each process loads its own
         from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
 
         self._wire, self._settings, self._tally = wire, settings.load(), Tally()
-        self._store = wire.store(self._settings, tally=self._tally)
+        self._store = opening.store(self._settings, tally=self._tally)
         self._fleet: FleetWatch | None = None
         self._run: RunWatch | None = None
 

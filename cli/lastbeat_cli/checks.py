@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Literal, cast
+from typing import Literal
 
-from lastbeat import wire
+from lastbeat import opening, wire
 from lastbeat.deliver.port import Channel, DeliveryError
 from lastbeat.model.runid import SWEEP_MARK, is_hardly_a_run
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, table
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
 
@@ -36,7 +36,7 @@ class CheckResult:
 
 def checks(settings: Settings) -> Iterator[CheckResult]:
     """Every check, each made when the one before it was taken. Reads, writes and removes one key of its own."""
-    yield CheckResult("settings", "ok", f"the fleet root is {wire.root_url(settings)}")
+    yield CheckResult("settings", "ok", f"the fleet root is {opening.root_url(settings)}")
     for warning in settings.warnings:
         yield CheckResult("settings", "warn", warning)
     yield from _store(settings)
@@ -46,7 +46,7 @@ def checks(settings: Settings) -> Iterator[CheckResult]:
 
 def _store(settings: Settings) -> Iterator[CheckResult]:
     try:
-        store = wire.store(settings)
+        store = opening.store(settings)
         started = time.monotonic()
         page = store.list("", limit=1)
         took_ms = (time.monotonic() - started) * 1000
@@ -67,7 +67,7 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
         yield from _reading(store)
     yield from _writing(store, key)
     yield _clock(store)
-    if minutes := cast("float", settings.values["LASTBEAT_PAGE_MINUTES"]):
+    if minutes := settings[table.PAGE_MINUTES]:
         yield _page(store, minutes)
 
 

@@ -1,19 +1,18 @@
 """``cost``: what watching costs, measured, beside what beating and polling cost."""
 
 from collections.abc import Iterator
-from typing import cast
 
 import click
 
+from lastbeat import opening
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.fleet import cost
 from lastbeat.fleet.cost import Bill, MonthEstimate
 from lastbeat.fleet.mark import Marked, read_mark
 from lastbeat.model import runid
 from lastbeat.model.times import format_time
-from lastbeat.settings import Settings
-from lastbeat.settings_table import DirectoryRoot
+from lastbeat.settings import Settings, table
+from lastbeat.settings.table import DirectoryRoot
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
@@ -38,9 +37,9 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     """
     logs.verbose(on=verbose)
     settings = configuration.load(options.arguments(given))
-    logs.hide(wire.redactor(settings))
-    where = wire.root_url(settings)
-    mark = read_mark(wire.store(settings))
+    logs.follow(settings)
+    where = opening.root_url(settings)
+    mark = read_mark(opening.store(settings))
     measured = cost.watching(mark) if mark is not None else None
     if mark is None or measured is None:
         raise StoreError(
@@ -55,14 +54,10 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     return exits.OK
 
 
-def _seconds(settings: Settings, name: str) -> float:
-    return cast("float", settings.values[name])
-
-
 def _lines(settings: Settings, mark: Marked, measured: MonthEstimate) -> Iterator[str]:
     first, last = format_time(mark.recent[0].at), format_time(mark.recent[-1].at)
     many = f"{measured.passes} passes from {first} to {last}" if measured.passes > 1 else f"one pass, at {last}"
-    yield f"Fleet {wire.root_url(settings)}: {many}; one each {mark.interval_s:g} s"
+    yield f"Fleet {opening.root_url(settings)}: {many}; one each {mark.interval_s:g} s"
     yield f"On average {_average(measured.active)} active of {_average(measured.runs)} runs"
     yield ""
     rows = list(_rows(settings, measured))
@@ -77,8 +72,8 @@ def _lines(settings: Settings, mark: Marked, measured: MonthEstimate) -> Iterato
 
 
 def _rows(settings: Settings, measured: MonthEstimate) -> Iterator[tuple[str, Bill]]:
-    beat_s = _seconds(settings, "LASTBEAT_BEAT_SECONDS")
-    rank_s = _seconds(settings, "LASTBEAT_RANK_BEAT_SECONDS")
+    beat_s = settings[table.BEAT_SECONDS]
+    rank_s = settings[table.RANK_BEAT_SECONDS]
     if measured.fleet is not None:
         yield "watching the fleet", measured.fleet
     if measured.run is not None:
@@ -122,7 +117,7 @@ def _dollars(amount: float) -> str:
 
 def _document(settings: Settings, mark: Marked, measured: MonthEstimate) -> dict[str, object]:
     return {
-        "root": wire.root_url(settings),
+        "root": opening.root_url(settings),
         "store": _paid(settings),
         "passes": measured.passes,
         "first_pass_at": format_time(mark.recent[0].at),
@@ -133,7 +128,7 @@ def _document(settings: Settings, mark: Marked, measured: MonthEstimate) -> dict
         "month": {
             "watching_fleet": _bill(measured.fleet),
             "watching_run": _bill(measured.run),
-            "beating_run": _bill(cost.beating(_seconds(settings, "LASTBEAT_BEAT_SECONDS"))),
+            "beating_run": _bill(cost.beating(settings[table.BEAT_SECONDS])),
             "polling_run": _bill(cost.polling()),
         },
     }

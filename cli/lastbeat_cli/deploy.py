@@ -11,10 +11,9 @@ from pathlib import Path
 
 import click
 
-from lastbeat import wire
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, SettingsError
-from lastbeat.settings_table import DirectoryRoot
+from lastbeat.settings.table import DirectoryRoot
 from lastbeat_cli import exits, logs, options, values
 
 WHAT = "What is deployed"
@@ -88,7 +87,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     logs.verbose(on=verbose)
     settings = _read(stack, parameters, own, given)
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     root, infra = settings.root, _infra()
     if isinstance(root, DirectoryRoot):
         raise SettingsError(["a Lambda function watches a bucket; name it with --bucket, or set MONITORING_BUCKET"])

@@ -5,7 +5,6 @@ from dataclasses import asdict
 import click
 
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.model.text import one_line
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
@@ -38,7 +37,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
         faults = [CheckResult("settings", "fail", fault) for fault in wrong.faults]
         _tell(faults, as_json=as_json)
         return exits.UNKNOWN
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     made: list[CheckResult] = []
     for check in checks(settings):
         made.append(check)

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from lastbeat import settings as configuration
-from lastbeat import wire
+from lastbeat import training
 from lastbeat.sdk import child as children
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.death import Death, describe
@@ -104,7 +104,7 @@ def command(
             death = child.wait()
             ending = threading.Thread(target=_end, args=(run, death, program, output), name="lastbeat-end", daemon=True)
             if settings is not None:
-                ending.start()
+                _begin(ending)
             child.until(lambda: not ending.is_alive())
         finally:
             child.leave()
@@ -124,14 +124,14 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
         # What was typed is right, so whoever started this may not even know of the fault. Training comes first.
         log.error("nothing watches this command, which runs all the same: %s", wrong)  # noqa: TRY400 - no trace
         return None
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     return settings
 
 
 def _reporter(settings: Settings, printed: Capture, meter: Meter) -> Reporter:
     def prepare() -> Surroundings:
         # In the beat thread: connecting must not hold up the start of training.
-        around = wire.surroundings(settings)
+        around = training.surroundings(settings)
         # The stacks of this process would tell nothing about the command's.
         return replace(around, extras=tuple(extra for extra in around.extras if not isinstance(extra, Stacks)))
 
@@ -151,6 +151,13 @@ def _telling(run: Run, output: Output, printed: Capture) -> Callable[[int, bytes
             run.step(progress.step, loss=progress.loss, learning_rate=progress.learning_rate, epoch=progress.epoch)
 
     return tell
+
+
+def _begin(ending: threading.Thread) -> None:
+    try:
+        ending.start()
+    except RuntimeError:  # No more threads: so be it that a signal does not cut this short.
+        ending.run()
 
 
 def _end(run: Run, death: Death, program: str, output: Output) -> None:

@@ -8,31 +8,25 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from lastbeat.model.redact import Redactor
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.settings import SettingsError
+from lastbeat.settings import SettingsError, secrets_in
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import exits, logs
 
-_SECRETS = {
-    "SLACK_WEBHOOK_URL",
-    "LASTBEAT_WEBHOOK_URL",
-    "LASTBEAT_WEBHOOK_SECRET",
-    "LASTBEAT_PING_URL",
-    "LASTBEAT_DASHBOARD_TOKEN",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-}
+_SHORTEST_SECRET: Final = 16
+"""Characters: what is shorter is a placeholder, and would be masked out of words."""
 
 
 def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
     """Run ``command`` and return its exit status; nothing but SystemExit gets out."""
     logs.start()
     # Until the settings are read and checked: whatever stands in a variable that holds a secret.
-    logs.hide(Redactor(text for name, text in os.environ.items() if name in _SECRETS and len(text) >= 16))
+    logs.hide(Redactor(text for text in secrets_in(os.environ) if len(text) >= _SHORTEST_SECRET))
     for stream in (sys.stdout, sys.stderr):
         # Training text in any script, on a terminal of any encoding.
         if hasattr(stream, "reconfigure"):

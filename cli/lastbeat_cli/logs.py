@@ -1,23 +1,12 @@
-"""Logs go to stderr, and no secret gets into them."""
+"""Logs go to stderr or to LASTBEAT_LOG_FILE, and no secret gets into them."""
 
 import logging
 import sys
-import time
 
+from lastbeat import own_log
 from lastbeat.model.redact import Redactor
-
-
-class _Format(logging.Formatter):
-    """Redacts the finished text, so that arguments and tracebacks are covered too."""
-
-    converter = staticmethod(time.gmtime)
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
-        self.redactor = Redactor()
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self.redactor(super().format(record))
+from lastbeat.settings import Settings
+from lastbeat.settings.table import LOG_FILE
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for the checker
@@ -29,7 +18,7 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # generic only 
             super().emit(record)
 
 
-_format = _Format()
+_format = own_log.MaskingFormatter()
 
 
 def start() -> None:
@@ -41,8 +30,23 @@ def start() -> None:
 
 def verbose(*, on: bool) -> None:
     """Whether to show what lastbeat does step by step; its libraries stay quiet either way."""
-    logging.getLogger("lastbeat").setLevel(logging.DEBUG if on else logging.NOTSET)
-    logging.getLogger("lastbeat_cli").setLevel(logging.DEBUG if on else logging.NOTSET)
+    _set_level(logging.DEBUG if on else logging.NOTSET)
+
+
+def follow(settings: Settings) -> None:
+    """From now on mask the secrets of ``settings``, and log as much and to where they say; ``--verbose`` outranks."""
+    hide(settings.redactor)
+    if logging.getLogger(own_log.NAMES[0]).level == logging.NOTSET:
+        _set_level(own_log.level(settings))
+    path = settings[LOG_FILE]
+    if path is not None:
+        try:
+            handler = own_log.file_handler(path, _format)
+        except OSError as fault:
+            why = fault.strerror or fault
+            logging.getLogger(__name__).warning("LASTBEAT_LOG_FILE=%s cannot be written: %s", path, why)
+        else:
+            logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 def hide(secrets: Redactor) -> None:
@@ -53,3 +57,8 @@ def hide(secrets: Redactor) -> None:
 def redact(text: str) -> str:
     """``text`` with every known secret masked."""
     return _format.redactor(text)
+
+
+def _set_level(level: int) -> None:
+    for name in own_log.NAMES:
+        logging.getLogger(name).setLevel(level)

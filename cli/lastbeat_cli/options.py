@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lastbeat.settings import OPTIONS
+from lastbeat.settings import every_setting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,5 +112,6 @@ def _apply(options: tuple[Callable[[F], F], ...], command: F) -> F:
 
 def arguments(given: Mapping[str, str | None]) -> dict[str, str]:
     """What the command line gave, by the name of the setting; ``given`` is by click's name of the option."""
-    named = {name: given.get(option.removeprefix("--").replace("-", "_")) for name, option in OPTIONS.items()}
+    settings = [setting for setting in every_setting() if setting.option]
+    named = {each.name: given.get(each.option.removeprefix("--").replace("-", "_")) for each in settings}
     return {name: text for name, text in named.items() if text is not None}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lastbeat import wire
+from lastbeat import training
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.sdk.reporter import Surroundings
 from lastbeat_cli import logs, values
@@ -31,5 +31,5 @@ def run_id(text: str | None, faults: list[str]) -> str:
 def around(given: Mapping[str, str | None], faults: list[str]) -> Surroundings:
     """The fleet root to report to. Raises :class:`SettingsError` with ``faults`` and what else is wrong."""
     settings = values.settings(given, faults)
-    logs.hide(wire.redactor(settings))
-    return wire.surroundings(settings)
+    logs.follow(settings)
+    return training.surroundings(settings)

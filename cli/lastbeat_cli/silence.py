@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import click
 
-from lastbeat import wire
+from lastbeat import opening
 from lastbeat.model.silence import (
     LEAST_S,
     MOST_S,
@@ -94,8 +94,8 @@ def command(  # noqa: PLR0913 - one for each option
     elif (duration, why) != (None, None):
         faults.append("--for and --why belong to a RUN-GLOB that is to be silenced")
     settings = values.settings(given, faults)
-    logs.hide(wire.redactor(settings))
-    store = wire.store(settings)
+    logs.follow(settings)
+    store = opening.store(settings)
     now = store.clock()
     if wish is not None:
         _tell(*_add(store, wish, now), "Silenced", now, as_json=as_json)

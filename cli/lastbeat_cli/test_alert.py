@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 
 import click
 
+from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.deliver.port import Channel, DeliveryError
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
@@ -41,9 +41,9 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     """Send a test message, marked as one, to every channel that is set up."""
     logs.verbose(on=verbose)
     settings = configuration.load(options.arguments(given))
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     channels = wire.channels(settings)
-    message = _message(wire.root_url(settings))
+    message = _message(opening.root_url(settings))
     results = [_send(channel, message) for channel in channels]
     if as_json:
         print(dump({"channels": [asdict(result) for result in results]}))

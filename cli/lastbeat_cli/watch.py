@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.deliver.port import Channel
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - each is an option
     """
     logs.verbose(on=verbose)
     settings, name, interval_s = _read(run_id, interval, {**given, "log": ",".join(log) if log else None})
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     for warning in settings.warnings:
         _log.warning("%s", warning)
     channels = wire.channels(settings)
@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913 - each is an option
         if as_json or dry_run or not _is_terminal():
             outcome = follow(watch.tick, plain.show, stop, interval_s, dry_run=dry_run)
         else:
-            outcome = _live(watch, stop, interval_s, where=f"{name} in {wire.root_url(settings)}")
+            outcome = _live(watch, stop, interval_s, where=f"{name} in {opening.root_url(settings)}")
             plain.show(outcome)
     return exits.of(outcome)
 

@@ -13,6 +13,7 @@ from lastbeat.model.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
+    from typing import SupportsInt
 
     from lastbeat.sdk.run import Run
 
@@ -22,11 +23,11 @@ __all__ = ["__version__", "run", "start"]
 def run(  # noqa: PLR0913 - all of them by name
     run_id: str,
     *,
-    total_steps: int | None = None,
-    root: str | None = None,
+    total_steps: "SupportsInt | str | None" = None,
+    root: "str | PathLike[str] | None" = None,
     resume: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
+    rank: "SupportsInt | str | None" = None,
+    world_size: "SupportsInt | str | None" = None,
     log_file: "str | PathLike[str] | None" = None,
     capture: bool = False,
 ) -> "Run":
@@ -35,7 +36,8 @@ def run(  # noqa: PLR0913 - all of them by name
     ``root`` is the fleet root (``s3://bucket/prefix`` or a directory), from the settings unless given. Every start is
     an attempt of its own, numbered on from the last one whose files still lie there; ``resume`` says that there was
     one even if none do. Never raises: what is wrong with id, settings or store is logged, and training goes on
-    unwatched or is watched later.
+    unwatched or is watched later. What is said of the run may be of any type (Python's numbers, numpy's, tensors,
+    texts): what cannot be read is left out, with one line in the log.
 
     In a distributed training every rank calls this; the launcher's environment tells which one it is (torchrun, Slurm,
     MPI, Flux) unless ``rank`` and ``world_size`` do. Rank 0 writes the run's documents, the others tell of themselves.
@@ -61,19 +63,20 @@ def run(  # noqa: PLR0913 - all of them by name
 def start(  # noqa: PLR0913 - as above
     run_id: str,
     *,
-    total_steps: int | None = None,
-    root: str | None = None,
+    total_steps: "SupportsInt | str | None" = None,
+    root: "str | PathLike[str] | None" = None,
     resume: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
+    rank: "SupportsInt | str | None" = None,
+    world_size: "SupportsInt | str | None" = None,
     log_file: "str | PathLike[str] | None" = None,
     capture: bool = False,
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
     An uncaught exception and ``sys.exit(n)`` write ``_error``, Ctrl-C and SIGTERM a cancelled one, and anything else
-    ``_complete``. Two ends tell nobody how they end: ``raise SystemExit(n)`` (use ``sys.exit(n)``) counts as well done,
-    and after ``os._exit(n)`` nothing is written, so that the run is TIMED_OUT.
+    ``_complete``; an exception that ended only a thread is told with it. Two ends tell nobody how they end: ``raise
+    SystemExit(n)`` (use ``sys.exit(n)``) counts as well done, and after ``os._exit(n)`` nothing is written, so that the
+    run is TIMED_OUT.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - as above
 

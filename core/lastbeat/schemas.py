@@ -100,6 +100,8 @@ class MetadataDocument(HeartbeatDocument):
     resources: ResourcesDocument = UNSAID
     phases: list[tuple[float, str]] = UNSAID
     """The latest changes of phase, oldest first: Unix time and name."""
+    thread_error: str = UNSAID
+    """What ended one of training's threads, which is no end of the run: the first one's name and exception."""
     lastbeat: str = UNSAID
     """The version of lastbeat that wrote it."""
 

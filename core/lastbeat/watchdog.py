@@ -24,7 +24,6 @@ from lastbeat.model.observation import NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
-from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.observe.reading import LogSettings, Reading
@@ -188,7 +187,7 @@ class Watch:
         if decision.events:
             read = self._excerpts(decision)
             for event in decision.events:
-                message = redact_message(compose(decision, event, self._place, read, look.now), self._on.mask)
+                message = compose(decision, event, self._place, read, look.now).masked(self._on.mask)
                 record = enqueue(record, message, self._runner.identities)
         for effect in decision.effects:
             record = actions.request(record, effect) if isinstance(effect, Action) else record
@@ -210,6 +209,12 @@ class Watch:
         return self._runner.record(record, look.now, must_write=told.decision.must_write)
 
     def _settle(self, claimed: Claimed, carried: Carried, told: Conclusion) -> Record:
+        transition, verdict = told.decision.transition, told.decision.verdict
+        if transition is not None:
+            before = transition.before or "not seen before"
+            log.info("%s: %s → %s: %s", self.run_id, before, transition.after, transition.reason)
+        else:
+            log.debug("%s: still %s: %s", self.run_id, verdict.status, verdict.reason)
         record = self._runner.settle(claimed, carried)
         self._reading.save(over=told.decision.verdict.by_sentinel)
         if not self._on.in_fleet:

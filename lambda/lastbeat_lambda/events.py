@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus
 
 from lastbeat.model.fleet import Shard
 from lastbeat.model.runid import COMPLETE, ERROR, check_run_id
-from lastbeat.settings_table import DirectoryRoot, S3Root
+from lastbeat.settings.table import DirectoryRoot, S3Root
 
 Root = S3Root | DirectoryRoot
 

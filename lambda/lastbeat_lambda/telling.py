@@ -11,13 +11,15 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import Metrics, MetricUnit, single_metric
 
+from lastbeat import own_log
 from lastbeat.model.document import clean
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.redact import Redactor
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import Status
-from lastbeat.settings import SettingsError
+from lastbeat.settings import Settings, SettingsError, secrets_in
+from lastbeat.settings.table import LOG_LEVEL
 from lastbeat_lambda.secret_error import SecretError
 
 NAMESPACE = "lastbeat"
@@ -28,9 +30,8 @@ _NAMES = frozenset(
 )
 """What is ours, or a name: a secret's fragment that happens to stand in it is not masked."""
 
-_redact: Callable[[str], str] = Redactor(
-    text for name, text in os.environ.items() if name.endswith(("_TOKEN", "_SECRET_ACCESS_KEY", "WEBHOOK_URL"))
-)
+_redact: Callable[[str], str] = Redactor(secrets_in(os.environ))
+"""Until the settings are read and checked: whatever stands in a variable that holds a secret."""
 
 
 class _Masked(LambdaPowertoolsFormatter):
@@ -54,6 +55,15 @@ def hide(secrets: Redactor) -> None:
     """From now on mask ``secrets``."""
     global _redact  # noqa: PLW0603 - what Lambda keeps between two events is the module
     _redact = secrets
+
+
+def follow(settings: Settings) -> None:
+    """From now on mask the secrets of ``settings``, and log as much as they say; unless they do, transitions, too."""
+    hide(settings.redactor)
+    if settings.environ.get(LOG_LEVEL.name, "").strip():
+        logger.setLevel(own_log.level(settings))
+        for name in own_log.NAMES:
+            logging.getLogger(name).setLevel(own_log.level(settings))
 
 
 def masked(value: Any) -> Any:

@@ -7,13 +7,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
+from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.deliver.port import Channel
 from lastbeat.fleet.passes import Passes
 from lastbeat.model.fleet import Shard
 from lastbeat.model.outcome import Outcome
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, table
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store
 from lastbeat_lambda import telling
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 def _environment() -> dict[str, str]:
     """What settings, credentials and endpoints come from."""
-    names = {setting.name for setting in configuration.table()}
+    names = {setting.name for setting in configuration.every_setting()}
     return {name: text for name, text in os.environ.items() if name in names or name.startswith("AWS_")}
 
 
@@ -54,9 +54,9 @@ class Warm:
     def made(cls, earlier: "Warm | None" = None) -> "Warm":
         """Everything anew, by the environment as it is. Raises ``SettingsError`` and ``SecretError``."""
         settings = configuration.load(watching=True)
-        telling.hide(wire.redactor(settings))
+        telling.follow(settings)
         secret = None
-        place = settings.values["LASTBEAT_SLACK_WEBHOOK_FROM"]
+        place = settings[table.SLACK_WEBHOOK_FROM]
         if isinstance(place, str):
             secret = _secret(place, settings, earlier)
             if earlier is not None and earlier.secret == secret and earlier.lasts():
@@ -64,10 +64,10 @@ class Warm:
                 earlier.read_at = time.time()
                 return earlier
             settings = configuration.load(environ={**os.environ, "SLACK_WEBHOOK_URL": secret}, watching=True)
-            telling.hide(wire.redactor(settings))
+            telling.follow(settings)
         for warning in settings.warnings:
             _log.warning("%s", warning)
-        return cls(settings, wire.channels(settings), wire.store(settings), secret)
+        return cls(settings, wire.channels(settings), opening.store(settings), secret)
 
     def outdated(self) -> bool:
         """Whether it has to be made anew before the next event."""

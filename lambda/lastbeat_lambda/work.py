@@ -9,6 +9,7 @@ from lastbeat.model.document import outcome_document
 from lastbeat.model.fleet import Shard
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
+from lastbeat.settings import table
 from lastbeat.stores.port import StoreError
 from lastbeat_lambda import telling
 from lastbeat_lambda.events import Check, Ignored, Messages, Notices, Pass, Request
@@ -97,7 +98,7 @@ def sweep(shard: Shard | None, warm: Warm, until: Until) -> dict[str, object]:
 
 def whole(warm: Warm, until: Until) -> dict[str, object]:
     """The whole fleet: here, or over the queue where there is one and the fleet is large."""
-    queue = warm.settings.values["LASTBEAT_QUEUE_URL"]
+    queue = warm.settings[table.QUEUE_URL]
     shards = _shards(warm) if isinstance(queue, str) else ()
     if len(shards) < 2:
         return sweep(None, warm, until)

@@ -70,7 +70,7 @@ def test_every_option_that_is_named_exists(page: Path, options: set[str]) -> Non
 @pages
 def test_every_setting_that_is_named_exists(page: Path) -> None:
     named = set(SETTING.findall(Document.read(page).text))
-    assert named - {setting.name for setting in settings.table()} == set()
+    assert named - {setting.name for setting in settings.every_setting()} == set()
 
 
 def test_the_changelog_tells_of_this_version() -> None:

@@ -68,3 +68,42 @@ def test_what_reads_logs_is_loaded_where_there_are_logs(tmp_path: Path, log: boo
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert {name in loaded for name in READS_LOGS} == {log}
     assert loaded.isdisjoint(CHECKS_FILES), "these are for a user's own catalogue alone"
+
+
+TRAINING = """
+import json, sys
+import lastbeat
+with lastbeat.run("run-1", total_steps=3, {options}) as run:
+    for step in range(3):
+        run.step(step, loss=2.5)
+print(json.dumps(sorted(name for name in sys.modules if name.startswith("lastbeat"))))
+"""
+WATCHDOGS = (
+    "decide", "deliver", "effects", "observe", "causes", "signals", "scanning", "fleet", "views", "page", "record",
+    "watchdog", "wire", "codec", "schemas", "handwritten",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        pytest.param("", 55, id="as most begin"),
+        pytest.param("log_file='train.log', rank=0, world_size=2, resume=True", 60, id="with all there is"),
+    ],
+)
+def test_a_training_process_loads_nothing_of_the_watchdog(tmp_path: Path, options: str, most: int) -> None:
+    (tmp_path / "train.log").write_text("step 1\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT / "core"),
+        "LASTBEAT_STALL_MINUTES": "5",
+        # What is wrong with what only a watchdog needs is none of training's business.
+        "SLACK_WEBHOOK_URL": "no address",
+    }
+    command = [sys.executable, "-c", TRAINING.format(options=options)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (tmp_path / "training-runs" / "run-1" / "_complete").exists(), done.stderr
+    loaded = json.loads(done.stdout.splitlines()[-1])
+    assert [name for name in loaded if name.split(".")[1:2] and name.split(".")[1] in WATCHDOGS] == []
+    assert len(loaded) <= most, loaded

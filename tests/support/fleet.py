@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.alert import Message
-from lastbeat.model.fleet import FleetPolicy, PassReport
-from lastbeat.model.policy import Policy
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
 from lastbeat.record.codec import decode_record
 from lastbeat.record.silences import Silences

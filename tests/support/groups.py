@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from lastbeat.fleet.groups import Gathered, Groups, hand_over
-from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.group import LEDGER, Ledger
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.record.codec import decode_ledger, decode_record

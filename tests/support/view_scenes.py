@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from lastbeat.sdk.run import describe
+from lastbeat.sdk.describing import describe
 from lastbeat.sdk.stacks import describe_threads
 from lastbeat.stores.port import Store
 from support.channel import ListChannel, down

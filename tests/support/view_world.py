@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from lastbeat.fleet.mark import Mark
 from lastbeat.fleet.sweep import Sweep
-from lastbeat.model.fleet import FleetPolicy, PassReport
-from lastbeat.model.policy import Policy
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.record.silences import Silences
 from lastbeat.sdk.documents import Identity, Pace, metadata
 from lastbeat.sdk.instance import Instance

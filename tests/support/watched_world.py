@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lastbeat.model.fleet import FleetPolicy, PassReport
-from lastbeat.model.policy import Policy
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.status import Event
 from lastbeat.stores.retrying import RetryingStore
 from support.fleet import FleetScene

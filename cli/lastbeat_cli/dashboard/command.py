@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from lastbeat import wire
+from lastbeat import opening, wire
 from lastbeat.model.redact import Redactor
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, table
 from lastbeat_cli import document, exits, logs, options, values
 from lastbeat_cli.loop import Stop
 
@@ -66,7 +66,7 @@ def command(
         faults.append(f"--port={number} is no port: 65535 is the most; use 0 for any that is free")
     interval_s = values.interval(pace, faults)
     settings = values.settings(given, faults, watching=True)
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
     if given["token"]:
@@ -81,7 +81,7 @@ def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens
     from lastbeat_cli.dashboard.server import Server, address_of, listen  # noqa: PLC0415 - as above
 
     local = is_loopback(host)
-    own = settings.values["LASTBEAT_DASHBOARD_TOKEN"]
+    own = settings[table.DASHBOARD_TOKEN]
     made = None if local or own else secrets.token_urlsafe(24)
     token = made or (str(own) if own else None)
     logs.hide(Redactor([*settings.secrets, *([token] if token else [])]))
@@ -115,7 +115,7 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     from lastbeat_cli.dashboard.runs import Allowance, RunLooks  # noqa: PLC0415 - as above
 
     asked_for_fleet, asked_for_runs = Tally(), Tally()
-    at, at_runs = wire.store(settings, tally=asked_for_fleet), wire.store(settings, tally=asked_for_runs)
+    at, at_runs = opening.store(settings, tally=asked_for_fleet), opening.store(settings, tally=asked_for_runs)
     runs = RunLooks(
         lambda run_id: wire.run_watch(settings, run_id, at=at_runs),
         lambda view: run_document(view, _now()),

@@ -4,17 +4,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
+from lastbeat import opening
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
-from lastbeat.settings import Settings, SettingsError
-from lastbeat.settings_table import DirectoryRoot
+from lastbeat.settings import Settings, SettingsError, table
+from lastbeat.settings.table import DirectoryRoot
 from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
@@ -119,7 +119,7 @@ def _settings(given: Mapping[str, str | None]) -> tuple[Settings | None, Setting
         settings = configuration.load(options.arguments(given))
     except SettingsError as wrong:
         return None, wrong
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     return settings, None
 
 
@@ -137,7 +137,7 @@ class _Looking:
         if given is not None:
             return given
         if self._settings is not None:
-            return cast("str | None", self._settings.values.get("LASTBEAT_SIGNALS")) or ""
+            return self._settings[table.SIGNALS] or ""
         self.notes.append("the settings are wrong, so LASTBEAT_SIGNALS was not looked at; lastbeat doctor says more")
         return ""
 
@@ -200,7 +200,7 @@ class _Looking:
             raise UnreadableLogError(what, advice)
         from lastbeat_cli.explain import run  # noqa: PLC0415 - files need no store
 
-        where = wire.root_url(self._settings)
+        where = opening.root_url(self._settings)
         try:
             found = run.sources(self._settings, name, self.notes.append)
         except MissingStoreError:

@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
-from lastbeat import wire
+from lastbeat import opening
 from lastbeat.model import runid
 from lastbeat.model.times import format_time
 from lastbeat.observe import log_files
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
 from lastbeat.observe.local_logs import local_logs
-from lastbeat.settings import Settings
-from lastbeat.settings_table import DirectoryRoot
+from lastbeat.settings import Settings, table
+from lastbeat.settings.table import DirectoryRoot
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
@@ -30,7 +30,7 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
 
     Raises :class:`StoreError`, and :class:`UnreadableLogError` of a run that has no logs.
     """
-    store = wire.store(settings)
+    store = opening.store(settings)
     files = run_files(store, run_id)
     closed = {name: entry.fault for name, entry in files.items() if entry.fault is not None}
     for name, fault in closed.items():
@@ -59,7 +59,7 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
 
 def _of_this_machine(settings: Settings, note: Note) -> list[LogInput]:
     """What a watchdog on this machine reads of a program that was never changed, which leaves nothing in its folder."""
-    patterns = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"])
+    patterns = settings[table.LOGS]
     if not patterns:
         return []
     logs, said, hidden = local_logs(patterns)

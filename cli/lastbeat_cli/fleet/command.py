@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913 - one for each option
     since_s = _since(since, faults)
     interval_s = values.interval(pace, faults)
     settings = values.settings(given, faults)
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
     watch = wire.fleet_watch(settings, since_s=since_s)

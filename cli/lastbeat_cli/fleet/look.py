@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from lastbeat import wire
+from lastbeat import opening, wire
 from lastbeat.model.view import FleetView, Row
 from lastbeat.settings import Settings
 from lastbeat.views.order import select
@@ -124,7 +124,7 @@ def _show(settings: Settings, screen: Screen, look: _Look, feed: "Feed[FleetView
                 return
             run_id = table.picked() if action == "open" else None
             if run_id is not None:
-                store = store or wire.store(settings)
+                store = store or opening.store(settings)
                 look.paused = True
                 screen.put_back(keys[index + 1 :])
                 run_page.show(screen, wire.run_watch(settings, run_id, at=store), asked.interval_s, made_of)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from lastbeat import wire
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings
 from lastbeat.stores.port import MissingStoreError, Store, StoreError
@@ -35,7 +34,7 @@ def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Set
     except InvalidRunIdError as fault:
         faults.append(str(fault))
     settings = values.settings(given, faults)
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     return settings
 
 

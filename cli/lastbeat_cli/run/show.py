@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from lastbeat import wire
+from lastbeat import opening, wire
 from lastbeat.model.status import Status
 from lastbeat.model.view import RunView
 from lastbeat.stores.port import MissingStoreError
@@ -42,7 +42,7 @@ def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str 
     faults: list[str] = []
     most = values.count("--lines", lines, faults, MOST_LINES)
     settings = one_run.read(run, given, faults)
-    store = wire.store(settings)
+    store = opening.store(settings)
     try:
         view = wire.run_watch(settings, run, at=store, places=True).look(log_lines=most)
     except MissingStoreError as fault:

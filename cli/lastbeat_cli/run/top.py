@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lastbeat import wire
+from lastbeat import opening, wire
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
@@ -45,7 +45,7 @@ def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **
     faults: list[str] = []
     interval_s = values.interval(pace, faults)
     settings = one_run.read(run, given, faults)
-    store = wire.store(settings)
+    store = opening.store(settings)
     watch = wire.run_watch(settings, run, at=store, places=True)
     try:
         view = watch.look(log_lines=0)

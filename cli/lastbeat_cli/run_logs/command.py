@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from lastbeat import wire
+from lastbeat import opening
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.run import one_run
@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913 - each is an option
     looked_for = _grep(grep, faults, ignore_case=ignore_case)
     choice = LogSelection(named, tuple(values.count("--rank", each, faults, 999_999) for each in rank))
     settings = one_run.read(run, given, faults)
-    store = wire.store(settings)
+    store = opening.store(settings)
     asked = showing.Asked(settings, store, run, choice)
     printer = Printer(as_json=as_json, grep=looked_for)
     try:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, cast
+from typing import Final
 
 from lastbeat.model import runid
 from lastbeat.observe import log_files
 from lastbeat.observe.log_files import FOLDER, MOST, choose, is_log, is_of_now
 from lastbeat.observe.log_source import LogSource, StoredLog
-from lastbeat.settings import Settings
+from lastbeat.settings import Settings, table
 from lastbeat.stores.port import Entry, Store
 
 EXTRA: Final = (runid.ERROR, runid.STACKS)
@@ -46,7 +46,7 @@ def stored(store: Store, files: Mapping[str, Entry]) -> list[LogSource]:
 def local(settings: Settings) -> tuple[list[LogSource], list[str]]:
     """The logs of this machine that LASTBEAT_LOGS names, which a program that was never changed leaves; and what is to
     be said of them."""
-    patterns = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"])
+    patterns = settings[table.LOGS]
     if not patterns:
         return [], []
     from lastbeat.observe.local_logs import local_logs  # noqa: PLC0415 - only where somebody asks for it

@@ -6,9 +6,8 @@ from typing import cast
 import click
 
 from lastbeat import settings as configuration
-from lastbeat import settings_signals, wire
 from lastbeat.model.signal import Catalogue
-from lastbeat.settings import SettingsError
+from lastbeat.settings import SettingsError, catalogues, table
 from lastbeat_cli import logs, options
 
 WHICH = "Which signals"
@@ -73,9 +72,9 @@ def catalogue(given: str | None) -> Catalogue:
     named = "--signals" if given is not None else "LASTBEAT_SIGNALS"
     if given is None:
         settings = configuration.load({})
-        logs.hide(wire.redactor(settings))
-        given = cast("str | None", settings.values.get("LASTBEAT_SIGNALS"))
+        logs.follow(settings)
+        given = settings[table.SIGNALS]
     try:
-        return settings_signals.catalogue(given or "")
+        return catalogues.catalogue(given or "")
     except ValueError as fault:
         raise SettingsError(str(fault).replace("LASTBEAT_SIGNALS: ", f"{named}: ").splitlines()) from None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat import wire
 from lastbeat.model.fleet import PassReport
 from lastbeat_cli import logs, options
 from lastbeat_cli.loop import Stop, next_due, steady_clock
@@ -66,14 +66,14 @@ def command(*, once: bool, as_json: bool, verbose: bool, **given: str | None) ->
     """
     logs.verbose(on=verbose)
     settings = configuration.load(options.arguments(given), watching=True)
-    logs.hide(wire.redactor(settings))
+    logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
     channels = wire.channels(settings)
     passes = wire.passes(settings, channels, clock=steady_clock())
     if not channels and not once:
         log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
-    shown = Shown(wire.root_url(settings), as_json=as_json)
+    shown = Shown(opening.root_url(settings), as_json=as_json)
     if once:
         report = _pass(passes)
         shown.show(report)

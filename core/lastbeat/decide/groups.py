@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lastbeat.decide.in_common import counted, shared
-from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.group import Alone, DeferredAlert, Group, Ledger, Member, Notice, State
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Event, Status
 
 OPEN_LIMIT = 20

@@ -18,8 +18,9 @@ from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.signals import hints
 
 REASON_LIMIT = 300
+_THREAD_LIMIT: Final = 160
 STOOD_STILL: Final = "twice exceeded)"
-"""How the reason of a run ends that was given up though it beat."""
+"""In the reason of a run that was given up though it beat."""
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
 _STALE: Final = {METADATA: names.METADATA_STALE, PROGRESS: names.PROGRESS_STALE, LOG_STEP: names.PROGRESS_STALE}
@@ -80,7 +81,26 @@ class AttemptEvidence:
 
 
 def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
-    """Sentinels first, then what logs say of the end, then life, then progress, then what is merely worth a warning."""
+    """Sentinels first, then what logs say of the end, then life, then progress, then what is merely worth a warning.
+
+    That a thread of training died decides nothing; but it may be why, so it is told with whatever is decided.
+    """
+    verdict = _judged(evidence, policy, now)
+    told = _thread_error(evidence)
+    reason = fit(verdict.reason, REASON_LIMIT - len(told)) + told
+    raised = verdict.conditions
+    if told and names.STALLED in raised:
+        raised = {**raised, names.STALLED: raised[names.STALLED] + told}
+    return replace(verdict, reason=reason, conditions=raised) if told else verdict
+
+
+def _thread_error(evidence: AttemptEvidence) -> str:
+    metadata = evidence.seen.metadata
+    said = one_line(metadata.thread_error or "") if metadata is not None else ""
+    return fit(f"; a thread of it had ended with an exception: {said}", _THREAD_LIMIT) if said else ""
+
+
+def _judged(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     seen = evidence.seen
     if seen.error is not None:
         # Why it failed is found out when it is told.

@@ -1,11 +1,10 @@
 """Every channel there is: a new one is a module, a line here and a block in ``.env.example``."""
 
 import importlib
-from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from lastbeat.deliver.port import Channel
-from lastbeat.model.setting import Setting
+from lastbeat.model.setting import Setting, SettingValues
 
 CHANNELS: dict[str, str] = {
     "slack": "lastbeat.deliver.slack",
@@ -18,10 +17,10 @@ CHANNELS: dict[str, str] = {
 class ChannelModule(Protocol):
     """What a channel's module offers."""
 
-    SETTINGS: tuple[Setting, ...]
+    SETTINGS: tuple[Setting[Any], ...]
 
-    def channel(self, values: Mapping[str, object]) -> Channel | None:
-        """Make the channel of parsed ``values`` (variable name → value), or None when it is not set up."""
+    def channel(self, values: SettingValues) -> Channel | None:
+        """Make the channel that ``values`` set up, or None when they do not."""
         ...
 
 
@@ -30,12 +29,12 @@ def module(name: str) -> ChannelModule:
     return cast("ChannelModule", importlib.import_module(CHANNELS[name]))
 
 
-def settings() -> tuple[Setting, ...]:
+def settings() -> tuple[Setting[Any], ...]:
     """The settings of every channel, in the order of CHANNELS."""
     return tuple(setting for name in CHANNELS for setting in module(name).SETTINGS)
 
 
-def channels(values: Mapping[str, object]) -> tuple[Channel, ...]:
+def channels(values: SettingValues) -> tuple[Channel, ...]:
     """Every channel that ``values`` set up, in the order of CHANNELS."""
     made = (module(name).channel(values) for name in CHANNELS)
     return tuple(channel for channel in made if channel is not None)

@@ -1,26 +1,43 @@
 """Slack, through an Incoming Webhook."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from lastbeat.deliver.slack_blocks import payload
 from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
-from lastbeat.model.redact import Redactor, redact_message
-from lastbeat.model.setting import Setting
+from lastbeat.model.redact import Redactor
+from lastbeat.model.setting import Setting, SettingValues
 
-_NAME = "SLACK_WEBHOOK_URL"
-_EXAMPLE = "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX"
-_RENEW = f"make a new webhook and set {_NAME} to it"
+
+def _parse(text: str) -> str:
+    url = check_address(text, plain_http=False)
+    # Workflows have addresses there too, which take no messages.
+    if host(url) in {"hooks.slack.com", "hooks.slack-gov.com"} and not urlsplit(url).path.startswith("/services/"):
+        raise ValueError("is not the address of an Incoming Webhook")
+    return url
+
+
+SLACK_WEBHOOK_URL = Setting[str | None](
+    "SLACK_WEBHOOK_URL",
+    _parse,
+    "Slack Incoming Webhook that alerts go to; a secret.",
+    example="https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
+    secret=True,
+    option="--slack-webhook",
+)
+SETTINGS: tuple[Setting[Any], ...] = (SLACK_WEBHOOK_URL,)
+
+_RENEW = f"make a new webhook and set {SLACK_WEBHOOK_URL.name} to it"
 # Slack's words, and what a person can do about them.
 _ADVICE = {
     "no_service": f"the webhook was removed or disabled; {_RENEW}",
-    "no_service_id": f"the webhook's address is incomplete; copy it again into {_NAME}",
-    "no_team": f"the Slack workspace does not exist; check {_NAME}",
+    "no_service_id": f"the webhook's address is incomplete; copy it again into {SLACK_WEBHOOK_URL.name}",
+    "no_team": f"the Slack workspace does not exist; check {SLACK_WEBHOOK_URL.name}",
     "team_disabled": "the Slack workspace is disabled; ask its administrator",
-    "invalid_token": f"the webhook's address is wrong; copy it again into {_NAME}",
+    "invalid_token": f"the webhook's address is wrong; copy it again into {SLACK_WEBHOOK_URL.name}",
     "channel_not_found": f"the webhook's channel was deleted; {_RENEW}",
     "channel_is_archived": "unarchive the webhook's channel, or make a webhook for another one",
     "action_prohibited": "an administrator restricts who may post there; ask for it to be allowed",
@@ -31,26 +48,10 @@ _HARMLESS = frozenset({"no_text", "invalid_payload", "missing_text_or_fallback_o
 _HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 
 
-def _parse(text: str) -> str:
-    url = check_address(_NAME, text.strip(), example=_EXAMPLE, plain_http=False)
-    # Workflows have addresses there too, which take no messages.
-    if host(url) in {"hooks.slack.com", "hooks.slack-gov.com"} and not urlsplit(url).path.startswith("/services/"):
-        raise ValueError(
-            f"{_NAME} is not the address of an Incoming Webhook; it looks like {_EXAMPLE} "
-            "(its value is a secret and not shown)"
-        )
-    return url
-
-
-SETTINGS: tuple[Setting, ...] = (
-    Setting(_NAME, _parse, "", "Slack Incoming Webhook that alerts go to; a secret.", secret=True),
-)
-
-
-def channel(values: Mapping[str, object]) -> "Slack | None":
+def channel(values: SettingValues) -> "Slack | None":
     """The Slack channel, or None when no webhook is set."""
-    url = values.get(_NAME)
-    return Slack(str(url)) if url else None
+    url = values[SLACK_WEBHOOK_URL]
+    return Slack(url) if url else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +92,4 @@ class Slack:
 
     def _payload(self, message: Message) -> dict[str, object]:
         # Training that prints its environment must not print this address into a chat.
-        return payload(redact_message(message, Redactor([self.url])))
+        return payload(message.masked(Redactor([self.url])))

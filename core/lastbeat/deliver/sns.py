@@ -7,7 +7,6 @@ A FIFO topic gets the run as message group and the alert's key for deduplication
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,12 @@ from lastbeat.deliver.document import encode
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
-from lastbeat.model.setting import Setting
+from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import fit, one_line
 
 if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
 
-_NAME = "SNS_TOPIC_ARN"
 _ARN = re.compile(r"arn:aws(?:-[a-z]+)*:sns:([a-z0-9-]{1,40}):(\d{12}):([A-Za-z0-9_-]{1,256}(?:\.fifo)?)", re.ASCII)
 # Codes of AWS that pass by themselves, beside every 5xx: throttling, and credentials that get renewed.
 _PASSING = frozenset(
@@ -37,8 +35,8 @@ _ADVICE = {
     "AuthorizationError": "allow sns:Publish on the topic to this identity",
     "AccessDenied": "allow sns:Publish on the topic to this identity",
     "AccessDeniedException": "allow sns:Publish on the topic to this identity",
-    "NotFound": f"check {_NAME}: its region, account and name",
-    "NotFoundException": f"check {_NAME}: its region, account and name",
+    "NotFound": "check SNS_TOPIC_ARN: its region, account and name",
+    "NotFoundException": "check SNS_TOPIC_ARN: its region, account and name",
     "InvalidClientTokenId": "check the AWS credentials",
     "SignatureDoesNotMatch": "check the AWS credentials and this machine's clock",
 }
@@ -46,24 +44,25 @@ _DENIED = frozenset({"AuthorizationError", "AccessDenied", "AccessDeniedExceptio
 
 
 def _parse(text: str) -> str:
-    arn = text.strip()
-    if not _ARN.fullmatch(arn):
-        shown = repr(arn if len(arn) <= 80 else arn[:80] + "…")
-        raise ValueError(
-            f"{_NAME}={shown} is not the ARN of an SNS topic; it looks like arn:aws:sns:us-east-1:123456789012:alerts"
-        )
-    return arn
+    if not _ARN.fullmatch(text):
+        raise ValueError("is not the ARN of an SNS topic")
+    return text
 
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting(_NAME, _parse, "", "Amazon SNS topic that alerts are published to, as its ARN."),
+SNS_TOPIC_ARN = Setting[str | None](
+    "SNS_TOPIC_ARN",
+    _parse,
+    "Amazon SNS topic that alerts are published to, as its ARN.",
+    example="arn:aws:sns:us-east-1:123456789012:alerts",
+    option="--sns-topic",
 )
+SETTINGS: tuple[Setting[Any], ...] = (SNS_TOPIC_ARN,)
 
 
-def channel(values: Mapping[str, object]) -> "Sns | None":
+def channel(values: SettingValues) -> "Sns | None":
     """The SNS channel, or None when no topic is set."""
-    arn = values.get(_NAME)
-    return Sns(str(arn)) if arn else None
+    arn = values[SNS_TOPIC_ARN]
+    return Sns(arn) if arn else None
 
 
 @dataclass(frozen=True, slots=True)

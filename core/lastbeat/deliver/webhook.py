@@ -18,34 +18,37 @@ whoever recorded a request cannot send it again later.
 import hashlib
 import hmac
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from lastbeat.deliver.document import encode
 from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
-from lastbeat.model.redact import Redactor, redact_message
-from lastbeat.model.setting import Setting
+from lastbeat.model.redact import Redactor
+from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import one_line
 
-_URL = "LASTBEAT_WEBHOOK_URL"
-_SECRET = "LASTBEAT_WEBHOOK_SECRET"  # noqa: S105 - the variable's name
-
-
-def _parse(text: str) -> str:
-    return check_address(_URL, text.strip(), example="https://alerts.example.com/hooks/lastbeat", plain_http=True)
-
-
-SETTINGS: tuple[Setting, ...] = (
-    Setting(_URL, _parse, "", "Address that alerts are POSTed to as JSON; a secret.", secret=True),
-    Setting(_SECRET, str, "", "Key that the webhook's requests are signed with (HMAC-SHA256).", secret=True),
+WEBHOOK_URL = Setting[str | None](
+    "LASTBEAT_WEBHOOK_URL",
+    partial(check_address, plain_http=True),
+    "Address that alerts are POSTed to as JSON; a secret.",
+    example="https://alerts.example.com/hooks/lastbeat",
+    secret=True,
 )
+WEBHOOK_SECRET = Setting[str | None](
+    "LASTBEAT_WEBHOOK_SECRET",
+    str,
+    "Key that the webhook's requests are signed with (HMAC-SHA256).",
+    secret=True,
+)
+SETTINGS: tuple[Setting[Any], ...] = (WEBHOOK_URL, WEBHOOK_SECRET)
 
 
-def channel(values: Mapping[str, object]) -> "Webhook | None":
+def channel(values: SettingValues) -> "Webhook | None":
     """The webhook, or None when no address is set."""
-    url, secret = values.get(_URL), values.get(_SECRET)
-    return Webhook(str(url), str(secret) if secret else None) if url else None
+    url = values[WEBHOOK_URL]
+    return Webhook(url, values[WEBHOOK_SECRET]) if url else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class Webhook:
     def _document(self, message: Message) -> str:
         # Training that prints its environment must not print these into an alert.
         secrets = [self.url] if self.secret is None else [self.url, self.secret]
-        return encode(redact_message(message, Redactor(secrets)))
+        return encode(message.masked(Redactor(secrets)))
 
 
 def signature(body: bytes, secret: str, sent_at: int) -> dict[str, str]:

@@ -25,14 +25,12 @@ LIMITS = HttpTimeouts()
 """What every hook gets."""
 
 
-def check_address(name: str, text: str, *, example: str, plain_http: bool) -> str:
-    """Return ``text`` when it is a usable http(s) address, or raise ``ValueError`` that says what is wrong.
-
-    ``name`` is the variable's name. Without ``plain_http``, http is for this machine's own addresses only.
-    """
+def check_address(text: str, *, plain_http: bool) -> str:
+    """Return ``text`` when it is a usable http(s) address, or raise ``ValueError`` with what is wrong, as the end of a
+    sentence. Without ``plain_http``, http is for this machine's own addresses only."""
     fault = _fault(text, plain_http=plain_http)
     if fault is not None:
-        raise ValueError(f"{name} {fault}; it looks like {example} (its value is a secret and not shown)")
+        raise ValueError(fault)
     return text
 
 

@@ -23,13 +23,11 @@ from lastbeat.effects.deferral import DeliveryCounts, deferred_numbers, prolong,
 from lastbeat.effects.outbox import enqueue, pending
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
-from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
-from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.record.codec import LEDGER_LIMIT_BYTES
@@ -174,7 +172,7 @@ class Groups:
         raise UnreachableError("it changed at every look: too many sweeps at once")
 
     def _message(self, notice: Notice, watched: int, now: datetime) -> Message:
-        return redact_message(compose_notice(notice, watched, self._place_url, now), self._mask)
+        return compose_notice(notice, watched, self._place_url, now).masked(self._mask)
 
     def _gathered(self, decided: Plan, before: Ledger, after: Record, now: datetime) -> Gathered:
         identities = self._runner.identities

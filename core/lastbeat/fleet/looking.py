@@ -11,9 +11,8 @@ from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.screen import screen, share
 from lastbeat.fleet.watches import Watches
 from lastbeat.model import runid
-from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.status import Status
 from lastbeat.observe.listing import ask_files, run_files
 from lastbeat.stores.port import Entry, Store, StoreError

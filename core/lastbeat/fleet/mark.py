@@ -14,7 +14,8 @@ from typing import Final
 
 from lastbeat.fleet.prices import dollars
 from lastbeat.model import runid
-from lastbeat.model.fleet import FleetPolicy, PassReport, Shard
+from lastbeat.model.fleet import PassReport, Shard
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time, parse_time
 from lastbeat.model.version import __version__

@@ -6,7 +6,8 @@ from typing import Final
 
 from lastbeat.fleet.memory import FleetMemory
 from lastbeat.fleet.prices import PER_REQUEST
-from lastbeat.model.fleet import FleetPolicy, Shard
+from lastbeat.model.fleet import Shard
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 
 LIST: Final = "list"

@@ -9,8 +9,8 @@ from lastbeat.fleet.groups import Groups
 from lastbeat.fleet.looks import Looks
 from lastbeat.fleet.pacing import PacedChannel
 from lastbeat.fleet.watches import Watches
-from lastbeat.model.fleet import FleetPolicy, Shard
-from lastbeat.model.policy import Policy
+from lastbeat.model.fleet import Shard
+from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.stores.port import Store
 
 

@@ -17,7 +17,8 @@ from lastbeat.fleet.pacing import PacedChannel
 from lastbeat.fleet.plans import LIST, choose, split
 from lastbeat.fleet.stand import Stand
 from lastbeat.fleet.watches import Watches
-from lastbeat.model.fleet import WHOLE, FleetPolicy, PassReport, Shard
+from lastbeat.model.fleet import WHOLE, PassReport, Shard
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import StoreError
 from lastbeat.watchdog import WatchContext

@@ -9,6 +9,7 @@ from typing import Any
 from keras.callbacks import Callback
 
 from lastbeat.integrations.session import Block, Session, metrics_of, quiet
+from lastbeat.sdk.values import counted
 
 
 class LastbeatCallback(Block, Callback):
@@ -66,5 +67,5 @@ class LastbeatCallback(Block, Callback):
 
 
 def _total(params: Mapping[str, Any]) -> int | None:
-    epochs, steps = params.get("epochs"), params.get("steps")
-    return epochs * steps if isinstance(epochs, int) and isinstance(steps, int) else None
+    epochs, steps = counted(params.get("epochs")), counted(params.get("steps"))
+    return epochs * steps if epochs is not None and steps is not None else None

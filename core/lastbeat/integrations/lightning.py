@@ -50,10 +50,11 @@ class LastbeatCallback(Block, Callback):
         if run is None:
             return
         if not self._total_known:
-            # Not before the first batch: by then Lightning knows its data, and asking costs nothing.
-            total = trainer.estimated_stepping_batches
-            run.total_steps = int(total) if 0 < total < float("inf") else None
+            # Not before the first batch: by then Lightning knows its data, and asking costs nothing. And once, whatever
+            # comes of it.
             self._total_known = True
+            total = trainer.estimated_stepping_batches
+            run.total_steps = total if 0 < total < float("inf") else None
         # A tensor stays one: the beat thread reads it if it beats now.
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         rate = trainer.optimizers[0].param_groups[0].get("lr") if trainer.optimizers else None

@@ -21,8 +21,8 @@ from typing import Any, ParamSpec, TypeVar
 import lastbeat
 from lastbeat.sdk.endings import known_error
 from lastbeat.sdk.run import Run
-
-log = logging.getLogger("lastbeat")
+from lastbeat.sdk.saying import say, why
+from lastbeat.sdk.values import plain_text
 
 LEFT = "training was left before its end: what stopped it was caught, and the program went on without it"
 AGAIN = "training was left before its end: another one began in the same process"
@@ -33,23 +33,27 @@ _B = TypeVar("_B", bound="Block")
 
 
 def quiet(method: Callable[_P, None]) -> Callable[_P, None]:
-    """``method``, whose errors are logged and never reach the training."""
+    """``method``, whose errors are logged, once each kind of them, and never reach the training."""
+    told: set[type[Exception]] = set()
 
     @functools.wraps(method)
     def guarded(*args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
             method(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - a callback that fails would end the training that it watches
-            log.warning(
-                "lastbeat could not follow the training (%s): %s: %s", method.__name__, type(error).__name__, error
-            )
+            # Some are called with every batch.
+            if type(error) not in told:
+                told.add(type(error))
+                say(logging.WARNING, "lastbeat could not follow the training (%s): %s", method.__name__, why(error))
 
     return guarded
 
 
-def metrics_of(logs: Mapping[str, object] | None) -> dict[str, Any]:
-    """What a framework logs besides the quantities that have a name of their own."""
-    return {str(name): value for name, value in (logs or {}).items() if name not in _NAMES}
+def metrics_of(logs: Mapping[Any, object] | None) -> dict[str, Any]:
+    """What a framework logs besides the quantities that have a name of their own. What is named by no text is left
+    out."""
+    named = ((plain_text(name), value) for name, value in (logs or {}).items() if issubclass(type(name), str))
+    return {name: value for name, value in named if name not in _NAMES}
 
 
 class Session:
@@ -66,7 +70,7 @@ class Session:
         """Whether a training has begun and not ended."""
         return self.run is not None and not self.run.ended
 
-    def begin(self, total_steps: int | None, rank: int | None = None, world_size: int | None = None) -> Run:
+    def begin(self, total_steps: Any, rank: int | None = None, world_size: int | None = None) -> Run:
         """A training begins. One that has not ended was left."""
         if self.run is not None and not self.run.ended:
             self.run.fail(AGAIN)
@@ -90,7 +94,7 @@ class Session:
         if self.active and self.run is not None and os.getpid() == self._process:
             error = error if error is not None else known_error()
             if error is None:
-                self.run.fail(LEFT)
+                self.run.fail_unexplained(LEFT)
             else:
                 self.run.end_with(error)
 

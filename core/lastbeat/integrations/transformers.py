@@ -9,6 +9,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from lastbeat.integrations.session import Block, Session, metrics_of, quiet
+from lastbeat.sdk.values import counted
 
 
 class LastbeatCallback(Block, TrainerCallback):
@@ -32,7 +33,7 @@ class LastbeatCallback(Block, TrainerCallback):
     ) -> None:
         """Begin an attempt; a batch size that did not fit into memory and is tried smaller is the same one."""
         total = state.max_steps if state.max_steps > 0 else None
-        self._told, self._loss, self._rate, self._tokens = {}, None, None, int(state.num_input_tokens_seen or 0)
+        self._told, self._loss, self._rate, self._tokens = {}, None, None, _seen(state)
         if self._session.active and args.auto_find_batch_size and self._session.run is not None:
             self._session.run.total_steps = total
         else:
@@ -95,7 +96,7 @@ class LastbeatCallback(Block, TrainerCallback):
         run = self._session.run
         if run is None:
             return
-        seen = int(state.num_input_tokens_seen or 0)
+        seen = _seen(state)
         tokens, self._tokens = max(0, seen - self._tokens), seen
         run.step(
             state.global_step,
@@ -113,3 +114,8 @@ class LastbeatCallback(Block, TrainerCallback):
     def _set_phase(self, name: str) -> None:
         if self._session.run is not None and self._session.run.phase_now[0] != name:
             self._session.run.set_phase(name)
+
+
+def _seen(state: TrainerState) -> int:
+    """Tokens so far, as far as that can be had at once."""
+    return counted(state.num_input_tokens_seen) or 0

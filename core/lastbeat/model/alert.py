@@ -1,7 +1,7 @@
 """An alert is data: a channel-neutral message, and what became of it on each channel."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lastbeat.model.cause import Evidence
@@ -61,6 +61,30 @@ class Message(Persisted):
     """How many runs it is about; 0: it is about ``run_id`` alone."""
     shared: Mapping[str, str] = field(default_factory=dict)
     """What these runs have in common: ``Zone`` → ``us-east-1a (93 of 97)``."""
+
+    def masked(self, mask: Callable[[str], str]) -> "Message":
+        """The same with ``mask`` applied to every text in it but its names (run id, status, event)."""
+
+        def maybe(text: str | None) -> str | None:
+            return None if text is None else mask(text)
+
+        return replace(
+            self,
+            reason=mask(self.reason),
+            cause=maybe(self.cause),
+            evidence=self.evidence.masked(mask) if self.evidence is not None else None,
+            also_seen=tuple(map(mask, self.also_seen)),
+            action=maybe(self.action),
+            conditions={name: mask(detail) for name, detail in self.conditions.items()},
+            instance_id=maybe(self.instance_id),
+            phase=maybe(self.phase),
+            log_tail=tuple(map(mask, self.log_tail)),
+            stack=tuple(map(mask, self.stack)),
+            notes=tuple(map(mask, self.notes)),
+            where=mask(self.where),
+            link=maybe(self.link),
+            shared={name: mask(value) for name, value in self.shared.items()},
+        )
 
     @property
     def subject(self) -> str:

@@ -1,6 +1,7 @@
 """Why a run failed, as far as its logs, its ``_error`` and its exit codes tell: data that every layer may speak of."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lastbeat.model.persisted import Persisted
@@ -24,6 +25,11 @@ class Evidence(Persisted):
     host: str | None = None
     time: datetime | None = None
     """The line's own time; UTC where it names no zone. None where it has none."""
+
+    def masked(self, mask: Callable[[str], str]) -> "Evidence":
+        """The same with ``mask`` applied to what the line says and where it comes from."""
+        host = None if self.host is None else mask(self.host)
+        return replace(self, file=mask(self.file), text=mask(self.text), host=host)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Heartbeat:
     host: str | None = None
     start_time: datetime | None = None
     attempt: int | None = None
+    thread_error: str | None = None
+    """What ended one of training's threads: no end of the run by itself."""
 
     step: int | None = None
     total_steps: int | None = None

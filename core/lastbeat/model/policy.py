@@ -33,3 +33,25 @@ class Policy:
     """How long a claimed delivery belongs to who claimed it; longer than any channel's own time limit."""
     blind_s: float = 600.0
     """After this long without sight the watchdog says that it is blind."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPolicy:
+    """Limits of a sweep, in seconds where not said otherwise."""
+
+    interval_s: float = 60.0
+    """Time between the beginnings of two passes."""
+    read_s: float = 1200.0
+    """Heartbeats that only move on are read again after this long at the latest."""
+    discover_s: float = 900.0
+    """How old the last full search for new runs may be, where searching at each pass costs more than watching."""
+    news_s: float = 86400.0
+    """A run that is first found this long after it ended is history, and nobody is told."""
+    group_runs: int = 5
+    """From so many runs on that time out together, one alert tells of all of them."""
+    group_s: float = 300.0
+    """What times out within this time is together, and a group is told anew no sooner than after it."""
+    repeat_s: float | None = None
+    """A group that still is timed out is told again after this long; None: it is not."""
+    fanout_runs: int = 2000
+    """With more active runs than this the fleet is split over a queue, where there is one."""

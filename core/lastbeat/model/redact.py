@@ -1,12 +1,9 @@
 """Secrets masked wherever text leaves: logs, errors, alerts."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, unquote, urlsplit
 
-from lastbeat.model.alert import Message
-from lastbeat.model.cause import Evidence
 from lastbeat.model.secrets import MASK
 
 SHORTEST = 8
@@ -59,36 +56,3 @@ def _parts(secret: str) -> Iterator[str]:
             yield part
             yield quote(part, safe="!#$%&'()*+,/:;=?@[]~")
             yield unquote(part)
-
-
-def masked(evidence: Evidence | None, mask: Callable[[str], str]) -> Evidence | None:
-    """``evidence`` with ``mask`` applied to what the line says and where it comes from."""
-    if evidence is None:
-        return None
-    host = None if evidence.host is None else mask(evidence.host)
-    return replace(evidence, file=mask(evidence.file), text=mask(evidence.text), host=host)
-
-
-def redact_message(message: Message, mask: Callable[[str], str]) -> Message:
-    """``message`` with ``mask`` applied to every text in it but its names (run id, status, event)."""
-
-    def maybe(text: str | None) -> str | None:
-        return None if text is None else mask(text)
-
-    return replace(
-        message,
-        reason=mask(message.reason),
-        cause=maybe(message.cause),
-        evidence=masked(message.evidence, mask),
-        also_seen=tuple(map(mask, message.also_seen)),
-        action=maybe(message.action),
-        conditions={name: mask(detail) for name, detail in message.conditions.items()},
-        instance_id=maybe(message.instance_id),
-        phase=maybe(message.phase),
-        log_tail=tuple(map(mask, message.log_tail)),
-        stack=tuple(map(mask, message.stack)),
-        notes=tuple(map(mask, message.notes)),
-        where=mask(message.where),
-        link=maybe(message.link),
-        shared={name: mask(value) for name, value in message.shared.items()},
-    )

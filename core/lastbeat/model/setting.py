@@ -1,23 +1,129 @@
-"""What a setting is. ``settings.py`` alone reads values; a channel's own settings stand beside the channel."""
+"""A setting: its name, once, with all there is to say of it. ``lastbeat.settings`` alone reads their values.
 
-from collections.abc import Callable
+Parsers here and elsewhere turn a text into a value, or raise ``ValueError`` with what is wrong with it, as the end of a
+sentence: ``is not a number of minutes``. :meth:`Setting.read` says the rest.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final, Generic, TypeVar, cast
+
+from lastbeat.model.secrets import mask_tokens
+
+T = TypeVar("T")
+
+_MOST: Final = 1_000_000.0
+"""Minutes or seconds: far above any use, far below what time arithmetic can hold."""
+_SWITCH: Final = {
+    "on": True,
+    "true": True,
+    "yes": True,
+    "1": True,
+    "off": False,
+    "false": False,
+    "no": False,
+    "0": False,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One environment variable.
-
-    ``parse`` turns its text into a value or raises ``ValueError`` with the whole message for people,
-    ``STALE_MINUTES='ten' is not a number of minutes; use for example 10``. It is never called for a blank
-    value: blank is unset.
-    """
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One environment variable. Where it has no default its value may be None: ``Setting[float | None]``."""
 
     name: str
-    parse: Callable[[str], object]
-    default: str
-    """As it would be written in ``.env``; empty when unset by default."""
+    parse: Callable[[str], T]
+    """Never called for a blank text: blank is unset."""
     help: str
-    """One sentence for ``.env.example`` and ``--help``."""
+    """One sentence or two for ``.env.example``, the docs and ``--help``."""
+    default: str = ""
+    """As it would be written in ``.env``; empty when unset by default."""
+    example: str = ""
+    """What a fault shows as a value that would do."""
     secret: bool = False
-    """Never shown, not even in an error about its own syntax."""
+    """Its value is never shown, and masked wherever it turns up."""
+    option: str = ""
+    """How the command line gives it, where it can: ``--root``."""
+
+    def read(self, text: str, called: str = "") -> T:
+        """The value of ``text``. Raises ``ValueError`` with one whole sentence for people, which names the setting, or
+        ``called`` in its place."""
+        try:
+            return self.parse(text.strip())
+        except ValueError as why:
+            name = called or self.name
+            if self.secret:
+                like = f"; it looks like {self.example}" if self.example else ""
+                raise ValueError(f"{name} {why}{like} (its value is a secret and not shown)") from None
+            like = f"; use for example {self.example}" if self.example else ""
+            raise ValueError(f"{name}={shown(text)} {why}{like}") from None
+
+
+class SettingValues:
+    """The values of settings, by the setting itself: ``values[STALE_MINUTES]`` is a float."""
+
+    def __init__(self, held: Mapping[str, object]) -> None:
+        self._held = dict(held)
+
+    def __getitem__(self, setting: Setting[T]) -> T:
+        return cast("T", self._held.get(setting.name))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SettingValues) and self._held == other._held
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        # Some of them are secrets.
+        return f"SettingValues({len(self._held)})"
+
+
+def shown(text: str) -> str:
+    """``text`` for an error message: bounded, without the password of a URL or what else looks like a secret."""
+    text = mask_tokens(re.sub(r"//[^/@]*@", "//***@", text))
+    return repr(text if len(text) <= 80 else text[:80] + "…")
+
+
+def number(unit: str, *, zero: bool = False, least: float = 0.0) -> Callable[[str], float]:
+    """Parses a number of ``unit`` above 0 (or from 0 on, or from ``least`` on)."""
+
+    def parse(text: str) -> float:
+        # Stricter than float(): no 1_0, no nan, no other scripts' digits.
+        if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", text, re.ASCII):
+            raise ValueError(f"is not a number of {unit}")
+        value = float(text)
+        if value < 0 or (value == 0 and not zero):
+            raise ValueError("is negative" if zero else "is not more than 0")
+        if value > _MOST or not math.isfinite(value):
+            raise ValueError(f"is more than {_MOST:.0f} {unit}")
+        if value < least:
+            raise ValueError(f"is less than {least:g} {unit}")
+        return value
+
+    return parse
+
+
+def count(least: int) -> Callable[[str], int]:
+    """Parses a whole number from ``least`` on."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or int(text) < least:
+            raise ValueError(f"is not a whole number from {least} on")
+        return int(text)
+
+    return parse
+
+
+def switch(text: str) -> bool:
+    """Parses what turns something on or off."""
+    if text.lower() not in _SWITCH:
+        raise ValueError("is neither on nor off")
+    return _SWITCH[text.lower()]
+
+
+def web_address(text: str) -> str:
+    """Parses an http(s) address without user, query or fragment."""
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", text, re.ASCII):
+        raise ValueError("is not a web address")
+    return text

@@ -48,6 +48,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         host=_text(document.get("host"), mask),
         start_time=start,
         attempt=whole(document.get("attempt")),
+        thread_error=_text(document.get("thread_error"), mask),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),

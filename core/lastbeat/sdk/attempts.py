@@ -6,6 +6,9 @@ from collections.abc import Mapping
 # Each counts the restarts of a job from 0 on; torchelastic counts those of its workers.
 _COUNTERS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "FLUX_JOB_RESTART_COUNT", "LASTBEAT_RESTART_COUNT")
 
+_MOST = 10**15
+"""Readers take no larger number; and one of thousands of digits could not be written again."""
+
 
 def restarts(environ: Mapping[str, str]) -> int:
     """How often a scheduler says that it has restarted this job."""
@@ -29,9 +32,11 @@ def start_of(body: bytes) -> object:
 
 
 def attempt_of(body: bytes) -> int:
-    """The attempt that a metadata.json names; 0 where it names none, whatever the document is."""
+    """The attempt that a metadata.json names; 0 where it names none that can be counted on from, whatever the document
+    is."""
     try:
         document = json.loads(body)
-        return int(document["attempt"])
+        found = int(document["attempt"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return 0
+    return found if abs(found) < _MOST else 0

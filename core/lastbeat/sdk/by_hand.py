@@ -9,13 +9,14 @@ from typing import Any
 from lastbeat.model import runid
 from lastbeat.model.times import parse_time
 from lastbeat.sdk.attempts import attempt_of, next_attempt
+from lastbeat.sdk.clock_offset import LEAST_S, ClockOffset
 from lastbeat.sdk.documents import encode, now_text, told_phases
 from lastbeat.sdk.recent import Point, Recent
 from lastbeat.sdk.reporter import Surroundings
 from lastbeat.sdk.resources import machine
 from lastbeat.sdk.run import PHASES
 from lastbeat.sdk.values import number, text
-from lastbeat.stores.port import ConflictError, Expect, Store
+from lastbeat.stores.port import Blob, ConflictError, Expect, Store
 
 _LIMIT_BYTES = 256 * 1024
 _LATEST = 1e12
@@ -51,10 +52,11 @@ def beat(around: Surroundings, run_id: str, said: Said, *, begin: bool = False) 
         start_time = now_text(now)
     else:
         attempt = said.attempt or max(known or 1, 1)
+    phase = text(said.phase) or (None if new else text(before.get("phase"))) or "training"
     document = {
         "run_id": run_id,
         "status": "running",
-        "phase": text(said.phase) or (None if new else text(before.get("phase"))) or "training",
+        "phase": phase,
         "last_update": now_text(now),
         "start_time": start_time,
         "attempt": attempt,
@@ -65,14 +67,29 @@ def beat(around: Surroundings, run_id: str, said: Said, *, begin: bool = False) 
         "lastbeat": around.version,
     }
     changes = [] if new else _changes(before.get("phases"))
-    document["phases"] = told_phases([*changes, (now, document["phase"])])[-PHASES:]
+    document["phases"] = told_phases([*changes, (now, phase)])[-PHASES:]
+    offset_s = None if new or blob is None else _last_offset_s(blob, before, around.instance_id)
     # The start time first: from then on the old sentinels are older than the attempt, deleted or not.
-    store.write(folder + runid.METADATA, encode(document))
+    if offset_s is None:
+        # Without a time of its own until it is known how far this machine's clock is off: nobody must think it old.
+        offset = ClockOffset()
+        offset.write(store, folder + runid.METADATA, encode({**document, "last_update": None}))
+        offset_s = offset.seconds
+    store.write(folder + runid.METADATA, encode({**document, "clock_offset_s": offset_s}))
     if new:
         for name in (runid.ERROR, runid.COMPLETE):
             store.delete(folder + name)
     if said.step is not None:
-        _progress(store, run_id, said, now, phase=document["phase"], new=new)
+        _progress(store, run_id, said, now, phase=phase, new=new)
+
+
+def _last_offset_s(blob: Blob, before: dict[str, Any], instance_id: str) -> float | None:
+    """How far the store's clock was ahead of this machine's at the last beat; None where that was another's."""
+    own = parse_time(before.get("last_update"))
+    if own is None or before.get("instance_id") != instance_id:
+        return None
+    offset_s = (blob.modified - own).total_seconds()
+    return 0.0 if abs(offset_s) < LEAST_S else round(offset_s, 1)
 
 
 def _progress(store: Store, run_id: str, said: Said, now: float, *, phase: object, new: bool) -> None:
@@ -150,7 +167,7 @@ def _plain(value: object) -> float | str | None:
     return value if isinstance(value, str) and value in _NOT_FINITE else number(value)
 
 
-def _changes(value: object) -> list[tuple[float, object]]:
+def _changes(value: object) -> list[tuple[float, str | None]]:
     rows = [row for row in value if isinstance(row, list) and len(row) == 2] if isinstance(value, list) else []
     return [(row[0], row[1]) for row in rows[-1000:] if _is_time(row[0]) and isinstance(row[1], str)]
 

@@ -19,10 +19,11 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from lastbeat.sdk.saying import say, why
+from lastbeat.sdk.values import shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-log = logging.getLogger("lastbeat")
 
 LIMIT_CHARS = 256 * 1024
 _PIECES = 65_536
@@ -48,8 +49,8 @@ class Capture:
                 continue
             try:
                 self._stand_before(stream)
-            except (AttributeError, TypeError) as error:
-                log.warning("lastbeat cannot capture sys.%s, a %s: %s", name, type(stream).__name__, error)
+            except Exception as error:  # noqa: BLE001 - a stream may be any object of training's
+                say(logging.WARNING, "lastbeat cannot capture sys.%s, %s: %s", name, shown(stream), why(error))
         return self
 
     def _stand_before(self, stream: Any) -> None:
@@ -74,9 +75,9 @@ class Capture:
 
         self._undo.append(undo)
 
-    def add(self, text: object) -> None:
+    def add(self, text: Any) -> None:
         """Keep ``text``, if it is one. Safe from any thread and from signal handlers."""
-        if not self.on or not isinstance(text, str):
+        if not self.on or not issubclass(type(text), str):
             return
         if type(text) is not str:
             # Whatever a subclass makes of len() must not matter here.

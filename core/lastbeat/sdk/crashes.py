@@ -10,7 +10,8 @@ def faults_into_stderr() -> None:
     A process that died so can ship nothing any more: this text reaches whatever keeps its stderr, as ``lastbeat exec``,
     a scheduler's log or a terminal does, and not the store by itself.
     """
-    # Without a stderr, or with one that is no file (a notebook's), there is nowhere to write to.
-    with suppress(OSError, ValueError, AttributeError, RuntimeError):
+    # Without a stderr, or with one that is no file (a notebook's, or any object of training's), there is nowhere to
+    # write to.
+    with suppress(Exception):
         if not faulthandler.is_enabled():
             faulthandler.enable()

@@ -4,15 +4,17 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any
 
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.reading import Reader
 from lastbeat.sdk.recent import Recent
 from lastbeat.sdk.run import CANCELLED, Run
-from lastbeat.sdk.values import text, whole
+from lastbeat.sdk.values import number, text, whole
 
 METRICS_LIMIT = 50
+_NAME_CHARS = 100
 _WINDOW_S = 300.0
 
 
@@ -39,9 +41,20 @@ class Identity:
     version: str
 
 
-def metadata(run: Run, who: Identity, at: float, resources: dict[str, Any] | None = None) -> dict[str, Any]:
-    """metadata.json: that it lives, what it does and did, and what it uses."""
-    phase, detail = run.phase_now
+def metadata(
+    run: Run,
+    who: Identity,
+    at: float | None,
+    resources: dict[str, Any] | None = None,
+    reader: Reader | None = None,
+    offset_s: float | None = None,
+) -> dict[str, Any]:
+    """metadata.json: that it lives, what it does and did, and what it uses. ``offset_s`` is how far the store's clock
+    is ahead; while that is unknown, a document without a time of its own (``at`` is None) leaves nothing to doubt."""
+    phases = run.phases.copy()
+    now, about = run.phase_now
+    asked = [("phase", now, text), ("phase detail", about, text), *(("phase", name, text) for _, name in phases)]
+    phase, detail, *names = (reader or Reader()).told(asked)
     status = "running"
     if run.ending is not None:
         sentinel, why = run.ending
@@ -49,9 +62,10 @@ def metadata(run: Run, who: Identity, at: float, resources: dict[str, Any] | Non
     return {
         "run_id": who.run_id,
         "status": status,
-        "phase": text(phase),
-        "phase_detail": text(detail),
-        "last_update": now_text(at),
+        "phase": phase,
+        "phase_detail": detail,
+        "last_update": now_text(at) if at is not None else None,
+        "clock_offset_s": offset_s,
         "start_time": now_text(who.start_time),
         "attempt": who.attempt,
         "instance_id": who.instance.id,
@@ -60,16 +74,16 @@ def metadata(run: Run, who: Identity, at: float, resources: dict[str, Any] | Non
         "host": who.instance.host,
         "process": who.process,
         "resources": resources,
-        "phases": told_phases(run.phases.copy()),
+        "phases": told_phases(zip((at for at, _ in phases), names, strict=True)),
+        "thread_error": run.thread_error.line if run.thread_error is not None else None,
         "lastbeat": who.version,
     }
 
 
-def told_phases(changes: Iterable[tuple[float, object]]) -> list[tuple[float, str]]:
+def told_phases(changes: Iterable[tuple[float, str | None]]) -> list[tuple[float, str]]:
     """Unix time and name of each phase, oldest first; what only changes its detail is no new phase."""
     told: list[tuple[float, str]] = []
-    for at, given in changes:
-        name = text(given)
+    for at, name in changes:
         if name is not None and (not told or told[-1][1] != name):
             told.append((round(at, 3), name))
     return told
@@ -89,32 +103,43 @@ class Pace:
         latest = run.latest
         if latest is None:
             return None
-        step, *plain, given = latest
-        named = list(given.items())[:METRICS_LIMIT]
-        said, lost, learning_rate, epoch, *metrics = self.reader.read([step, *plain, *(value for _, value in named)])
-        # A whole number is taken as it is: as a float it would lose digits beyond 2 ** 53.
-        count = step if type(step) is int else whole(said)
+        step, loss, learning_rate, epoch, given = latest
+        named = [(text(name) or "", value) for name, value in islice(given.items(), METRICS_LIMIT)]
+        # What is least likely to hang comes first: of what is not at hand nothing is read behind it.
+        count, total, tokens, phase, *told = self.reader.told(
+            [
+                ("step", step, whole),
+                ("total_steps", run.total_steps, whole),
+                ("tokens", run.tokens, whole),
+                ("phase", run.phase_now[0], text),
+                ("loss", loss, number),
+                ("learning_rate", learning_rate, number),
+                ("epoch", epoch, number),
+                *((f"metric {name[:_NAME_CHARS]!r}", value, number) for name, value in named),
+            ]
+        )
         if count is None:
             return None
-        self.recent.add((round(at, 3), count, lost, learning_rate))
-        self._window.append((at, count, run.tokens))
+        lost, rate, epoch, *metrics = told
+        self.recent.add((round(at, 3), count, lost, rate))
+        self._window.append((at, count, tokens or 0))
         while len(self._window) > 2 and at - self._window[0][0] > _WINDOW_S:
             self._window.pop(0)
         speed, token_speed = self._speeds()
-        left = run.total_steps - count if run.total_steps is not None else None
+        left = total - count if total is not None else None
         return {
             "run_id": run.run_id,
-            "phase": text(run.phase_now[0]),
+            "phase": phase,
             "step": count,
-            "total_steps": run.total_steps,
+            "total_steps": total,
             "loss": lost,
-            "learning_rate": learning_rate,
+            "learning_rate": rate,
             "epoch": epoch,
-            "tokens": run.tokens or None,
+            "tokens": tokens or None,
             "steps_per_second": speed,
             "tokens_per_second": token_speed,
             "eta_s": round(left / speed) if left is not None and left >= 0 and speed else None,
-            "metrics": {name[:100]: value for (name, _), value in zip(named, metrics, strict=True)} or None,
+            "metrics": {name[:_NAME_CHARS]: value for (name, _), value in zip(named, metrics, strict=True)} or None,
             "recent": self.recent.points,
             "last_updated": now_text(at),
         }

@@ -8,20 +8,22 @@ remains is ``atexit``. A child made by fork has none of it: its end is not the r
 
 import atexit
 import builtins
-import logging
 import opcode
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from lastbeat.sdk.run import Run, went_well
+from lastbeat.sdk.run import END_WAIT_S, Run, went_well
 from lastbeat.sdk.stuck import die_of, listen
 
-log = logging.getLogger("lastbeat")
+AGAIN_S = 2.0
+"""How long the end is waited for once a second signal has come."""
 
 
 class _Ends:
@@ -30,18 +32,17 @@ class _Ends:
     def __init__(self) -> None:
         self.runs: list[Run] = []
         self.process = os.getpid()
-        self.error: BaseException | None = None
+        self.error: SystemExit | None = None
+        """What ``sys.exit`` was called with, where that is no success."""
         self.main: FrameType | None = None
         """The outermost frame of the main thread."""
         self.handling = False
         """SIGTERM has come, and the main thread attends to it."""
         self.hook_before = sys.excepthook
-        self.thread_hook_before = threading.excepthook
 
     def install(self) -> None:
         # Hooks are called in whatever order others chain them; each calls the one that it found.
         sys.excepthook = self._uncaught
-        threading.excepthook = self._uncaught_in_thread
         sys.exit = self._exit(sys.exit)
         for name in ("exit", "quit"):
             if hasattr(builtins, name):
@@ -57,16 +58,11 @@ class _Ends:
         return os.getpid() == self.process
 
     def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        if self._ours:
-            self._end(error)
-        return self.hook_before(kind, error, trace)
-
-    def _uncaught_in_thread(self, args: threading.ExceptHookArgs) -> Any:
-        # A thread that dies is not training that dies: it may have been a logger's. It counts if the process then
-        # ends without saying that all went well.
-        if self._ours and args.exc_value is not None and self.error is None:
-            self.error = args.exc_value
-        return self.thread_hook_before(args)
+        try:
+            if self._ours:
+                self._end(error)
+        finally:
+            self.hook_before(kind, error, trace)
 
     def _exit(self, before: Callable[..., Any]) -> Callable[..., Any]:
         def leave(code: Any = None, /) -> Any:
@@ -76,31 +72,58 @@ class _Ends:
 
         return leave
 
-    def _terminated_late(self) -> None:
+    def _terminated(self, number: int, _frame: FrameType | None) -> None:
+        if self.handling and self._ours:
+            # Whoever waits, below on this stack, sees it.
+            self._hurry()
+            return
+        self.handling = True
+        try:
+            if self._ours:
+                for run in self.runs:
+                    run.cancel(f"received signal {number} ({signal.Signals(number).name})", wait_s=0.0)
+                self._wait()
+        finally:
+            # And then as if nobody had handled it, so that whoever sent it sees what it expects.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def _terminated_late(self, again: Callable[[], bool]) -> None:
         # Not if somebody has put a handler of their own into the place of ours: they end when they choose.
         if self._ours and not self.handling and signal.getsignal(signal.SIGTERM) == self._terminated:
             for run in self.runs:
-                run.cancel("received signal 15 (SIGTERM), in the midst of native code")
+                run.cancel("received signal 15 (SIGTERM), in the midst of native code", wait_s=0.0)
+            self._wait(again)
             die_of(signal.SIGTERM)
-
-    def _terminated(self, number: int, _frame: FrameType | None) -> None:
-        self.handling = True
-        if self._ours:
-            for run in self.runs:
-                run.cancel(f"received signal {number} ({signal.Signals(number).name})")
-        # And then as if nobody had handled it, so that whoever sent it sees what it expects.
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
 
     def at_exit(self) -> None:
         if self._ours:
-            caught = isinstance(self.error, SystemExit) and self.main is not None and _returned(self.main)
+            caught = self.error is not None and self.main is not None and _returned(self.main)
             self._end(None if caught else self.error)
 
     def _end(self, error: BaseException | None) -> None:
         for run in self.runs:
             if not run.ended:
-                run.end_with(error)
+                run.end_with(error, wait_s=0.0)
+        # A second Ctrl-C ends the wait, and nothing else.
+        with suppress(KeyboardInterrupt):
+            self._wait()
+
+    def _wait(self, again: Callable[[], bool] = lambda: False) -> None:
+        """Wait until the sentinels are written, no longer than what is left of the one wait that a run's end has."""
+        now = time.monotonic()
+        for run in self.runs:
+            run.until = now + END_WAIT_S if run.until is None else run.until
+        # Polled, for a signal handler may interrupt it and shorten it.
+        while any(run.waits and run.until is not None and time.monotonic() < run.until for run in self.runs):
+            if again():
+                self._hurry()
+            time.sleep(0.005)
+
+    def _hurry(self) -> None:
+        soon = time.monotonic() + AGAIN_S
+        for run in self.runs:
+            run.until = soon if run.until is None else min(run.until, soon)
 
 
 def _outermost() -> FrameType:
@@ -131,6 +154,6 @@ def watch_the_end(run: Run) -> None:
     _ends.runs.append(run)
 
 
-def known_error() -> BaseException | None:
-    """What this process is known to end with; None where nothing says that it goes wrong."""
+def known_error() -> SystemExit | None:
+    """What this process is known to exit with; None where nothing says that it goes wrong."""
     return _ends.error if _ends is not None and _ends.process == os.getpid() else None

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lastbeat.sdk.run import Run
-from lastbeat.stores.port import Store, StoreError
-
-log = logging.getLogger("lastbeat")
+from lastbeat.sdk.saying import say, why
+from lastbeat.stores.port import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,15 @@ class Beat:
     """Unix time in s, by this machine's clock."""
     ending: tuple[str, str] | None = None
     """Sentinel and its text where this beat is the last one; the sentinel is written after the extras."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the things that a beat does, one after the other."""
+
+    do: Callable[[], None]
+    first: bool = False
+    """Whether what the store says of it is said of the whole beat."""
 
 
 class Extra(Protocol):
@@ -49,9 +57,11 @@ class Extras:
         """Take more of them, which only the run's surroundings know."""
         self._extras += extras
 
-    def write(self, beat: Beat) -> None:
-        """Let each write. A failure is logged once an outage."""
+    def write(self, beat: Beat, enough: Callable[[], bool] = lambda: False) -> None:
+        """Let each write, until there is ``enough``. A failure is logged once an outage."""
         for place in range(len(self._extras)):
+            if enough():
+                return
             self._guarded(place, lambda extra: extra.write(beat))
 
     def close(self) -> None:
@@ -62,14 +72,10 @@ class Extras:
     def _guarded(self, place: int, call: Callable[[Extra], None]) -> None:
         try:
             call(self._extras[place])
-        except StoreError as error:
-            self._failed(place, f"{error}")
-        except Exception as error:  # noqa: BLE001 - a fault in an extra must cost no heartbeat
-            self._failed(place, f"{type(error).__name__}: {error}")
+        except BaseException as fault:  # noqa: BLE001 - whatever it is, it must cost no heartbeat and no sentinel
+            if place not in self._failing:
+                name = type(self._extras[place]).__name__
+                say(logging.WARNING, "lastbeat cannot write its %s and keeps trying: %s", name, why(fault))
+            self._failing.add(place)
         else:
             self._failing.discard(place)
-
-    def _failed(self, place: int, what: str) -> None:
-        if place not in self._failing:
-            log.warning("lastbeat cannot write its %s and keeps trying: %s", type(self._extras[place]).__name__, what)
-        self._failing.add(place)

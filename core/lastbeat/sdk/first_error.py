@@ -24,6 +24,7 @@ started after the first had failed: then the second one's error stays, and the f
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ from datetime import datetime, timedelta
 from lastbeat.model import runid
 from lastbeat.sdk.attempts import attempt_of
 from lastbeat.sdk.ranks import rank_error_key
-from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store
+from lastbeat.sdk.saying import say, why
+from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
 
 PATIENCE_S = 10.0
 """How long a failing rank waits for rank 0 to begin; less than the end of a run waits for its sentinel."""
@@ -126,10 +128,19 @@ def tell(store: Store, run_id: str, body: bytes, started: datetime, wait: Callab
     """
     while True:
         # In this order: only what is found after rank 0 has begun stays.
-        begun = lead_of(store, run_id, started).begun
+        begun = _begun(store, run_id, started)
         is_first = put(store, f"{run_id}/{runid.ERROR}", body, None if begun else started)
         if begun or not wait():
             return Told(is_first, begun)
+
+
+def _begun(store: Store, run_id: str, started: datetime) -> bool:
+    """Whether rank 0 is known to have begun. That nobody can tell must not keep an error from being told."""
+    try:
+        return lead_of(store, run_id, started).begun
+    except BaseException as fault:  # noqa: BLE001 - as above, and whatever it is
+        say(logging.DEBUG, "whether rank 0 has begun cannot be read: %s", why(fault))
+        return False
 
 
 def put(store: Store, key: str, body: bytes, started: datetime | None) -> bool:
@@ -139,7 +150,9 @@ def put(store: Store, key: str, body: bytes, started: datetime | None) -> bool:
     except ConflictError:
         try:
             blob = store.read(key, len(body) + 1)
-        except DeniedError:
+        except StoreError as fault:
+            if fault.retryable:
+                raise
             return False
         if blob is not None and blob.body == body:
             return True

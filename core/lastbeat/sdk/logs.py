@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import Protocol
 
 from lastbeat.model import runid
+from lastbeat.sdk.aside import Aside, once
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.saying import say
+from lastbeat.sdk.values import shown
 from lastbeat.sdk.window import LIMIT_BYTES, Window
 
 _CHUNK_BYTES = 64 * 1024
-log = logging.getLogger("lastbeat")
+LIMIT_S = 2.0
+"""How long a beat waits for the source, and a start for the name of its file: either may lie on a file system that
+hangs."""
 
 
 class Source(Protocol):
@@ -73,7 +78,8 @@ class LogFile:
 
     def close(self) -> None:
         if self._file is None:
-            log.warning("lastbeat found no log_file=%r to ship; give the file that training logs to", str(self.path))
+            what = "lastbeat found no log_file=%r to ship; give the file that training logs to"
+            say(logging.WARNING, what, str(self.path))
 
 
 class Printed:
@@ -95,17 +101,29 @@ class Printed:
 class TrainingLog:
     """Extra: ships the last 256 KB of ``source``."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, limit_s: float = LIMIT_S) -> None:
         self._source = source
+        self._limit_s = limit_s
+        self._aside: Aside[None] = Aside("lastbeat-log")
         self._window = Window()
         self._shipped: bytes | None = None
 
     def write(self, beat: Beat) -> None:
         try:
-            self._source.read_into(self._window)
+            self._read()
         finally:
-            # Also what was read before the source failed.
-            self._ship(beat, self._window.shown(ending=beat.ending is not None))
+            # Also what was read before the source failed; not while it is still being read.
+            if not self._aside.busy:
+                self._ship(beat, self._window.shown(ending=beat.ending is not None))
+
+    def _read(self) -> None:
+        try:
+            self._aside.ask(lambda: self._source.read_into(self._window), self._limit_s)
+        except TimeoutError:
+            raise OSError(f"the log could not be read within {self._limit_s:g} s; its file system may hang") from None
+        except RuntimeError:
+            # No more threads: the process is at its limit, or at its end.
+            self._source.read_into(self._window)
 
     def _ship(self, beat: Beat, latest: bytes) -> None:
         key = beat.folder + runid.LOG
@@ -118,17 +136,18 @@ class TrainingLog:
             beat.store.delete(key)
 
     def close(self) -> None:
+        self._aside.close()
         self._source.close()
 
 
-def training_log(log_file: "str | os.PathLike[str] | None", *, capture: bool) -> tuple[TrainingLog, ...]:
+def training_log(log_file: object, *, capture: bool) -> tuple[TrainingLog, ...]:
     """What ships the log, to be given to the reporter; nothing where neither is wanted. Never raises."""
     if log_file is not None:
         if capture:
-            log.warning("lastbeat ships one log: log_file=%r, and not what is captured", str(log_file))
-        try:
-            return (TrainingLog(LogFile(Path(log_file))),)
-        except (TypeError, ValueError, OSError) as error:
-            log.warning("lastbeat ships no log, log_file=%r is no path: %s", log_file, error)
+            say(logging.WARNING, "lastbeat ships one log: that of log_file, and not what is captured")
+        path = once(lambda: Path(os.fsdecode(log_file)).absolute(), LIMIT_S, None)  # type: ignore[arg-type]
+        if path is None:
+            say(logging.WARNING, "lastbeat ships no log: log_file=%s is no path", shown(log_file))
             return ()
+        return (TrainingLog(LogFile(path)),)
     return (TrainingLog(Printed(Capture().start())),) if capture else ()

@@ -8,7 +8,7 @@ from typing import Any
 from lastbeat.sdk.documents import now_text
 from lastbeat.sdk.reading import Reader
 from lastbeat.sdk.run import CANCELLED, Run
-from lastbeat.sdk.values import text, whole
+from lastbeat.sdk.values import count, number, text, whole
 
 # Rank, then sizes of the world, one row a launcher. The innermost launcher comes first: torchrun below srun numbers
 # its workers itself, and what Slurm says is then the node's. LOCAL_RANK is a place on a node, never a rank.
@@ -102,7 +102,8 @@ def rank_document(run: Run, rank: Rank, attempt: int | None, at: float, reader: 
     """ranks/{rank}.json: that this rank lives, and how far it is."""
     step, loss = (run.latest[0], run.latest[1]) if run.latest is not None else (None, None)
     # A collective that hangs holds up every tensor behind it, and must not hold up this.
-    said, lost = (reader or Reader()).read([step, loss])
+    asked = [("step", step, whole), ("phase", run.phase_now[0], text), ("loss", loss, number)]
+    at_step, phase, lost = (reader or Reader()).told(asked)
     return {
         "run_id": run.run_id,
         "rank": rank.number,
@@ -111,10 +112,11 @@ def rank_document(run: Run, rank: Rank, attempt: int | None, at: float, reader: 
         "host": rank.host or None,
         "pid": os.getpid(),
         "status": _status(run),
-        "phase": text(run.phase_now[0]),
-        "step": step if type(step) is int else whole(said),
+        "phase": phase,
+        "step": at_step,
         "loss": lost,
         "attempt": attempt,
+        "thread_error": run.thread_error.line if run.thread_error is not None else None,
         "last_update": now_text(at),
     }
 
@@ -133,8 +135,8 @@ def _status(run: Run) -> str:
 
 
 def _given(value: object, otherwise: int) -> int:
-    told = whole(value)
-    return otherwise if told is None or told < 0 else told
+    told = count(value)
+    return otherwise if told is None else told
 
 
 def _whole(environ: Mapping[str, str], name: str) -> int | None:

@@ -2,28 +2,30 @@
 
 import logging
 import os
-import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import time
+from time import monotonic, time
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from lastbeat.sdk.values import text, whole
+from lastbeat.sdk.aside import once
+from lastbeat.sdk.describing import describe, described_shortly
+from lastbeat.sdk.saying import say
+from lastbeat.sdk.values import counted, seconds, type_name
 
-log = logging.getLogger("lastbeat")
+if TYPE_CHECKING:
+    from lastbeat.sdk.threads import ThreadError
 
 CANCELLED = "Cancelled: "
 """How the text of an ``_error`` begins that is no crash."""
-TEXT_LIMIT = 200_000
-"""Characters of a sentinel, at most."""
 PHASES = 60
 """So many changes of phase are kept."""
 STARTING = "starting"
 """The phase of a run until its first step, or until training names another."""
 END_WAIT_S = 15.0
-"""How long the end of a run waits for its sentinel to be written, at most."""
+"""How long the end of a run waits for its sentinel to be written, in all, unless its caller says how long."""
+_LOOK_S = 1.0
 
 
 class Reports(Protocol):
@@ -33,8 +35,17 @@ class Reports(Protocol):
         """Begin to beat."""
         ...
 
-    def finish(self, wait_s: float) -> bool:
-        """Write what is left; whether it was written within ``wait_s``."""
+    def finish(self, until: float) -> bool:
+        """Write what is left; whether it was written before ``until``, by the monotonic clock."""
+        ...
+
+    def soon(self) -> None:
+        """Beat now: there is something to tell."""
+        ...
+
+    @property
+    def writing(self) -> bool:
+        """Whether something is left and may still be written."""
         ...
 
 
@@ -44,19 +55,26 @@ class Run:
     ``run.step(...)`` and ``run.phase(...)`` replace one attribute each; the beat thread reads them when it beats.
     """
 
-    def __init__(self, run_id: str, reports: Reports | None, total_steps: int | None = None) -> None:
+    def __init__(self, run_id: str, reports: Reports | None, total_steps: object = None) -> None:
         self.run_id = run_id
         self.total_steps = total_steps
+        """As training gave it, as all else is."""
         self.latest: tuple[object, object, object, object, dict[str, object]] | None = None
         """step, loss, learning rate, epoch, metrics, as training gave them; untouched, for they may be tensors."""
         self.steps = 0
         """How often ``step`` was called, raised after ``latest`` was set."""
         self.tokens = 0
+        self.uncounted: str | None = None
+        """What tokens were given as, where they could not be counted."""
         self.phase_now: tuple[str, str | None] = (STARTING, None)
         self.phases: deque[tuple[float, object]] = deque([(time(), STARTING)], PHASES)
         """Unix time and name of the latest changes of phase, oldest first."""
         self.ending: tuple[str, str] | None = None
         """Sentinel to write and its text, once the run is over."""
+        self.thread_error: ThreadError | None = None
+        """The first exception that ended one of training's threads."""
+        self.until: float | None = None
+        """Until when its end is waited for, by the monotonic clock: one wait in all, however often it is ended."""
         self._reports = reports
         self._process = os.getpid()
         if reports is not None:
@@ -75,7 +93,8 @@ class Run:
         """Say how far training is. Costs well under a microsecond.
 
         Numbers may be Python's, numpy's or tensors; they are read, and so synchronised with their device, by the beat
-        thread, and only those of the step at which it beats. ``tokens`` (or samples) are those of this step.
+        thread, and only those of the step at which it beats. ``tokens`` (or samples) are those of this step; being
+        added up they are read at once, and a tensor, which would have to be waited for, is not.
         """
         self.latest = (step, loss, learning_rate, epoch, metrics)
         self.steps += 1
@@ -87,9 +106,11 @@ class Run:
             self._count(tokens)
 
     def _count(self, tokens: object) -> None:
-        # A tensor would have to be waited for; numpy's numbers are at hand.
-        if type(tokens).__module__ == "numpy":
-            self.tokens += whole(tokens) or 0
+        found = counted(tokens)
+        if found is None:
+            self.uncounted = type_name(tokens)
+        else:
+            self.tokens += found
 
     @contextmanager
     def phase(self, name: str, detail: str | None = None) -> Iterator[None]:
@@ -108,38 +129,66 @@ class Run:
             self.phases.append((time(), name))
         self.phase_now = (name, detail)
 
-    def complete(self, note: str = "", *, wait_s: float = END_WAIT_S) -> bool:
-        """End the run as succeeded: write ``_complete``. Whether that was written within ``wait_s``."""
-        return self._end("_complete", describe(note), wait_s)
+    def complete(self, note: object = "", *, wait_s: float | None = None) -> bool:
+        """End the run as succeeded: write ``_complete``. Whether that was written within ``wait_s``.
 
-    def fail(self, error: BaseException | str, *, wait_s: float = END_WAIT_S) -> bool:
+        By default the end of a run is waited for 15 s in all, however often it is ended.
+        """
+        return self._end("_complete", lambda: self._completed(note), wait_s)
+
+    def _completed(self, note: object) -> str:
+        error = self.thread_error
+        if error is None:
+            return describe(note)
+        what = "a thread of this training ended with an exception (%s); the process ends well, and so the run succeeds"
+        say(logging.WARNING, what, error.line)
+        return f"{describe(note)}\n\n{error.text}".lstrip()
+
+    def fail(self, error: object, *, wait_s: float | None = None) -> bool:
         """End the run as failed: write ``_error`` with the message, then the stack trace with its causes.
 
-        Whether that was written within ``wait_s``; if not, it is tried for as long as the process lives.
+        Whether that was written within ``wait_s``, see :meth:`complete`; if not, it is tried for as long as the process
+        lives.
         """
-        return self._end("_error", describe(error), wait_s)
+        return self._end("_error", lambda: describe(error), wait_s)
 
-    def cancel(self, why: str, *, wait_s: float = END_WAIT_S) -> bool:
+    def fail_unexplained(self, message: str, *, wait_s: float | None = None) -> bool:
+        """:meth:`fail` where nobody says why: what ended a thread before may be the reason."""
+        error = self.thread_error
+        return self._end("_error", lambda: f"{message}\n\n{error.text}" if error is not None else message, wait_s)
+
+    def cancel(self, why: object, *, wait_s: float | None = None) -> bool:
         """End the run as cancelled by somebody: an ``_error`` that says so, and is no crash."""
-        return self._end("_error", f"{CANCELLED}{why}", wait_s)
+        return self._end("_error", lambda: f"{CANCELLED}{describe(why)}", wait_s)
 
-    def end_with(self, error: BaseException | None) -> None:
+    def end_with(self, error: BaseException | None, *, wait_s: float | None = None) -> bool:
         """End the run as its block or its process ends: with this exception, or with none."""
         if error is None:
-            self.complete()
-        elif isinstance(error, SystemExit):
-            if went_well(error.code):
-                self.complete()
-            else:
-                self.fail(f"SystemExit: training exited with {text(error.code)!r}")
-        elif isinstance(error, KeyboardInterrupt):
-            self.cancel("KeyboardInterrupt (Ctrl-C)")
-        else:
-            self.fail(error)
+            return self.complete(wait_s=wait_s)
+        if issubclass(type(error), SystemExit):
+            code = exit_code(error)
+            if went_well(code):
+                return self.complete(wait_s=wait_s)
+            said = f"SystemExit: training exited with {described_shortly(code)!r}"
+            return self.fail_unexplained(said, wait_s=wait_s)
+        if issubclass(type(error), KeyboardInterrupt):
+            return self.cancel("KeyboardInterrupt (Ctrl-C)", wait_s=wait_s)
+        return self.fail(error, wait_s=wait_s)
+
+    def thread_died(self, error: "ThreadError") -> None:
+        """An exception has ended a thread of training. The first one is told, and at once: it may be the last word."""
+        if self.thread_error is None and not self.ended and self._reports is not None:
+            self.thread_error = error
+            self._reports.soon()
 
     @property
     def ended(self) -> bool:
         return self.ending is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether its end is said, not yet written, and may still be."""
+        return self.ended and self._reports is not None and self._reports.writing
 
     def __enter__(self) -> "Run":
         if self.phase_now[0] is STARTING:
@@ -151,37 +200,28 @@ class Run:
     ) -> None:
         self.end_with(error)
 
-    def _end(self, sentinel: str, body: str, wait_s: float) -> bool:
+    def _end(self, sentinel: str, text: Callable[[], str], wait_s: object) -> bool:
         if self._reports is None or os.getpid() != self._process:
             # Watching is off, or this is a forked child: a DataLoader worker's end is not the run's.
             return False
         if self.ending is None:
-            self.ending = (sentinel, body)
-        return self._reports.finish(wait_s)
+            body = text()
+            # A signal may have ended it meanwhile.
+            self.ending = self.ending or (sentinel, body)
+        if wait_s is not None:
+            return self._reports.finish(monotonic() + seconds(wait_s, END_WAIT_S))
+        if self.until is None:
+            self.until = monotonic() + END_WAIT_S
+        return self._reports.finish(self.until)
+
+
+def exit_code(error: BaseException) -> object:
+    """What a SystemExit exits with."""
+    if type(error) is SystemExit:
+        return error.code
+    return once(lambda: getattr(error, "code", None), _LOOK_S, None)
 
 
 def went_well(code: object) -> bool:
     """Whether the argument of ``sys.exit`` means success."""
-    return code is None or (isinstance(code, int) and code == 0)
-
-
-def describe(error: BaseException | str) -> str:
-    """The text of ``_error``: the message in the first line, then the trace with chained causes. Never raises."""
-    if isinstance(error, str):
-        return _bounded(error)
-    try:
-        message = "".join(traceback.format_exception_only(type(error), error)).rstrip()
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    except Exception as broken:  # noqa: BLE001 - an exception whose __str__ raises is still one to report
-        return f"{type(error).__name__} (its text could not be made: {type(broken).__name__})"
-    # The first line of _error is what people read. A SyntaxError's message begins with the source, which is indented.
-    first = next((line for line in message.splitlines() if line and not line[0].isspace()), type(error).__name__)
-    return _bounded(f"{first[: TEXT_LIMIT // 4]}\n\n{trace}")
-
-
-def _bounded(whole_text: str) -> str:
-    """Both ends of a text that is too long: the message stands first, what raised stands last."""
-    if len(whole_text) <= TEXT_LIMIT:
-        return whole_text
-    half = TEXT_LIMIT // 2
-    return f"{whole_text[:half]}\n… {len(whole_text) - 2 * half} characters left out …\n{whole_text[-half:]}"
+    return code is None or (issubclass(type(code), int) and int.__int__(code) == 0)  # type: ignore[arg-type]

@@ -16,15 +16,14 @@ from lastbeat.model import runid
 from lastbeat.model.times import format_duration
 from lastbeat.sdk.documents import now_text
 from lastbeat.sdk.extra import Beat
-from lastbeat.sdk.reading import at_hand
-from lastbeat.sdk.values import whole
+from lastbeat.sdk.threads import OWN
+from lastbeat.sdk.values import at_hand, whole
 from lastbeat.stores.port import DeniedError, Store
 
 LIMIT_BYTES = 64 * 1024
 _FRAMES = 64
 _THREADS = 200
 _NAME_LIMIT = 200
-_OWN = "lastbeat"
 
 
 class Stacks:
@@ -93,8 +92,8 @@ def describe_threads(head: str) -> bytes:
     frames = sys._current_frames()  # noqa: SLF001 - it has no other name, and is documented
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
-    # Ours looks on; it is last, for it tells nothing.
-    order = sorted(frames, key=lambda ident: (ident != main, names.get(ident) == _OWN, ident))
+    # Ours look on; they are last, for they tell nothing.
+    order = sorted(frames, key=lambda ident: (ident != main, str(names.get(ident)).startswith(OWN), ident))
     parts = [head[:_NAME_LIMIT]]
     room = LIMIT_BYTES - 200 - len(parts[0].encode("utf-8", "replace"))
     for number, ident in enumerate(order):

@@ -9,6 +9,7 @@ where the main thread has not. Native code that holds the GIL stops that thread 
 
 import ctypes
 import os
+import select
 import signal
 import threading
 import time
@@ -20,25 +21,38 @@ LATE_S = 2.0
 _hooked = False
 
 
-def listen(number: int, late: Callable[[], None]) -> bool:
-    """Call ``late`` in a thread, ``LATE_S`` after each signal ``number``. To be called in the main thread.
+def listen(number: int, late: Callable[[Callable[[], bool]], None]) -> bool:
+    """Call ``late`` in a thread, ``LATE_S`` after a signal ``number``; what it is given tells whether another one has
+    come since it was asked last. To be called in the main thread.
 
-    False where somebody else listens already, an event loop for example.
+    False where nobody can listen: somebody else does already, an event loop for example, or no pipe or thread is to be
+    had.
     """
     global _hooked  # noqa: PLW0603 - a process has one such descriptor, and a hook of os cannot be taken back
-    reading, writing = os.pipe()
+    try:
+        reading, writing = os.pipe()
+    except OSError:
+        return False
     os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    if before != -1:
-        signal.set_wakeup_fd(before)
-        os.close(reading)
-        os.close(writing)
+    thread = threading.Thread(target=_listen, args=(reading, number, late), name="lastbeat-signals", daemon=True)
+    if before == -1 and _started(thread):
+        if not _hooked and hasattr(os, "register_at_fork"):
+            # A DataLoader's worker that is told to end would else tell the parent so.
+            os.register_at_fork(after_in_child=_deafen)
+            _hooked = True
+        return True
+    signal.set_wakeup_fd(before)
+    os.close(reading)
+    os.close(writing)
+    return False
+
+
+def _started(thread: threading.Thread) -> bool:
+    try:
+        thread.start()
+    except RuntimeError:
         return False
-    if not _hooked and hasattr(os, "register_at_fork"):
-        # A DataLoader's worker that is told to end would else tell the parent so.
-        os.register_at_fork(after_in_child=_deafen)
-        _hooked = True
-    threading.Thread(target=_listen, args=(reading, number, late), name="lastbeat-signals", daemon=True).start()
     return True
 
 
@@ -48,14 +62,24 @@ def die_of(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def _listen(reading: int, number: int, late: Callable[[], None]) -> None:
-    while True:
+def _listen(reading: int, number: int, late: Callable[[Callable[[], bool]], None]) -> None:
+    ready = select.poll()
+    ready.register(reading, select.POLLIN)
+    closed = False
+
+    def came(wait_ms: float | None) -> bool:
+        """Whether the signal comes within ``wait_ms``."""
+        nonlocal closed
+        if closed or not ready.poll(wait_ms):
+            return False
         told = os.read(reading, 64)
-        if not told:
-            return
-        if number in told:
+        closed = not told
+        return number in told
+
+    while not closed:
+        if came(None):
             time.sleep(LATE_S)
-            late()
+            late(lambda: came(0))
 
 
 def _deafen() -> None:

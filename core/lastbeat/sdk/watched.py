@@ -8,9 +8,8 @@ from datetime import timedelta
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration
 from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.saying import say
 from lastbeat.stores.port import Blob
-
-log = logging.getLogger("lastbeat")
 
 _EVERY = 10
 _LIMIT_BYTES = 16 * 1024
@@ -39,7 +38,8 @@ class WatchdogWatched:
         age = beat.store.clock() - blob.modified
         late = age > timedelta(seconds=_INTERVALS * interval_s)
         if late and not self._warned:
-            log.warning(
+            say(
+                logging.WARNING,
                 "nobody may be watching this run: the watchdog of %s made its last pass %s ago, and makes one every %s;"
                 " check that it still runs",
                 beat.store.url,

@@ -30,7 +30,7 @@ _PLAUSIBLE: Final = timedelta(days=3653)
 _UNDERSTOOD: Final = frozenset({
     "run_id", "phase", "instance_id", "start_time", "attempt", "last_update", "last_updated", "timestamp", "step",
     "total_steps", "loss", "learning_rate", "epoch", "tokens", "steps_per_second", "tokens_per_second", "eta_s",
-    "metrics", "recent", "phases", "resources",
+    "metrics", "recent", "phases", "resources", "thread_error",
 })  # fmt: skip
 Item = TypeVar("Item")
 
@@ -112,6 +112,7 @@ def _safe(heartbeat: Heartbeat, mask: Callable[[str], str]) -> Heartbeat:
         zone=safe(heartbeat.zone),
         instance_type=safe(heartbeat.instance_type),
         host=safe(heartbeat.host),
+        thread_error=safe(heartbeat.thread_error),
     )
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _TRIES: Final = 3
 _LOGS: Final = 96
 _NOTE_LIMIT: Final = 500
+_SAME_CHARS: Final = 60
 _TAIL_MOST: Final = 1024 * 1024
 _LINE_BYTES: Final = 256
 
@@ -112,6 +113,11 @@ class RunWatch:
             found = judged.explained.cause.evidence
             evidence = self._evidence.look(found, files.get(found.file), at)
         notes = [*judged.notes, *beats.notes, *(f"{name}: {fault}" for name, fault in listed.closed.items())]
+        metadata = judged.seen.metadata if judged.seen is not None else None
+        died = metadata.thread_error if metadata is not None else None
+        # A reason keeps the beginning of it.
+        if died and died[:_SAME_CHARS] not in judged.reason:
+            notes.append(f"A thread of it has ended with an exception: {died}")
         end = unjudged_end(of_record(record), files) if record is not None else None
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")

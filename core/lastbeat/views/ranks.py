@@ -87,6 +87,7 @@ def choose(listed: Mapping[int, Entry], most: int = MOST) -> list[int]:
 def understood(rank: int, blob: Blob, safe: Safe) -> _Read:
     """One rank's document, as far as it can be understood."""
     beat = read_heartbeat(blob, safe.text)
+    died = f"a thread of it had ended with an exception: {beat.thread_error}" if beat.thread_error else None
     line = RankLine(
         rank,
         blob.modified,
@@ -96,7 +97,7 @@ def understood(rank: int, blob: Blob, safe: Safe) -> _Read:
         safe.maybe(None if beat.fault else _status(blob), _NAME_LIMIT),
         safe.maybe(beat.host, _NAME_LIMIT),
         None,
-        safe.maybe(beat.fault),
+        safe.maybe(beat.fault or died),
     )
     return _Read(line, beat.attempt)
 

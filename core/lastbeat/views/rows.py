@@ -96,7 +96,7 @@ def doubt_of(
         return f"silent for {_about(silent_s)}, and {why}"
     if standing.status.finished and standing.since is not None and silent_s <= policy.stale_s and not watched:
         gone_on_s = (beat - standing.since).total_seconds()
-        if gone_on_s > policy.stale_s + slack_s and not standing.reason.endswith(STOOD_STILL):
+        if gone_on_s > policy.stale_s + slack_s and STOOD_STILL not in standing.reason:
             return f"it beats again, and {why}"
     return None
 

@@ -69,7 +69,7 @@ def test_the_cause_in_the_alert_is_the_users_own(deployed: Deployed, unpacked: P
 
 def test_its_limits_are_those_of_what_it_extends(deployed: Deployed, unpacked: Path) -> None:
     probe = (
-        "from lastbeat.settings_signals import catalogue; import json\n"
+        "from lastbeat.settings.catalogues import catalogue; import json\n"
         "found = catalogue('cluster'); hints = {each.name: each.hint for each in found.signals}\n"
         "print(json.dumps([found.inactivity_s, hints['cuda_out_of_memory'], found.signals[0].name]))"
     )

@@ -37,26 +37,6 @@ ENDS = [
         End("raise ValueError('bad batch')", 1, "FAILED", "exception", "bad batch", "ValueError: bad batch"),
         id="an uncaught exception fails it, and Python still shows it",
     ),
-    pytest.param(
-        End(
-            "thread = threading.Thread(target=lambda: 1 / 0)\nthread.start()\nthread.join()",
-            0,
-            "FAILED",
-            "exception",
-            "division by zero",
-            "ZeroDivisionError",
-        ),
-        id="an exception that ended a thread fails it, if the script says nothing better",
-    ),
-    pytest.param(
-        End(
-            "thread = threading.Thread(target=lambda: 1 / 0)\nthread.start()\nthread.join()\nsys.exit(0)",
-            0,
-            "SUCCEEDED",
-            said="ZeroDivisionError",
-        ),
-        id="a thread that ended in an exception does not outweigh sys.exit(0)",
-    ),
     pytest.param(End("sys.exit(0)", 0, "SUCCEEDED"), id="sys.exit(0) completes it"),
     pytest.param(End("sys.exit()", 0, "SUCCEEDED"), id="sys.exit() completes it"),
     pytest.param(End("sys.exit(3)", 3, "FAILED", reason="training exited with '3'"), id="sys.exit(3) fails it"),

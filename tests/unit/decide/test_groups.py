@@ -9,8 +9,8 @@ import pytest
 from lastbeat.decide.groups import MEMBER_LIMIT, OPEN_LIMIT, Plan, idle, plan
 from lastbeat.decide.in_common import counted, shared
 from lastbeat.model.alert import Message
-from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.group import LEDGER_ID, DeferredAlert, Group, Ledger, Member
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Event, Status
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from lastbeat.decide.verdict import REASON_LIMIT
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from support.scene import Scene
@@ -238,6 +239,65 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
 def test_first_look(setup: Setup, status: str, reason: str, conditions: list[str]) -> None:
     outcome = look(setup)
     assert (outcome.status.value, outcome.reason, sorted(outcome.conditions)) == (status, reason, conditions)
+
+
+DIED = "loader: ValueError: shard 7 is torn"
+DIED_TOLD = f"; a thread of it had ended with an exception: {DIED}"
+
+
+@pytest.mark.parametrize(
+    ("setup", "status", "reason"),
+    [
+        pytest.param(
+            lambda s: (s.beat(thread_error=DIED), s.put("_complete")), "SUCCEEDED",
+            f"Training completed (_complete found){DIED_TOLD}", id="of a success it is a note",
+        ),
+        pytest.param(
+            lambda s: (s.beat(thread_error=DIED), s.put("_error", "queue.Empty")), "FAILED", f"queue.Empty{DIED_TOLD}",
+            id="of a failure it may be the reason",
+        ),
+        pytest.param(
+            lambda s: (s.beat(thread_error=DIED, age_s=11 * MINUTE), s.progress(5, age_s=11 * MINUTE)), "TIMED_OUT",
+            f"Both heartbeats stale (>10m){DIED_TOLD}", id="as of a silence",
+        ),
+        pytest.param(
+            lambda s: s.beat(thread_error=DIED), "RUNNING", f"Heartbeats: metadata.json 0s ago{DIED_TOLD}",
+            id="a run that goes on runs, without a warning",
+        ),
+        pytest.param(
+            lambda s: s.beat(thread_error=" \x1b[0m "), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            id="one that says nothing is none",
+        ),
+        pytest.param(
+            lambda s: s.beat(thread_error=["a", "list"]), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            id="nor is what is no text",
+        ),
+    ],
+)  # fmt: skip
+def test_an_exception_that_ended_a_thread_decides_nothing_and_is_told(setup: Setup, status: str, reason: str) -> None:
+    outcome = look(setup)
+    assert (outcome.status.value, outcome.reason, dict(outcome.conditions)) == (status, reason, {})
+
+
+def test_a_long_one_is_cut_and_leaves_room_for_the_reason() -> None:
+    outcome = look(lambda s: (s.beat(thread_error="x" * 5000), s.put("_error", "y" * 5000)))
+    assert len(outcome.reason) <= REASON_LIMIT
+    assert outcome.reason.startswith("yyy")
+    assert "; a thread of it had ended with an exception: xxx" in outcome.reason
+
+
+def test_a_run_that_stands_still_since_a_thread_died_says_so() -> None:
+    scene = Scene(Policy(stall_s=600))
+    for minutes in range(21):
+        scene.beat(thread_error=DIED)
+        if minutes == 0:
+            scene.progress(5)
+        outcome = scene.look(restarted=False)
+        if minutes == 11:
+            assert outcome.conditions["stalled"] == f"No progress: still at step 5 after 11m (limit 10m){DIED_TOLD}"
+        scene.after(60)
+    assert outcome.status.value == "TIMED_OUT"
+    assert outcome.reason == f"No progress: still at step 5 after 20m (limit 10m, twice exceeded){DIED_TOLD}"
 
 
 def test_limits_are_named_as_they_were_set() -> None:

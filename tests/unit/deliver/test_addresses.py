@@ -10,7 +10,7 @@ from lastbeat.deliver.weburl import host
 
 def parse(channel: str, name: str, text: str) -> object:
     setting = next(each for each in module(channel).SETTINGS if each.name == name)
-    return setting.parse(text)
+    return setting.read(text)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,9 @@ def test_a_malformed_slack_address_is_told_without_being_shown(text: str, fault:
     ],
 )
 def test_a_malformed_arn_is_told_with_an_example(text: str) -> None:
-    fault = f"SNS_TOPIC_ARN={text!r} is not the ARN of an SNS topic; it looks like arn:aws:sns:us-east-1:123456789012:"
+    fault = (
+        f"SNS_TOPIC_ARN={text!r} is not the ARN of an SNS topic; use for example arn:aws:sns:us-east-1:123456789012:"
+    )
     with pytest.raises(ValueError, match=re.escape(fault)):
         parse("sns", "SNS_TOPIC_ARN", text)
 

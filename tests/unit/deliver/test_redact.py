@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lastbeat.deliver.document import encode
 from lastbeat.model.cause import Evidence
-from lastbeat.model.redact import SHORTEST, Redactor, redact_message
+from lastbeat.model.redact import SHORTEST, Redactor
 from lastbeat.model.secrets import MASK
 from support.messages import FAILED
 
@@ -62,4 +62,4 @@ def test_a_message_is_masked_everywhere() -> None:
         evidence=Evidence(SLACK, 7, SLACK, host=SLACK), also_seen=(SLACK,),
         phase=SLACK, log_tail=(SLACK,), stack=(SLACK,), notes=(SLACK,), where=SLACK, link=SLACK,
     )  # fmt: skip
-    assert "abcdefghijklmnopqrstuvwx" not in encode(redact_message(hostile, Redactor([SLACK])))
+    assert "abcdefghijklmnopqrstuvwx" not in encode(hostile.masked(Redactor([SLACK])))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.model.fleet import FleetPolicy
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.fleet import beat, running
 

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from lastbeat.effects.deferral import GROUPED
 from lastbeat.model.alert import Alert
-from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.group import LEDGER, Group
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.port import UnreachableError
 from support.channel import down
 from support.groups import GroupScene, Sweeper

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.model.fleet import FleetPolicy
+from lastbeat.model.policy import FleetPolicy
 from support.groups import GroupScene, Sweeper
 
 MINUTE = 60.0

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.fleet.mark import LIMIT_BYTES, RECENT, Mark, parse_mark, read_mark
-from lastbeat.model.fleet import FleetPolicy, PassReport, Shard
+from lastbeat.model.fleet import PassReport, Shard
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.model.version import __version__
 from lastbeat.stores.port import DeniedError, StoreError

@@ -9,7 +9,8 @@ import pytest
 from lastbeat.fleet.mark import Mark, read_mark
 from lastbeat.fleet.passes import Passes, Progress
 from lastbeat.fleet.ping import Ping
-from lastbeat.model.fleet import FleetPolicy, PassReport
+from lastbeat.model.fleet import PassReport
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.stores.port import StoreError
 from support.http_sink import Answer, HttpSink, http_sink

@@ -2,8 +2,7 @@
 
 import pytest
 
-from lastbeat.model.fleet import FleetPolicy
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import FleetPolicy, Policy
 from support.fleet import FleetScene, beat, running
 
 MEMORY = "_watchdog/fleet.json.z"

@@ -10,6 +10,7 @@ import pytest
 
 from lastbeat.integrations.session import metrics_of, quiet
 from support.checkout import ROOT
+from support.hostile import VALUES
 
 BEGIN = """
 import sys
@@ -86,6 +87,19 @@ def test_a_callback_that_fails_is_logged_and_training_goes_on(caplog: pytest.Log
     assert "AttributeError: no such field in this version" in caplog.text
 
 
+def test_a_callback_that_fails_with_every_batch_is_logged_once_for_each_kind_of_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @quiet
+    def on_step_end(step: int) -> None:
+        raise (AttributeError if step % 2 else TypeError)(f"step {step}")
+
+    with caplog.at_level(logging.WARNING, "lastbeat"):
+        for step in range(100):
+            on_step_end(step)
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == ["step 0", "step 1"]
+
+
 def test_ctrl_c_in_a_callback_is_not_kept_back() -> None:
     @quiet
     def on_step_end() -> None:
@@ -99,3 +113,9 @@ def test_quantities_with_a_name_of_their_own_are_no_metrics() -> None:
     logs = {"loss": 1.0, "learning_rate": 0.1, "epoch": 1, "step": 2, "tokens": 3, "self": 4, "grad_norm": 0.5}
     assert metrics_of(logs) == {"grad_norm": 0.5}
     assert metrics_of(None) == {}
+
+
+def test_what_has_no_name_costs_no_other_metric() -> None:
+    endless = VALUES["a text whose str() is endless"]()
+    found = metrics_of({endless: 1, 7: 2, object(): 3, None: 4, (5, 6): 5, "grad_norm": 0.5})
+    assert found == {"short": 1, "grad_norm": 0.5}

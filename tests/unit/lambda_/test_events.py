@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.fleet import Shard
-from lastbeat.settings_table import DirectoryRoot, S3Root
+from lastbeat.settings.table import DirectoryRoot, S3Root
 from lastbeat_lambda.events import Check, Ignored, Messages, Notices, Pass, Refused, read, read_message
 
 ROOT = S3Root("runs", "training-runs")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lastbeat.settings import SettingsError, load
+from lastbeat.settings import SettingsError, load, table
 from lastbeat_lambda.parameter import read
 from lastbeat_lambda.secret_error import SecretError
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
@@ -101,7 +101,7 @@ PLACES = [
 def test_what_names_a_place(place: str, good: bool) -> None:
     environ = {"LASTBEAT_SLACK_WEBHOOK_FROM": place, "MONITORING_BUCKET": "my-bucket", "HOME": "/nonexistent"}
     if good:
-        assert load({}, environ).values["LASTBEAT_SLACK_WEBHOOK_FROM"] == place
+        assert load({}, environ)[table.SLACK_WEBHOOK_FROM] == place
     else:
         with pytest.raises(SettingsError, match="use for example ssm:/lastbeat/slack-webhook"):
             load({}, environ)

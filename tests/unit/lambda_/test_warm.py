@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat import wire
+from lastbeat import opening
 from lastbeat.model.fleet import Shard
 from lastbeat.settings import load
 from lastbeat_lambda.warm import FROZEN_S, SECRET_S, SHARDS_KEPT, Warm
@@ -16,7 +16,7 @@ from lastbeat_lambda.work import MARGIN_S, Until
 @pytest.fixture
 def warm(tmp_path: Path) -> Warm:
     settings = load({}, {"MONITORING_ROOT": str(tmp_path), "HOME": str(tmp_path)}, tmp_path)
-    return Warm(settings, (), wire.store(settings))
+    return Warm(settings, (), opening.store(settings))
 
 
 def test_what_was_just_made_is_kept(warm: Warm) -> None:

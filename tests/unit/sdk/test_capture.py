@@ -122,7 +122,7 @@ def test_a_stream_that_cannot_be_captured_is_left_alone(
         capture = Capture().start()
     print("x")
     capture.stop()
-    assert "cannot capture sys.stdout, a Sealed" in caplog.text
+    assert "cannot capture sys.stdout, a value of type Sealed" in caplog.text
 
 
 class Loud(str):

@@ -21,6 +21,12 @@ PROBE = "import sys, faulthandler; sys.path.insert(0, {core!r}); from lastbeat.s
         ),
         pytest.param("sys.stderr = None; faults_into_stderr()", "", id="there is no stderr"),
         pytest.param("import io; sys.stderr = io.StringIO(); faults_into_stderr()", "", id="it is no file"),
+        pytest.param(
+            "sys.stderr = type('Odd', (), {'fileno': lambda self: 'none', 'flush': lambda self: 1 / 0})()\n"
+            "faults_into_stderr()",
+            "",
+            id="it is any object",
+        ),
         pytest.param("sys.stderr.close(); faults_into_stderr()", "", id="it is closed"),
     ],
 )

@@ -116,5 +116,6 @@ def test_a_rank_says_where_it_is_and_how_far() -> None:
         "step": 12,
         "loss": 0.5,
         "attempt": 3,
+        "thread_error": None,
         "last_update": "1970-01-01T00:00:00.000Z",
     }

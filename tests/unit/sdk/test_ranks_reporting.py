@@ -12,6 +12,7 @@ import lastbeat
 from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import Reporter, Surroundings
 from lastbeat.sdk.run import Run
+from lastbeat.sdk.threads import ThreadError
 from lastbeat.stores.port import UnreachableError
 from support.memory import MemoryStore
 
@@ -65,6 +66,19 @@ def test_every_rank_writes_a_heartbeat_and_rank_0_the_documents() -> None:
     assert document(store, "metadata.json")["world_size"] == 4
     rank_3 = document(store, "ranks/3.json")
     assert (rank_3["status"], rank_3["step"], rank_3["host"], rank_3["local_rank"]) == ("completed", 13, "node-1", 1)
+
+
+def test_every_rank_tells_what_ended_one_of_its_threads() -> None:
+    store = MemoryStore()
+    runs = [training(store, number, 2) for number in range(2)]
+    for run in runs:
+        run.thread_died(ThreadError("loader: ValueError: bad", "Thread loader …"))
+        run.thread_died(ThreadError("other: KeyError", "Thread other …"))
+    until(lambda: all(f"r/ranks/{number}.json" in store.held for number in range(2)))
+    for run in reversed(runs):
+        assert run.complete()
+    for name in ("metadata.json", "ranks/0.json", "ranks/1.json"):
+        assert document(store, name)["thread_error"] == "loader: ValueError: bad"
 
 
 def test_a_clean_end_of_another_rank_is_not_the_end_of_the_run() -> None:

@@ -168,6 +168,21 @@ def test_of_a_deep_stack_the_innermost_frames_are_kept() -> None:
     assert innermost(text)[-1].endswith("in describe_threads")
 
 
+def test_our_own_threads_come_last() -> None:
+    release = threading.Event()
+    names = ["lastbeat-log", "loader", "lastbeat"]
+    threads = [threading.Thread(target=release.wait, args=(60,), name=name) for name in names]
+    for thread in threads:
+        thread.start()
+    try:
+        text = describe_threads("Head").decode()
+    finally:
+        release.set()
+        for thread in threads:
+            thread.join(60)
+    assert text.index('Thread "loader"') < min(text.index('Thread "lastbeat"'), text.index('Thread "lastbeat-log"'))
+
+
 def test_many_threads_are_bounded() -> None:
     leave = threading.Event()
 

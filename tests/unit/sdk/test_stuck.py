@@ -97,3 +97,27 @@ def test_two_runs_of_one_process_both_end_with_it(tmp_path: Path) -> None:
     stop(process)
     assert (tmp_path / "r" / "_complete").exists()
     assert (tmp_path / "s" / "_complete").exists()
+
+
+def test_a_process_without_a_descriptor_left_begins_and_ends_a_run_all_the_same(tmp_path: Path) -> None:
+    script = """
+import os, resource
+import lastbeat.training, lastbeat.sdk.endings, lastbeat.sdk.logs
+lastbeat.training.load()  # It imports what it reads settings for.
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = []
+try:
+    while True:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+run = lastbeat.start("r", log_file="train.log", capture=True)
+run.step(1)
+for descriptor in held:
+    os.close(descriptor)
+"""
+    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT / "core"), "MONITORING_ROOT": str(tmp_path)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environ, cwd=tmp_path, timeout=LIMIT_S * 2, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "r" / "_complete").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.settings import SettingsError, load
-from lastbeat.settings_table import DirectoryRoot, S3Root
+from lastbeat.settings.table import DirectoryRoot, S3Root
 
 HOOK = "https://hooks.slack.com/services/T000/B000/made-up-for-a-test"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.settings import Settings, SettingsError, load
+from lastbeat.settings import Settings, SettingsError, load, table
 
 TOKEN = "0123456789abcdef"
 
@@ -23,7 +23,7 @@ def loaded(tmp_path: Path, **environ: str) -> Settings:
     ],
 )
 def test_the_page(tmp_path: Path, text: str, minutes: float) -> None:
-    assert loaded(tmp_path, LASTBEAT_PAGE_MINUTES=text).values["LASTBEAT_PAGE_MINUTES"] == minutes
+    assert loaded(tmp_path, LASTBEAT_PAGE_MINUTES=text)[table.PAGE_MINUTES] == minutes
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,6 @@ def test_what_is_wrong_is_said_without_showing_a_secret(tmp_path: Path, environ:
 
 def test_a_token_is_a_secret(tmp_path: Path) -> None:
     settings = loaded(tmp_path, LASTBEAT_DASHBOARD_TOKEN=TOKEN)
-    assert settings.values["LASTBEAT_DASHBOARD_TOKEN"] == TOKEN
+    assert settings[table.DASHBOARD_TOKEN] == TOKEN
     assert settings.secrets == (TOKEN,)
     assert TOKEN not in repr(settings)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.status import Event
-from lastbeat.settings import Settings, SettingsError, load
-from lastbeat.settings_signals import catalogue
-from lastbeat.settings_table import DirectoryRoot, S3Root
+from lastbeat.settings import Settings, SettingsError, load, table
+from lastbeat.settings.catalogues import catalogue
+from lastbeat.settings.table import DirectoryRoot, S3Root
 
 
 def loaded(tmp_path: Path, **environ: str) -> Settings:
@@ -35,7 +35,7 @@ def test_with_nothing_set_every_value_is_its_documented_default(tmp_path: Path) 
         "FAILED", "TIMED_OUT", "SUCCEEDED", "RECOVERED", "WARNING",
     }  # fmt: skip
     assert (policy.inactivity_s, policy.absences, policy.poll_s) == (None, (), None)
-    assert settings.values["LASTBEAT_SIGNALS"] == "default"
+    assert settings[table.SIGNALS] == "default"
     assert settings.secrets == ()
     assert "training-runs" in settings.warnings[0], "who set nothing learns where runs are looked for"
 
@@ -231,7 +231,7 @@ def test_faults_of_a_file_of_signals_are_told_with_all_others(tmp_path: Path) ->
 
 
 def test_who_reports_a_training_is_not_bothered_with_signals(tmp_path: Path) -> None:
-    assert loaded(tmp_path, LASTBEAT_SIGNALS="no-such-file.yaml").values["LASTBEAT_SIGNALS"] == "no-such-file.yaml"
+    assert loaded(tmp_path, LASTBEAT_SIGNALS="no-such-file.yaml")[table.SIGNALS] == "no-such-file.yaml"
     with pytest.raises(SettingsError, match=r"no-such-file\.yaml"):
         watching(tmp_path, LASTBEAT_SIGNALS="no-such-file.yaml")
     with pytest.raises(SettingsError, match=r"there is no built-in catalogue"):
@@ -239,7 +239,7 @@ def test_who_reports_a_training_is_not_bothered_with_signals(tmp_path: Path) -> 
 
 
 def test_logs_of_this_machine_are_patterns(tmp_path: Path) -> None:
-    assert loaded(tmp_path, LASTBEAT_LOGS=" a.log, /var/log/*.out ,").values["LASTBEAT_LOGS"] == (
+    assert loaded(tmp_path, LASTBEAT_LOGS=" a.log, /var/log/*.out ,")[table.LOGS] == (
         "a.log",
         "/var/log/*.out",
     )

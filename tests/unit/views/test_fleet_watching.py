@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.model.fleet import FleetPolicy
+from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 from support.fleet_views import HOUR, Looked, settle
 from support.memory import MemoryStore

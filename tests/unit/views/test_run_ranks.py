@@ -130,3 +130,9 @@ def test_a_rank_that_cannot_be_read_any_more_stands_as_it_was_and_says_so() -> N
     first, second = reader.look(list_run(store, RUN).ranks, None, None).lines
     assert (first.step, first.fault) == (0, None)
     assert (second.step, second.fault) == (1, f"{RUN}/ranks/1.json is refused")
+
+
+def test_a_rank_whose_thread_died_says_so() -> None:
+    store = store_of(1, thread_error="loader: ValueError: shard 7 is torn")
+    (line,) = RankReader(store, Safe()).look(list_run(store, RUN).ranks, None, None).lines
+    assert line.fault == "a thread of it had ended with an exception: loader: ValueError: shard 7 is torn"

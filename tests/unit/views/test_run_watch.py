@@ -238,3 +238,18 @@ def test_an_end_that_no_pass_has_recorded_yet_is_told(name: str) -> None:
     assert view.notes == (f"It wrote {name}; the next pass records what became of it.",)
     scene.look()
     assert view_of(scene).notes == ()
+
+
+def test_a_thread_that_died_is_told_unless_the_reason_tells_it() -> None:
+    scene = Scene()
+    scene.both(5)
+    scene.look()
+    scene.beat(thread_error="loader: ValueError: shard 7 is torn")
+    told = "A thread of it has ended with an exception: loader: ValueError: shard 7 is torn"
+    assert told in view_of(scene).notes
+    assert all("thread_error" not in beat.facts for beat in view_of(scene).beats)
+    scene.put("_complete")
+    scene.look()
+    view = view_of(scene)
+    assert (view.row.status, told in view.notes) == (Status.SUCCEEDED, False)
+    assert "shard 7 is torn" in view.row.reason

@@ -46,6 +46,9 @@ def test_the_next_attempt(before: int | None, restarted: int, resume: bool, numb
 BODIES = [
     pytest.param(b'{"attempt": 3}', 3, id="a number"),
     pytest.param(b'{"attempt": "3"}', 3, id="a number as text"),
+    pytest.param(b'{"attempt": 1e15}', 0, id="a number that no reader takes"),
+    pytest.param(b'{"attempt": 1e300}', 0, id="one of hundreds of digits"),
+    pytest.param(b'{"attempt": "%s"}' % (b"9" * 4300), 0, id="one after which none could be written"),
     pytest.param(b"{}", 0, id="none"),
     pytest.param(b'{"attempt": null}', 0, id="null"),
     pytest.param(b'{"attempt": 1e999}', 0, id="infinity"),

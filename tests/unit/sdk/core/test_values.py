@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+import time
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -67,7 +68,13 @@ NUMBERS = [
     pytest.param(Raises(), None, id="an object whose __float__ raises is none"),
     pytest.param(None, None, id="None is none"),
     pytest.param(True, None, id="a bool is no number"),
-    pytest.param("0.5", None, id="a text is no number"),
+    pytest.param("0.5", 0.5, id="a text of a number"),
+    pytest.param("nan", "NaN", id="also of one that is none"),
+    pytest.param("low", None, id="any other text is none"),
+    pytest.param("0" * 100 + "1", None, id="nor is one that goes on and on"),
+    pytest.param(b"0.5", None, id="bytes are none"),
+    pytest.param(np.str_("0.5"), 0.5, id="numpy's text"),
+    pytest.param(np.longdouble("1e4000"), "Infinity", id="one beyond all floats"),
     pytest.param(object(), None, id="any other object is none"),
 ]
 
@@ -84,7 +91,15 @@ WHOLES = [
     pytest.param(7.0, 7, id="a float"),
     pytest.param(math.nan, None, id="NaN is none"),
     pytest.param(Raises(), None, id="an object whose __int__ raises is none"),
-    pytest.param("7", None, id="a text is none"),
+    pytest.param("7", 7, id="a text of digits"),
+    pytest.param("9007199254740993", 9007199254740993, id="to the last of them"),
+    pytest.param("5e3", 5000, id="a text of a number"),
+    pytest.param("seven", None, id="any other text is none"),
+    pytest.param(True, None, id="a bool is none"),
+    pytest.param(2**64, None, id="what no count reaches is none"),
+    pytest.param(np.uint64(2**64 - 1), 2**64 - 1, id="numpy's largest"),
+    pytest.param(np.array(7), 7, id="a numpy array without dimensions"),
+    pytest.param(np.array([7, 8]), None, id="an array of two is none"),
     pytest.param(None, None, id="None is none"),
 ]
 
@@ -114,7 +129,29 @@ def test_a_tensor_that_hangs_does_not_hold_up_the_beat() -> None:
         assert (threading.active_count(), hanging.read) == (threads, 1)
     finally:
         hanging.released.set()
-    for thread in threading.enumerate():
-        if thread.name == "lastbeat-numbers":
-            thread.join(10)
-    assert reader.read([later]) == [3.0]
+    limit = time.monotonic() + 30
+    while reader.read([later]) != [3.0]:
+        assert time.monotonic() < limit, "it is never read again"
+        time.sleep(0.005)
+
+
+def test_what_stands_before_a_tensor_that_hangs_is_read() -> None:
+    reader, hanging = Reader(limit_s=0.05), Hangs()
+    try:
+        assert reader.read([Tensor(1.0), hanging, Tensor(2.0)]) == [1.0, None, None]
+    finally:
+        hanging.released.set()
+
+
+def test_its_thread_ends_with_the_reader() -> None:
+    def readers() -> int:
+        return sum(thread.name == "lastbeat-numbers" for thread in threading.enumerate())
+
+    before, kept, dropped = readers(), Reader(), Reader()
+    assert [kept.read([Tensor(1.0)]), dropped.read([Tensor(2.0)])] == [[1.0], [2.0]]
+    kept.close()
+    del dropped
+    limit = time.monotonic() + 30
+    while readers() > before:
+        assert time.monotonic() < limit, "a thread is left"
+        time.sleep(0.005)

@@ -1,0 +1,67 @@
+"""What lastbeat says of its own work: through :mod:`logging`, as much and to where LASTBEAT_LOG_LEVEL and
+LASTBEAT_LOG_FILE say, and never with a secret in it."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Final
+
+from lastbeat.model.redact import Redactor
+from lastbeat.settings import Settings
+from lastbeat.settings.table import LOG_FILE, LOG_LEVEL
+
+NAMES: Final = ("lastbeat", "lastbeat_cli", "lastbeat_lambda")
+"""The loggers that are lastbeat's own."""
+
+
+class MaskingFormatter(logging.Formatter):
+    """Masks the finished text, so that arguments and tracebacks are covered, too."""
+
+    converter = staticmethod(time.gmtime)
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+        self.redactor = redactor or Redactor()
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self.redactor(super().format(record))
+
+
+def level(settings: Settings) -> int:
+    """As :mod:`logging` numbers them."""
+    return int(getattr(logging, settings[LOG_LEVEL].upper()))
+
+
+def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
+    """Appends to ``path``, also after it was rotated. Raises ``OSError``."""
+    from logging.handlers import WatchedFileHandler  # noqa: PLC0415 - 6 ms, and few have such a file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = WatchedFileHandler(path, encoding="utf-8", errors="backslashreplace")
+    made.setFormatter(formatter)
+    return made
+
+
+def begin_in_training(settings: Settings) -> None:
+    """Within a program that has its own logging: touch nothing that the settings do not name. Never raises."""
+    own = logging.getLogger("lastbeat")
+    wanted = level(settings)
+    if wanted != logging.WARNING:
+        own.setLevel(wanted)
+    path = settings[LOG_FILE]
+    if any(isinstance(handler.formatter, MaskingFormatter) for handler in own.handlers):
+        # An earlier run of this process has set it up.
+        return
+    handler: logging.Handler | None = None
+    if path is not None:
+        try:
+            handler = file_handler(path, MaskingFormatter(settings.redactor))
+            own.propagate = False
+        except OSError as fault:
+            own.warning("LASTBEAT_LOG_FILE=%s cannot be written: %s", path, fault.strerror or fault)
+    elif wanted < logging.WARNING and not own.hasHandlers():
+        # Nobody configured logging, and what Python does then shows warnings alone.
+        handler = logging.StreamHandler()
+        handler.setFormatter(MaskingFormatter(settings.redactor))
+    if handler is not None:
+        own.addHandler(handler)

@@ -1,0 +1,259 @@
+"""The only reader of the environment: arguments, then the environment, then ``.env``, into one frozen value.
+
+Blank is unset, except for an argument, which somebody meant. Every fault is collected, and all of them are
+reported in one :class:`SettingsError`.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from lastbeat.model.policy import FleetPolicy, Policy
+from lastbeat.model.redact import Redactor
+from lastbeat.model.setting import Setting, SettingValues
+from lastbeat.settings import table
+from lastbeat.settings.catalogues import limited
+from lastbeat.settings.table import CORE, DirectoryRoot, Root, S3Root
+
+T = TypeVar("T")
+
+DEFAULT_DIRECTORY: Final = "training-runs"
+_AWS_SECRET_CHARS: Final = 16
+"""Real ones have 40; "test", as local S3 servers take it, would be masked out of run ids."""
+_AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+
+
+class SettingsError(ValueError):
+    """The configuration is wrong; ``faults`` has one message a fault, and ``str()`` all of them."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(faults[0] if len(faults) == 1 else "\n".join(f"- {fault}" for fault in faults))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a user can choose, checked. ``settings[SETTING]`` is the value of one."""
+
+    root: Root
+    region: str
+    policy: Policy
+    fleet: FleetPolicy
+    state_dir: Path | None
+    """Where the record of a run goes when the store cannot be written to; None: there is no home for it."""
+    values: SettingValues = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+    """The environment with what ``.env`` adds to it: where AWS credentials and the like are looked up."""
+    secrets: tuple[str, ...] = field(repr=False)
+    """Texts that must never be shown."""
+    warnings: tuple[str, ...] = ()
+    """What looks like a mistake and stops nothing."""
+
+    def __getitem__(self, setting: Setting[T]) -> T:
+        return self.values[setting]
+
+    @property
+    def redactor(self) -> Redactor:
+        """What masks every secret of these settings."""
+        return Redactor(self.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """One place that settings come from; the first of three that has a text wins."""
+
+    texts: Mapping[str, str]
+    where: str = ""
+    arguments: bool = False
+
+    def given(self, setting: Setting[Any]) -> str | None:
+        text = self.texts.get(setting.name)
+        return text.strip() or None if text is not None else None
+
+    def value(self, setting: Setting[T], text: str) -> T:
+        """Raises ``ValueError`` with one sentence, which names the setting as it was given here."""
+        try:
+            return setting.read(text, setting.option if self.arguments else "")
+        except ValueError as fault:
+            raise ValueError(f"{fault}{self.where}") from None
+
+
+def every_setting(*, channels: bool = True) -> tuple[Setting[Any], ...]:
+    """Every setting there is: the core's, then each channel's."""
+    if not channels:
+        return CORE
+    from lastbeat.deliver import registry  # noqa: PLC0415 - training has no use for them
+
+    return CORE + registry.settings()
+
+
+def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Texts in ``environ`` that must never be shown, be they right or wrong: for whoever masks before settings are
+    loaded, or after that failed."""
+    named = (environ.get(setting.name, "").strip() for setting in every_setting() if setting.secret)
+    return (*(text for text in named if text), *_aws_secrets(environ))
+
+
+def load(
+    arguments: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    *,
+    watching: bool = False,
+    channels: bool = True,
+) -> Settings:
+    """Read every setting, or raise :class:`SettingsError` with all that is wrong.
+
+    ``arguments`` maps variable names to what the command line gave for them. ``environ`` is the process's own
+    unless given, and ``directory``, where ``.env`` is looked for, the current one. Only who is ``watching`` has a use
+    for what LASTBEAT_SIGNALS names, and is told what is wrong with it. Without ``channels`` those are not read: what is
+    wrong with a webhook keeps no training from reporting itself.
+    """
+    process = os.environ if environ is None else environ
+    faults: list[str] = []
+    dotenv = _dotenv((directory or Path.cwd()) / ".env", faults)
+    layers = (_Layer(arguments or {}, arguments=True), _Layer(process), _Layer(dotenv, where=" (in .env)"))
+    every = every_setting(channels=channels)
+    texts: dict[str, str] = {}
+    held: dict[str, object] = {}
+    for setting in every:
+        held[setting.name] = setting.parse(setting.default) if setting.default else None
+        for layer in layers:
+            if layer.arguments and layer.texts.get(setting.name, "-").strip() == "":
+                faults.append(f"{setting.option} is empty; leave it out, or give it a value")
+                break
+            text = layer.given(setting)
+            if text is None:
+                continue
+            texts[setting.name] = text
+            try:
+                held[setting.name] = layer.value(setting, text)
+            except ValueError as fault:
+                faults.append(str(fault))
+            break
+    merged = dotenv | {name: text for name, text in process.items() if text.strip() or name not in dotenv}
+    values = SettingValues(held)
+    root, warnings = _root(layers, values, faults)
+    region = _region(texts, values, merged, faults)
+    policy = _policy(values)
+    if watching:
+        try:
+            policy = limited(policy, values[table.SIGNALS])
+        except ValueError as wrong:
+            name = table.SIGNALS.name
+            faults.extend(f"{name}: {fault.removeprefix(f'{name}: ')}" for fault in str(wrong).splitlines())
+    if faults:
+        raise SettingsError(faults)
+    secrets = [texts[setting.name] for setting in every if setting.secret and setting.name in texts]
+    return Settings(
+        root=root,
+        region=region,
+        policy=policy,
+        fleet=_fleet(values),
+        state_dir=values[table.STATE_DIR] or _state_dir(merged),
+        values=values,
+        environ=merged,
+        secrets=(*secrets, *_aws_secrets(merged)),
+        warnings=(*warnings, *(_unknown(every, merged) if channels else ())),
+    )
+
+
+def _dotenv(path: Path, faults: list[str]) -> dict[str, str]:
+    # A virtual environment may be called .env too, and then it is a folder.
+    if not path.is_file():
+        return {}
+    from dotenv import dotenv_values  # noqa: PLC0415 - costs 26 ms, and few have a .env
+
+    try:
+        return {name: text for name, text in dotenv_values(path).items() if text is not None}
+    except (OSError, UnicodeDecodeError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
+        faults.append(f"{path} cannot be read: {why}; correct it or move it away")
+        return {}
+
+
+def _root(layers: Sequence[_Layer], values: SettingValues, faults: list[str]) -> tuple[Root, tuple[str, ...]]:
+    """The first layer that says anything about the place decides, so that ``--bucket`` outranks a
+    ``MONITORING_ROOT`` of the environment; within one layer the root outranks the bucket."""
+    prefix = values[table.MONITORING_PREFIX]
+    here = DirectoryRoot(Path.cwd() / DEFAULT_DIRECTORY)
+    for layer in layers:
+        root, bucket = values[table.MONITORING_ROOT], values[table.MONITORING_BUCKET]
+        if layer.given(table.MONITORING_ROOT):
+            if layer.arguments and layer.given(table.MONITORING_BUCKET) and getattr(root, "bucket", None) != bucket:
+                faults.append("--root and --bucket name two different places; give one of them")
+            if isinstance(root, S3Root) and root.prefix is None:
+                return S3Root(root.bucket, prefix), ()
+            # None: what is wrong with it is among the faults.
+            return root or here, ()
+        if layer.given(table.MONITORING_BUCKET):
+            return S3Root(bucket or "", prefix), ()
+    if here.path.is_dir():
+        return here, ()
+    note = f"neither MONITORING_ROOT nor MONITORING_BUCKET is set, so runs are looked for in {here.path}"
+    return here, (note,)
+
+
+def _region(texts: Mapping[str, str], values: SettingValues, environ: Mapping[str, str], faults: list[str]) -> str:
+    if table.MONITORING_REGION.name not in texts:
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            if text := environ.get(name, "").strip():
+                try:
+                    return replace(table.MONITORING_REGION, name=name).read(text)
+                except ValueError as fault:
+                    faults.append(str(fault))
+    return values[table.MONITORING_REGION]
+
+
+def _policy(values: SettingValues) -> Policy:
+    return Policy(
+        stale_s=60 * values[table.STALE_MINUTES],
+        stall_s=_times(60, values[table.STALL_MINUTES]),
+        start_grace_s=60 * values[table.START_MINUTES],
+        alert_on=values[table.ALERT_ON],
+        lease_s=values[table.LEASE_SECONDS],
+        blind_s=60 * values[table.BLIND_MINUTES],
+    )
+
+
+def _fleet(values: SettingValues) -> FleetPolicy:
+    return FleetPolicy(
+        interval_s=values[table.INTERVAL_SECONDS],
+        read_s=60 * values[table.READ_MINUTES],
+        discover_s=60 * values[table.DISCOVER_MINUTES],
+        news_s=3600 * values[table.NEWS_HOURS],
+        group_runs=values[table.GROUP_RUNS],
+        group_s=60 * values[table.GROUP_MINUTES],
+        repeat_s=_times(3600, values[table.REPEAT_HOURS]),
+        fanout_runs=values[table.FANOUT],
+    )
+
+
+def _times(unit_s: float, value: float | None) -> float | None:
+    return None if value is None else unit_s * value
+
+
+def _state_dir(environ: Mapping[str, str]) -> Path | None:
+    # The XDG rules: a path that is not absolute is ignored.
+    base = Path(environ.get("XDG_STATE_HOME", "").strip())
+    if base.is_absolute():
+        return base / "lastbeat"
+    home = environ.get("HOME", "").strip() or os.path.expanduser("~")  # noqa: PTH111 - Path's raises without one
+    return Path(home) / ".local" / "state" / "lastbeat" if Path(home).is_absolute() else None
+
+
+def _aws_secrets(environ: Mapping[str, str]) -> Iterator[str]:
+    texts = (environ.get(name, "") for name in _AWS_SECRETS)
+    return (text for text in texts if len(text.strip()) >= _AWS_SECRET_CHARS)
+
+
+def _unknown(every: Sequence[Setting[Any]], environ: Mapping[str, str]) -> Iterator[str]:
+    known = {setting.name for setting in every}
+    for name in sorted(environ):
+        if name.startswith("LASTBEAT_") and name not in known:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for who mistyped
+
+            near = get_close_matches(name, known, n=1, cutoff=0.75)
+            yield f"{name} is no setting of lastbeat" + (f"; did you mean {near[0]}?" if near else "")

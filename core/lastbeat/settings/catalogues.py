@@ -1,0 +1,39 @@
+"""The catalogue that LASTBEAT_SIGNALS names.
+
+Of a watchdog's settings this alone can cost something: a catalogue other than the default one is loaded to be checked,
+once, and to learn its limits. The default one has none, and is loaded when there is text to read.
+"""
+
+import hashlib
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lastbeat.model.policy import Policy
+from lastbeat.settings.table import DEFAULT_CATALOGUE
+
+if TYPE_CHECKING:
+    from lastbeat.model.signal import Catalogue
+
+
+@cache
+def catalogue(text: str) -> "Catalogue":
+    """The catalogue that LASTBEAT_SIGNALS names. Raises ``ValueError`` with a fault a line."""
+    from lastbeat.signals import loading  # noqa: PLC0415 - only where there is text, or a catalogue to check
+
+    return loading.load_setting(text, loading.read_file)
+
+
+def stamp(text: str) -> str:
+    """Says which signals those are: of files also what was in them."""
+    if text == DEFAULT_CATALOGUE:
+        return text
+    return f"{text} {hashlib.sha256(repr(catalogue(text).signals).encode()).hexdigest()[:16]}"
+
+
+def limited(policy: Policy, text: str) -> Policy:
+    """``policy`` with the limits of the catalogue. Raises as :func:`catalogue`."""
+    if text == DEFAULT_CATALOGUE:
+        return policy
+    found = catalogue(text)
+    return replace(policy, inactivity_s=found.inactivity_s, absences=found.absences, poll_s=found.poll_s)

@@ -1,0 +1,410 @@
+"""Every setting of the core, a row each. Channels and stores have theirs beside them."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lastbeat.model.policy import DEFAULT_ALERT_ON
+from lastbeat.model.setting import Setting, count, number, shown, switch, web_address
+from lastbeat.model.status import Event
+
+LEAST_LEASE_S: Final = 20.0
+"""One slow delivery may take as long."""
+SHORTEST_TOKEN: Final = 16
+"""Characters that a token has at least: what anybody on the network may try must not be guessed."""
+MOST_LOGS: Final = 64
+DEFAULT_CATALOGUE: Final = "default"
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+_EVENTS: Final = (
+    Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED,
+)  # fmt: skip
+
+
+# What values may be.
+
+
+@dataclass(frozen=True, slots=True)
+class S3Root:
+    """A fleet root in an S3 bucket. ``prefix`` has no slash at either end; empty is the bucket's top."""
+
+    bucket: str
+    prefix: str | None
+    """None: not said, so ``MONITORING_PREFIX`` applies."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRoot:
+    """A fleet root on a file system; ``path`` is absolute."""
+
+    path: Path
+
+
+Root = S3Root | DirectoryRoot
+
+
+def _root(text: str) -> Root:
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?", text)
+    if scheme and scheme[1].lower() == "s3":
+        if not scheme[2]:
+            raise ValueError("lacks its slashes")
+        bucket, _, rest = text[scheme.end() :].partition("/")
+        if not bucket:
+            raise ValueError("names no bucket")
+        return S3Root(_bucket(bucket), _prefix(rest) or None)
+    if scheme and scheme[2]:
+        raise ValueError("is neither s3://bucket/prefix nor a directory")
+    return DirectoryRoot(_path(text))
+
+
+def _bucket(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", text, re.ASCII) or ".." in text:
+        raise ValueError(
+            "is not a bucket's name: 3 to 63 characters of a-z 0-9 . - with a letter or digit at both ends"
+        )
+    return text
+
+
+def _prefix(text: str) -> str:
+    prefix = text.strip("/")
+    if prefix and any(part in {"", ".", ".."} for part in prefix.split("/")):
+        raise ValueError("has an empty, '.' or '..' part")
+    if not prefix.isprintable():
+        raise ValueError("contains control characters")
+    return prefix
+
+
+def _region(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]{1,40}", text, re.ASCII):
+        raise ValueError("is not a region's name")
+    return text
+
+
+def _path(text: str) -> Path:
+    if "\0" in text:
+        raise ValueError("contains a NUL character, which no path can")
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with a home directory that nobody knows; write the whole path") from None
+
+
+def _alert_on(text: str) -> frozenset[Event]:
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    allowed = {event.value.lower(): event for event in _EVENTS}
+    unknown = [word for word in words if word not in allowed and word != "none"]
+    listed = ",".join([*allowed, "none"])
+    if unknown:
+        raise ValueError(f"has no word {', '.join(map(shown, unknown))}; allowed are {listed}")
+    if not words or ("none" in words and len(words) > 1):
+        raise ValueError(f"says 'none' beside other words, or nothing; allowed are {listed}")
+    return frozenset(allowed[word] for word in words if word != "none")
+
+
+def _catalogues(text: str) -> str:
+    """``text`` without what makes no difference. What it names is looked at by whoever needs it."""
+    return ",".join(part.strip() for part in text.split(",") if part.strip()) or DEFAULT_CATALOGUE
+
+
+def _log_places(text: str) -> tuple[str, ...]:
+    places = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not places or "\0" in text:
+        raise ValueError("names no file")
+    if len(places) > MOST_LOGS:
+        raise ValueError(f"names {len(places)} files; {MOST_LOGS} are the most, use * for many")
+    return places
+
+
+def _ping(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", text, re.ASCII):
+        raise ValueError("is not a web address")
+    return text.rstrip("/")
+
+
+def _queue(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s?#@]+/[^\s?#]+", text, re.ASCII):
+        raise ValueError("is not a queue's address")
+    return text
+
+
+def _webhook_from(text: str) -> str:
+    place, _, name = text.partition(":")
+    allowed = {"ssm": r"(?:arn:[\w:-]+/|/)?[\w./-]{1,1000}", "secretsmanager": r"[\w/+=.@:-]{1,2048}"}
+    if place not in allowed or not re.fullmatch(allowed[place], name, re.ASCII):
+        raise ValueError("names no secret")
+    return text
+
+
+def _token(text: str) -> str:
+    # It stands in an address and in a header, as it is.
+    if not re.fullmatch(rf"[A-Za-z0-9._~-]{{{SHORTEST_TOKEN},200}}", text, re.ASCII):
+        raise ValueError(f"is no token: {SHORTEST_TOKEN} to 200 characters of A-Z a-z 0-9 . _ ~ -")
+    return text
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"is none of {', '.join(words)}")
+        return text.lower()
+
+    return parse
+
+
+# Where the runs are.
+
+MONITORING_ROOT = Setting[Root | None](
+    "MONITORING_ROOT",
+    _root,
+    "Fleet root: s3://bucket/prefix or a directory; else made of the next two, else ./training-runs.",
+    example="s3://my-bucket/training-runs",
+    option="--root",
+)
+MONITORING_BUCKET = Setting[str | None](
+    "MONITORING_BUCKET",
+    _bucket,
+    "S3 bucket of the runs, where MONITORING_ROOT is not set.",
+    example="my-bucket",
+    option="--bucket",
+)
+MONITORING_PREFIX = Setting[str](
+    "MONITORING_PREFIX",
+    _prefix,
+    "Folder of the runs in the bucket; / is the bucket's top.",
+    default="training-runs",
+    example="training-runs",
+)
+MONITORING_REGION = Setting[str](
+    "MONITORING_REGION",
+    _region,
+    "AWS region of the bucket; AWS_REGION or AWS_DEFAULT_REGION stand in where it is not set.",
+    default="us-east-1",
+    example="us-east-1",
+    option="--region",
+)
+AWS_ENDPOINT_URL = Setting[str | None](
+    "AWS_ENDPOINT_URL",
+    web_address,
+    "Address of an S3-compatible store; boto3's other variables are honoured as boto3 does, too.",
+    example="http://localhost:9000",
+)
+FOLLOW_LINKS = Setting[bool](
+    "LASTBEAT_FOLLOW_LINKS",
+    switch,
+    "on: links lead out of a directory root, and files are read whoever they belong to; only where every writer is "
+    "trusted.",
+    default="off",
+    example="on",
+)
+
+# When people are told of what.
+
+STALE_MINUTES = Setting[float](
+    "STALE_MINUTES",
+    number("minutes"),
+    "A heartbeat older than this many minutes is stale; fractions are allowed.",
+    default="10",
+    example="10",
+    option="--stale-minutes",
+)
+ALERT_ON = Setting[frozenset[Event]](
+    "ALERT_ON",
+    _alert_on,
+    "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, or none.",
+    default=",".join(event.value.lower() for event in _EVENTS if event in DEFAULT_ALERT_ON),
+)
+STALL_MINUTES = Setting[float | None](
+    "LASTBEAT_STALL_MINUTES",
+    number("minutes"),
+    "No new step for this many minutes raises stalled, for twice as many is TIMED_OUT; unset is off.",
+    example="30",
+)
+START_MINUTES = Setting[float](
+    "LASTBEAT_START_MINUTES",
+    number("minutes", zero=True),
+    "Minutes that a run may take to its first heartbeat, from when it was first looked for.",
+    default="0",
+    example="15",
+)
+BLIND_MINUTES = Setting[float](
+    "LASTBEAT_BLIND_MINUTES",
+    number("minutes"),
+    "After this many minutes without sight of a run the watchdog says that it is blind.",
+    default="10",
+    example="10",
+)
+
+# How lastbeat works.
+
+STATE_DIR = Setting[Path | None](
+    "LASTBEAT_STATE_DIR",
+    _path,
+    "Where the record goes when the store cannot be written to; else $XDG_STATE_HOME/lastbeat or "
+    "~/.local/state/lastbeat.",
+)
+LEASE_SECONDS = Setting[float](
+    "LASTBEAT_LEASE_SECONDS",
+    number("seconds", least=LEAST_LEASE_S),
+    "Seconds that a claimed delivery belongs to the watcher that claimed it; at least 20.",
+    default="60",
+    example="60",
+)
+LOG_LEVEL = Setting[str](
+    "LASTBEAT_LOG_LEVEL",
+    _one_of(*LOG_LEVELS),
+    "How much lastbeat says of its own work, in commands and inside training: debug, info, warning or error; a Lambda "
+    "function says info unless this is set.",
+    default="warning",
+    example="info",
+)
+LOG_FILE = Setting[Path | None](
+    "LASTBEAT_LOG_FILE",
+    _path,
+    "File that this goes to instead of stderr; a Lambda function's goes to its log stream.",
+)
+BEAT_SECONDS = Setting[float](
+    "LASTBEAT_BEAT_SECONDS",
+    number("seconds"),
+    "Seconds between two heartbeats of a training that reports itself.",
+    default="30",
+    example="30",
+)
+RANK_BEAT_SECONDS = Setting[float](
+    "LASTBEAT_RANK_BEAT_SECONDS",
+    number("seconds", zero=True),
+    "Seconds between two heartbeats of each rank of a distributed training; 0 is off.",
+    default="60",
+    example="60",
+)
+
+# Logs of runs.
+
+SIGNALS = Setting[str](
+    "LASTBEAT_SIGNALS",
+    _catalogues,
+    "What is looked for in logs: built-in catalogues (lastbeat signals list) and YAML files, comma separated.",
+    default=DEFAULT_CATALOGUE,
+    option="--signals",
+)
+LOGS = Setting[tuple[str, ...] | None](
+    "LASTBEAT_LOGS",
+    _log_places,
+    "Log files of this machine that lastbeat watch reads, too, comma separated; * ? [] and Slurm's %j, %t are "
+    "understood.",
+    example="/var/log/train/rank*.log",
+    option="--log",
+)
+
+# A fleet.
+
+INTERVAL_SECONDS = Setting[float](
+    "LASTBEAT_INTERVAL_SECONDS",
+    number("seconds"),
+    "Seconds between two passes over the fleet.",
+    default="60",
+    example="60",
+    option="--interval",
+)
+READ_MINUTES = Setting[float](
+    "LASTBEAT_READ_MINUTES",
+    number("minutes"),
+    "A sweep reads heartbeats that only move on again after this many minutes at the latest; fewer cost more.",
+    default="20",
+    example="20",
+)
+DISCOVER_MINUTES = Setting[float](
+    "LASTBEAT_DISCOVER_MINUTES",
+    number("minutes"),
+    "Minutes between two searches for new runs where searching in each pass costs more than watching.",
+    default="15",
+    example="15",
+)
+NEWS_HOURS = Setting[float](
+    "LASTBEAT_NEWS_HOURS",
+    number("hours"),
+    "A run that a sweep first finds this many hours after it ended is history: nobody is told.",
+    default="24",
+    example="24",
+)
+GROUP_RUNS = Setting[int](
+    "LASTBEAT_GROUP_RUNS",
+    count(2),
+    "From so many runs on that time out together, one alert tells of all of them.",
+    default="5",
+    example="5",
+)
+GROUP_MINUTES = Setting[float](
+    "LASTBEAT_GROUP_MINUTES",
+    number("minutes"),
+    "What times out within this many minutes is together; a group is told anew no sooner than after them.",
+    default="5",
+    example="5",
+)
+REPEAT_HOURS = Setting[float | None](
+    "LASTBEAT_REPEAT_HOURS",
+    number("hours"),
+    "A group that still is timed out is told again after this many hours; unset is off.",
+    example="4",
+)
+FANOUT = Setting[int](
+    "LASTBEAT_FANOUT",
+    count(1),
+    "With more active runs than this the scheduled Lambda splits the fleet over LASTBEAT_QUEUE_URL.",
+    default="2000",
+    example="2000",
+)
+QUEUE_URL = Setting[str | None](
+    "LASTBEAT_QUEUE_URL",
+    _queue,
+    "SQS queue that a large fleet is split over; unset is off.",
+    example="https://sqs.us-east-1.amazonaws.com/123456789012/lastbeat",
+)
+SLACK_WEBHOOK_FROM = Setting[str | None](
+    "LASTBEAT_SLACK_WEBHOOK_FROM",
+    _webhook_from,
+    "Where the Lambda reads SLACK_WEBHOOK_URL: ssm:/name (Parameter Store) or secretsmanager:name-or-arn.",
+    example="ssm:/lastbeat/slack-webhook or secretsmanager:lastbeat/slack-webhook",
+)
+PING_URL = Setting[str | None](
+    "LASTBEAT_PING_URL",
+    _ping,
+    "Address that each pass which could see pings, as healthchecks.io has them: /start, itself, /fail.",
+    example="https://hc-ping.com/your-uuid",
+    secret=True,
+)
+
+# The page that people look at.
+
+PAGE_MINUTES = Setting[float](
+    "LASTBEAT_PAGE_MINUTES",
+    number("minutes", zero=True),
+    "A pass writes _watchdog/index.html, a page of the whole fleet, at most every so many minutes; 0 is off.",
+    default="0",
+    example="5",
+)
+DASHBOARD_TOKEN = Setting[str | None](
+    "LASTBEAT_DASHBOARD_TOKEN",
+    _token,
+    "What opens lastbeat dashboard to others; with --host it is made anew each time where it is not set.",
+    example="what 'openssl rand -hex 24' prints",
+    secret=True,
+    option="--token",
+)
+
+GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
+    "Where the runs are": (
+        MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX, MONITORING_REGION, AWS_ENDPOINT_URL, FOLLOW_LINKS,
+    ),
+    "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
+    "Logs of runs": (SIGNALS, LOGS),
+    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS),
+    "A fleet": (
+        INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
+        QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,
+    ),
+    "The page that people look at": (PAGE_MINUTES, DASHBOARD_TOKEN),
+    "How lastbeat itself works": (STATE_DIR, LEASE_SECONDS, LOG_LEVEL, LOG_FILE),
+}  # fmt: skip
+"""All of them by what they are about, as people are shown them."""
+CORE: Final = tuple(setting for group in GROUPS.values() for setting in group)

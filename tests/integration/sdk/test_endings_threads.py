@@ -1,0 +1,205 @@
+"""Exceptions that end only a thread of training: how the process ends decides, and people are told of both."""
+
+import json
+import signal
+import textwrap
+from dataclasses import dataclass
+
+import pytest
+
+from support.training import Site, end, until
+
+START = """\
+import os, queue, signal, sys, threading, time
+import lastbeat
+def work():
+    raise ValueError("shard 7 is torn")
+def die(name="loader"):
+    thread = threading.Thread(target=work, name=name)
+    thread.start()
+    thread.join()
+def told(run):
+    while run._reports._steps_told < run.steps:
+        time.sleep(0.005)
+"""
+PROCESS = START + 'run = lastbeat.start("run-1")\nrun.step(1)\n'
+NOTE = "a thread of it had ended with an exception: loader: ValueError: shard 7 is torn"
+
+
+@dataclass(frozen=True)
+class End:
+    """How the script goes on, its exit status, and what the watchdog says of it."""
+
+    script: str
+    exit: int
+    status: str
+    reason: str
+    cause: str | None = None
+
+
+ENDS = [
+    pytest.param(
+        End("die()", 0, "SUCCEEDED", f"Training completed (_complete found); {NOTE}"),
+        id="a process that ends well has succeeded",
+    ),
+    pytest.param(
+        End("die(); sys.exit(0)", 0, "SUCCEEDED", f"Training completed (_complete found); {NOTE}"),
+        id="also by sys.exit(0)",
+    ),
+    pytest.param(
+        End("die(); die('other'); run.complete()", 0, "SUCCEEDED", f"Training completed (_complete found); {NOTE}"),
+        id="the first of several is told",
+    ),
+    pytest.param(
+        End(
+            "threading.Thread(target=lambda: (time.sleep(0.3), work()), name='loader').start()",
+            0,
+            "SUCCEEDED",
+            f"Training completed (_complete found); {NOTE}",
+        ),
+        id="a thread that outlives the main thread",
+    ),
+    pytest.param(
+        End("die(); sys.exit(3)", 3, "FAILED", f"SystemExit: training exited with '3'; {NOTE}", "exception"),
+        id="an exit status fails it, and the thread's error explains it",
+    ),
+    pytest.param(
+        End("die(); raise KeyError('batch')", 1, "FAILED", f"KeyError: 'batch'; {NOTE}", "exception"),
+        id="the main thread's own exception fails it",
+    ),
+    pytest.param(
+        End("die(); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", -signal.SIGTERM, "FAILED",
+            f"Cancelled: received signal 15 (SIGTERM); {NOTE}", "cancelled"),
+        id="somebody ends what hangs since",
+    ),
+    pytest.param(
+        End("threading.Thread(target=sys.exit, args=(3,)).start()", 0, "SUCCEEDED",
+            "Training completed (_complete found)"),
+        id="a thread that only exits says nothing",
+    ),
+    pytest.param(
+        End("run.complete(); die()", 0, "SUCCEEDED", "Training completed (_complete found)"),
+        id="what comes after the end is not the run's any more",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_a_thread_that_dies_is_not_training_that_dies(directory: Site, case: End) -> None:
+    trained = directory.train(PROCESS + case.script)
+    assert trained.exit == case.exit, trained.said
+    found = directory.look()
+    assert (found["status"], found["reason"], found["cause"]) == (case.status, case.reason, case.cause)
+    if NOTE in case.reason:
+        # Python shows it as ever.
+        assert "ValueError: shard 7 is torn" in trained.said
+        told = json.loads(directory.read("metadata.json") or "")
+        assert told["thread_error"] == "loader: ValueError: shard 7 is torn"
+
+
+def test_the_log_says_that_it_counts_as_a_success(directory: Site) -> None:
+    trained = directory.train(PROCESS + "die()")
+    line = "a thread of this training ended with an exception (loader: ValueError: shard 7 is torn); "
+    assert trained.said.count(line) == 1
+    complete = directory.read("_complete") or ""
+    assert complete.startswith("Thread loader of this process ended with an exception at ")
+    assert 'raise ValueError("shard 7 is torn")' in complete
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "first"),
+    [
+        pytest.param("pass", "SUCCEEDED", "Training completed (_complete found)", id="that is left"),
+        pytest.param("raise RuntimeError('no data')", "FAILED", "RuntimeError: no data", id="that an exception leaves"),
+    ],
+)
+def test_a_block(directory: Site, script: str, status: str, first: str) -> None:
+    block = f'with lastbeat.run("run-1") as run:\n    run.step(1)\n    die()\n    {script}\n'
+    trained = directory.train(START + block)
+    found = directory.look()
+    assert (found["status"], found["reason"]) == (status, f"{first}; {NOTE}"), trained.said
+
+
+def test_a_thread_that_died_outside_of_a_block_is_not_its_own(directory: Site) -> None:
+    directory.train(START + 'die()\nwith lastbeat.run("run-1"):\n    pass\ndie()\n')
+    assert directory.look()["reason"] == "Training completed (_complete found)"
+
+
+@pytest.mark.parametrize(
+    "hangs",
+    [
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", id="that is killed"),
+        pytest.param("os._exit(0)", id="that leaves without a word"),
+    ],
+)
+def test_a_training_that_falls_silent_has_said_what_may_be_the_reason(directory: Site, hangs: str) -> None:
+    script = PROCESS + f"told(run)\ndie()\nrun.step(2)\ntold(run)\n{hangs}\n"
+    directory.train(script)
+    assert directory.look_until("TIMED_OUT")["reason"] == f"Both heartbeats stale (>0.05m); {NOTE}"
+
+
+def test_a_training_that_hangs_since_says_so_while_it_hangs(directory: Site) -> None:
+    process = directory.start(PROCESS + "die()\nqueue.Queue().get()\n")
+    try:
+        until(lambda: "thread_error" in (directory.read("metadata.json") or ""))
+        found = directory.look()
+        assert (found["status"], found["exit"]) == ("RUNNING", 0)
+        assert found["reason"].endswith(f"; {NOTE}")
+    finally:
+        end(process)
+
+
+def test_it_is_told_at_once_for_it_may_be_the_last_word(directory: Site) -> None:
+    process = directory.start(PROCESS + "told(run)\ndie()\ntime.sleep(600)\n", LASTBEAT_BEAT_SECONDS="3600")
+    try:
+        until(lambda: "thread_error" in (directory.read("metadata.json") or ""))
+    finally:
+        end(process)
+
+
+def test_hooks_that_training_chains_are_all_called(directory: Site) -> None:
+    chained = """\
+    import threading
+    def hook(name, before):
+        def called(args):
+            print(name, args.exc_type.__name__, flush=True)
+            before(args)
+        return called
+    threading.excepthook = hook("before", threading.excepthook)
+    """
+    after = 'threading.excepthook = hook("after", threading.excepthook)\nother = lastbeat.start("run-2")\ndie()\n'
+    trained = directory.train(textwrap.dedent(chained) + PROCESS + after)
+    assert [line for line in trained.said.splitlines() if line.endswith(" ValueError")] == [
+        "after ValueError",
+        "before ValueError",
+    ]
+    for run_id in ("run-1", "run-2"):
+        assert directory.look(run_id)["reason"].endswith(NOTE)
+
+
+def test_nothing_of_a_thread_that_died_is_kept_alive(directory: Site) -> None:
+    script = (
+        PROCESS
+        + """
+import gc, weakref
+class Weights: pass
+def hold():
+    weights = Weights()
+    kept.append(weakref.ref(weights))
+    raise ValueError("out of memory")
+kept = []
+thread = threading.Thread(target=hold); thread.start(); thread.join()
+del thread
+gc.collect()
+assert kept[0]() is None, "its frames are kept, and all that they hold"
+assert run.thread_error is not None
+"""
+    )
+    trained = directory.train(script)
+    assert trained.exit == 0, trained.said
+
+
+def test_an_exception_of_a_forked_childs_thread_is_the_childs(directory: Site) -> None:
+    script = PROCESS + "if os.fork() == 0:\n    die()\n    os._exit(0)\nos.wait()\n"
+    directory.train(script)
+    assert directory.look()["reason"] == "Training completed (_complete found)"

@@ -1,0 +1,51 @@
+"""``.env.example`` and docs/settings.md against the settings, which alone say what there is."""
+
+from pathlib import Path
+
+from lastbeat.model.setting import Setting
+from lastbeat.settings import every_setting, load, table
+from support.setting_pages import EXAMPLE, PAGE, example, page
+
+ANEW = "write it anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.setting_pages"
+
+
+def test_the_example_is_in_step_with_the_code() -> None:
+    assert EXAMPLE.read_text(encoding="utf-8") == example(), ANEW
+
+
+def test_the_page_is_in_step_with_the_code() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), ANEW
+
+
+def test_no_setting_is_left_out() -> None:
+    assert {each.name for each in vars(table).values() if isinstance(each, Setting)} == {
+        each.name for each in every_setting(channels=False)
+    }
+
+
+def test_the_example_copied_as_it_is_changes_nothing(tmp_path: Path) -> None:
+    environ = {"HOME": "/home/somebody"}
+    before = load({}, environ, tmp_path)
+    (tmp_path / ".env").write_bytes(EXAMPLE.read_bytes())
+    after = load({}, environ, tmp_path)
+    assert (after.root, after.region, after.policy, after.state_dir) == (
+        before.root,
+        before.region,
+        before.policy,
+        before.state_dir,
+    )
+    assert after.values == before.values
+
+
+def test_every_setting_says_what_it_is_in_a_sentence() -> None:
+    for setting in every_setting():
+        assert setting.help.endswith("."), setting.name
+        assert "\n" not in setting.help, setting.name
+
+
+def test_every_default_and_example_is_a_value_that_the_setting_takes() -> None:
+    for setting in every_setting():
+        if setting.default:
+            setting.parse(setting.default)
+        if setting.example and " " not in setting.example:
+            setting.parse(setting.example)
