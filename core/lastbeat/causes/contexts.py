@@ -3,8 +3,9 @@
 import re
 from typing import Final, Literal
 
+from lastbeat.model.error_type import ErrorTraits
 from lastbeat.model.pattern import Pattern
-from lastbeat.model.signal import CASCADE, CONFIRMATION, ErrorTraits, Signal
+from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
 from lastbeat.signals.error_types import UNKNOWN, traits_of
 
 Weight = Literal["none", "weak", "full"]

@@ -21,7 +21,8 @@ from lastbeat.model.text import clean, fit, one_line
 from lastbeat.model.times import format_duration
 
 if TYPE_CHECKING:
-    from lastbeat.model.signal import Absence, ErrorTraits
+    from lastbeat.model.error_type import ErrorTraits
+    from lastbeat.model.signal import Absence
 
 LAST_WORDS_S: Final = 60.0
 """What a dead program still told may reach the store so long after the line that says why it died."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from lastbeat.model.signal import Absence, Catalogue, ErrorType, Signal
+from lastbeat.model.error_type import ErrorType
+from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.signals.drafts import Draft, Entry, Fault, nearest
 from lastbeat.signals.error_types import TYPES
 from lastbeat.signals.hints import STANDING, fields_of
