@@ -119,7 +119,7 @@ def weigh(
     of progress.json and of the logs, as of now, and ``spent`` names lines that belong to earlier attempts."""
     if report is None:
         return known
-    # When a step was new is not to be had from the report: to who knows of no earlier look every step is.
+    # The report cannot say when a step first appeared; a cold reader sees every step as new.
     steps = [memory.step_at for memory in memories if memory is not None and memory.step_at is not None]
     _, log = memories
     log_step_at = log.step_at if log is not None else None
