@@ -13,6 +13,7 @@ from lastbeat.fleet.prices import MONTH_S, dollars
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import FleetPolicy, PassReport
 from lastbeat.model.policy import Policy
+from lastbeat.watchdog import WatchContext
 
 PASS_S = 60.0
 WARM_PASSES = 30
@@ -75,7 +76,7 @@ def count(fleet: Fleet, passes: int) -> Count:
         for key, body in fleet_runs.active(run, 0, store.now):
             store.put(key, body)
     policy = FleetPolicy()
-    passes_of = Passes(Sweep(store, (), Policy(), policy, clock=store.clock), Mark(store, policy))
+    passes_of = Passes(Sweep(WatchContext(store, (), Policy(), store.clock), policy), Mark(store, policy))
     _checked(passes_of.make(), fleet)
     first = Counter(store.requests)
     plans: Counter[str] = Counter()

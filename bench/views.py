@@ -22,6 +22,7 @@ from lastbeat.fleet.passes import Passes
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.policy import Policy
+from lastbeat.watchdog import WatchContext
 
 SIZES = (10, 1000, 5000)
 ROUNDS = 8
@@ -85,7 +86,7 @@ class Bucket:
         for key, body in _fleet(runs):
             made.put(key, body)
         policy = FleetPolicy()
-        Passes(Sweep(made, (), Policy(), policy, clock=made.clock), Mark(made, policy)).make()
+        Passes(Sweep(WatchContext(made, (), Policy(), made.clock), policy), Mark(made, policy)).make()
         self.fill(made.files())
 
     def fill(self, files: Iterable[tuple[str, bytes]]) -> None:

@@ -5,24 +5,28 @@
 #   infra/package.sh                          arm64, python3.13, as infra/template.yaml has them by default
 #   infra/package.sh --architecture x86_64    for the parameter Architecture=x86_64
 #   infra/package.sh --runtime python3.12     for the parameter Runtime=python3.12
+#   infra/package.sh --signals cluster.yaml   with catalogues of your own, as LASTBEAT_SIGNALS names them: they are
+#                                             checked and compiled, and in the zip cluster.yaml is called cluster
 #   infra/package.sh --out FILE               elsewhere than build/lambda.zip, which the template deploys
 #
-# PYTHON=… names the interpreter (3.10 or newer) that builds; else .venv's, else python3.
+# PYTHON=… names the interpreter (3.10 or newer) that builds; else .venv's, else python3. For --signals it needs PyYAML
+# and pydantic, which the zip does not.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
-architecture=arm64 runtime=python3.13 out="$root/build/lambda.zip"
+architecture=arm64 runtime=python3.13 out="$root/build/lambda.zip" signals=
 
 stop() { echo "infra/package.sh: $1" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
     -h|--help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    --architecture|--runtime|--out) [ $# -ge 2 ] || stop "$1 needs a value" ;;
+    --architecture|--runtime|--signals|--out) [ $# -ge 2 ] || stop "$1 needs a value" ;;
     *) stop "there is no option '$1'; --help lists them" ;;
   esac
   case "$1" in
     --architecture) architecture=$2 ;;
     --runtime) runtime=$2 ;;
+    --signals) signals=$2 ;;
     --out) out=$2 ;;
   esac
   shift 2
@@ -58,4 +62,4 @@ elif command -v uv >/dev/null; then
 else
   stop "$python has no pip, and there is no uv: install one of them"
 fi
-"$python" "$here/bundle.py" --root "$root" --stage "$scratch/zip" --version "$version" --out "$out"
+"$python" "$here/bundle.py" --root "$root" --stage "$scratch/zip" --version "$version" --signals "$signals" --out "$out"

@@ -2,26 +2,30 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal, cast
 
 from lastbeat import wire
 from lastbeat.deliver.port import Channel, DeliveryError
-from lastbeat.model.runid import SWEEP_MARK
+from lastbeat.model.runid import SWEEP_MARK, is_hardly_a_run
 from lastbeat.settings import Settings
-from lastbeat.stores.port import DeniedError, Store, StoreError
+from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
 
 _BODY = b"lastbeat doctor\n"
 _FAR_OFF_S = 30.0
+_RUNS_S = 20.0
+"""So long runs are tried whether they can be looked at."""
+_MOST_RUNS = 10
+"""So many that cannot are named."""
 
 Word = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """One line of the answer. ``warn`` means that watching works, and what does not."""
 
     name: str
@@ -30,17 +34,17 @@ class Check:
     remedy: str = ""
 
 
-def checks(settings: Settings) -> Iterator[Check]:
+def checks(settings: Settings) -> Iterator[CheckResult]:
     """Every check, each made when the one before it was taken. Reads, writes and removes one key of its own."""
-    yield Check("settings", "ok", f"the fleet root is {wire.root_url(settings)}")
+    yield CheckResult("settings", "ok", f"the fleet root is {wire.root_url(settings)}")
     for warning in settings.warnings:
-        yield Check("settings", "warn", warning)
+        yield CheckResult("settings", "warn", warning)
     yield from _store(settings)
     yield _state(settings)
     yield from _channels(settings)
 
 
-def _store(settings: Settings) -> Iterator[Check]:
+def _store(settings: Settings) -> Iterator[CheckResult]:
     try:
         store = wire.store(settings)
         started = time.monotonic()
@@ -50,39 +54,88 @@ def _store(settings: Settings) -> Iterator[Check]:
         # Credentials are found out by using them.
         yield _failed("credentials" if isinstance(fault, DeniedError) else "store", fault)
         return
-    yield Check("credentials", "ok", "accepted" if "://" in store.url else "a directory needs none")
+    yield CheckResult("credentials", "ok", "accepted" if "://" in store.url else "a directory needs none")
     what = "has entries" if page.entries else "is empty: no run has written there yet"
-    yield Check("store", "ok", f"{store.url} answered in {took_ms:.0f} ms and {what}")
+    yield CheckResult("store", "ok", f"{store.url} answered in {took_ms:.0f} ms and {what}")
     # A key that a policy for */_watchdog.json allows, for that is all that a watcher writes; and no run's.
     key = "_watchdog/_watchdog.json"
     try:
         store.read(key, 1)
-        yield Check("reading", "ok", "allowed")
     except StoreError as fault:
         yield _failed("reading", fault)
+    else:
+        yield from _reading(store)
     yield from _writing(store, key)
     yield _clock(store)
     if minutes := cast("float", settings.values["LASTBEAT_PAGE_MINUTES"]):
         yield _page(store, minutes)
 
 
-def _writing(store: Store, key: str) -> Iterator[Check]:
+def _reading(store: Store) -> Iterator[CheckResult]:
+    """Whether each run can be looked at. In a bucket whoever may read one file may read them all."""
+    if "://" in store.url:
+        yield CheckResult("reading", "ok", "allowed")
+        return
+    from lastbeat.observe.fleet import FleetListing  # noqa: PLC0415 - only a directory needs it
+
+    until = time.monotonic() + _RUNS_S
+    listing = FleetListing(store, until=until)
+    seen, closed, apart = 0, dict[str, StoreError](), dict[str, StoreError]()
+    try:
+        for run in listing:
+            why = run.fault or _unread(store, run.files.values())
+            if why is None:
+                seen += 1
+            elif run.fault is not None and is_hardly_a_run(run.run_id):
+                apart[run.run_id] = why
+            else:
+                closed[run.run_id] = why
+            if time.monotonic() >= until:
+                break
+    except StoreError as broken:
+        yield _failed("reading", broken)
+        return
+    if listing.own_fault is not None:
+        closed[SWEEP_MARK.partition("/")[0]] = listing.own_fault
+    for name, why in list(closed.items())[:_MOST_RUNS]:
+        yield CheckResult("reading", "warn", f"{name}: {why}", why.advice)
+    if len(closed) > _MOST_RUNS:
+        yield CheckResult("reading", "warn", f"the same goes for {len(closed) - _MOST_RUNS} more")
+    for name, why in list(apart.items())[:_MOST_RUNS]:
+        yield CheckResult("reading", "ok", f"{name} is taken for no run: {why}")
+    late = "" if listing.done else "; there was no time to try all"
+    yield CheckResult("reading", "ok", f"allowed, of {seen} run{'' if seen == 1 else 's'}{late}")
+
+
+def _unread(store: Store, files: Iterable[Entry]) -> StoreError | None:
+    """Why one of a run's files cannot be read."""
+    for entry in files:
+        if entry.fault is not None:
+            return entry.fault
+        try:
+            store.read(entry.key, 1)
+        except StoreError as fault:
+            return fault
+    return None
+
+
+def _writing(store: Store, key: str) -> Iterator[CheckResult]:
     try:
         version = store.write(key, _BODY)
     except DeniedError as fault:
         detail = f"{fault}; watching works, with its record in LASTBEAT_STATE_DIR on this machine alone"
-        yield Check("writing", "warn", detail, fault.advice)
+        yield CheckResult("writing", "warn", detail, fault.advice)
         return
     except StoreError as fault:
         yield _failed("writing", fault)
         return
-    yield Check("writing", "ok", "allowed")
+    yield CheckResult("writing", "ok", "allowed")
     try:
         if honours_conditions(store, key, _BODY, version):
-            yield Check("conditional writes", "ok", "honoured: any number of watchers may run at once")
+            yield CheckResult("conditional writes", "ok", "honoured: any number of watchers may run at once")
         else:
             detail = "ignored: with more than one watcher an alert may go out twice"
-            yield Check("conditional writes", "warn", detail, "watch from one place, or use another store")
+            yield CheckResult("conditional writes", "warn", detail, "watch from one place, or use another store")
     except StoreError as fault:
         yield _failed("conditional writes", fault)
     finally:
@@ -91,29 +144,29 @@ def _writing(store: Store, key: str) -> Iterator[Check]:
         yield left
 
 
-def _remove(store: Store, key: str) -> Check | None:
+def _remove(store: Store, key: str) -> CheckResult | None:
     try:
         store.delete(key)
     except StoreError as fault:
-        return Check(
+        return CheckResult(
             "tidying up", "warn", f"{key} stays behind: {fault}", "remove it by hand; lastbeat itself deletes nothing"
         )
     return None
 
 
-def _clock(store: Store) -> Check:
+def _clock(store: Store) -> CheckResult:
     try:
         off_s = (store.clock() - datetime.now(timezone.utc)).total_seconds()
     except StoreError as fault:
         return _failed("clock", fault)
     if abs(off_s) <= _FAR_OFF_S:
-        return Check("clock", "ok", f"this machine and the store agree within {max(1.0, abs(off_s)):.0f} s")
+        return CheckResult("clock", "ok", f"this machine and the store agree within {max(1.0, abs(off_s)):.0f} s")
     which = "behind" if off_s > 0 else "ahead of"
     detail = f"this machine is {abs(off_s):.0f} s {which} the store; ages are told by the store's clock"
-    return Check("clock", "warn", detail, "switch on time synchronisation (NTP) here")
+    return CheckResult("clock", "warn", detail, "switch on time synchronisation (NTP) here")
 
 
-def _page(store: Store, minutes: float) -> Check:
+def _page(store: Store, minutes: float) -> CheckResult:
     """Whether passes leave the page that they are told to leave: who makes them may have to be allowed to."""
     from lastbeat.page.writing import KEY  # noqa: PLC0415 - only where it is turned on
 
@@ -122,45 +175,49 @@ def _page(store: Store, minutes: float) -> Check:
     except StoreError as fault:
         return _failed("page", fault)
     if mark is None:
-        return Check("page", "ok", f"the first pass leaves it at {KEY}")
+        return CheckResult("page", "ok", f"the first pass leaves it at {KEY}")
     remedy = (
         "the passes' reports say why in their notes; they need LASTBEAT_PAGE_MINUTES, and to be allowed to write it"
     )
     if page is None:
-        return Check("page", "warn", f"passes are made and leave no {KEY}", remedy)
+        return CheckResult("page", "warn", f"passes are made and leave no {KEY}", remedy)
     late_s = (mark.modified - page.modified).total_seconds()
     if late_s > 2 * 60 * minutes:
-        return Check("page", "warn", f"passes are made, but {KEY} is {late_s / 60:.0f} min older than the last", remedy)
-    return Check("page", "ok", f"passes leave it at {KEY}")
+        return CheckResult(
+            "page", "warn", f"passes are made, but {KEY} is {late_s / 60:.0f} min older than the last", remedy
+        )
+    return CheckResult("page", "ok", f"passes leave it at {KEY}")
 
 
-def _state(settings: Settings) -> Check:
+def _state(settings: Settings) -> CheckResult:
     directory = settings.state_dir
     if directory is None:
-        return Check("state directory", "warn", "there is no home to put it", "set LASTBEAT_STATE_DIR")
+        return CheckResult("state directory", "warn", "there is no home to put it", "set LASTBEAT_STATE_DIR")
     # It is made when it is needed, so what counts until then is the nearest folder that exists.
     near = next(path for path in (directory, *directory.parents) if path.exists())
     if near.is_dir() and os.access(near, os.W_OK | os.X_OK):
-        return Check("state directory", "ok", f"{directory} {'is' if near == directory else 'can be made'} writable")
+        return CheckResult(
+            "state directory", "ok", f"{directory} {'is' if near == directory else 'can be made'} writable"
+        )
     remedy = "set LASTBEAT_STATE_DIR to a folder that you may write to"
-    return Check("state directory", "warn", f"{directory} cannot be written to", remedy)
+    return CheckResult("state directory", "warn", f"{directory} cannot be written to", remedy)
 
 
-def _channels(settings: Settings) -> Iterator[Check]:
+def _channels(settings: Settings) -> Iterator[CheckResult]:
     found = wire.channels(settings)
     if not found:
         detail = "none is set up, so nobody is alerted"
-        yield Check("channels", "warn", detail, "set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN")
+        yield CheckResult("channels", "warn", detail, "set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN")
     yield from map(_channel, found)
 
 
-def _channel(channel: Channel) -> Check:
+def _channel(channel: Channel) -> CheckResult:
     try:
-        return Check("channel", "ok", channel.check())
+        return CheckResult("channel", "ok", channel.check())
     except DeliveryError as fault:
         remedy = "try again in a while" if fault.retryable else "correct its setting"
-        return Check("channel", "fail", f"{channel.describe}: {fault}", remedy)
+        return CheckResult("channel", "fail", f"{channel.describe}: {fault}", remedy)
 
 
-def _failed(name: str, fault: StoreError) -> Check:
-    return Check(name, "fail", str(fault), fault.advice)
+def _failed(name: str, fault: StoreError) -> CheckResult:
+    return CheckResult(name, "fail", str(fault), fault.advice)

@@ -8,7 +8,7 @@ import click
 from lastbeat import settings as configuration
 from lastbeat import wire
 from lastbeat.fleet import cost
-from lastbeat.fleet.cost import Bill, Watching
+from lastbeat.fleet.cost import Bill, MonthEstimate
 from lastbeat.fleet.mark import Marked, read_mark
 from lastbeat.model import runid
 from lastbeat.model.times import format_time
@@ -59,7 +59,7 @@ def _seconds(settings: Settings, name: str) -> float:
     return cast("float", settings.values[name])
 
 
-def _lines(settings: Settings, mark: Marked, measured: Watching) -> Iterator[str]:
+def _lines(settings: Settings, mark: Marked, measured: MonthEstimate) -> Iterator[str]:
     first, last = format_time(mark.recent[0].at), format_time(mark.recent[-1].at)
     many = f"{measured.passes} passes from {first} to {last}" if measured.passes > 1 else f"one pass, at {last}"
     yield f"Fleet {wire.root_url(settings)}: {many}; one each {mark.interval_s:g} s"
@@ -76,7 +76,7 @@ def _lines(settings: Settings, mark: Marked, measured: Watching) -> Iterator[str
     yield from _notes(settings, measured)
 
 
-def _rows(settings: Settings, measured: Watching) -> Iterator[tuple[str, Bill]]:
+def _rows(settings: Settings, measured: MonthEstimate) -> Iterator[tuple[str, Bill]]:
     beat_s = _seconds(settings, "LASTBEAT_BEAT_SECONDS")
     rank_s = _seconds(settings, "LASTBEAT_RANK_BEAT_SECONDS")
     if measured.fleet is not None:
@@ -90,7 +90,7 @@ def _rows(settings: Settings, measured: Watching) -> Iterator[tuple[str, Bill]]:
     yield "polling one run: 2 HEADs, 2 GETs a minute", cost.polling()
 
 
-def _notes(settings: Settings, measured: Watching) -> Iterator[str]:
+def _notes(settings: Settings, measured: MonthEstimate) -> Iterator[str]:
     if measured.fleet is None:
         yield "The fleet is watched in parts, and these passes are over some of them: the averages are a part's."
     where = _paid(settings)
@@ -120,7 +120,7 @@ def _dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.2g}" if amount >= 0.0001 else "<$0.0001"
 
 
-def _document(settings: Settings, mark: Marked, measured: Watching) -> dict[str, object]:
+def _document(settings: Settings, mark: Marked, measured: MonthEstimate) -> dict[str, object]:
     return {
         "root": wire.root_url(settings),
         "store": _paid(settings),

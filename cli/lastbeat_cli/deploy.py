@@ -1,9 +1,11 @@
 """``deploy``: the watchdog as a Lambda function, through AWS SAM."""
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,6 +60,13 @@ _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
 @options.option(
     "--set", "parameters", metavar="NAME=VALUE", multiple=True, group=WHAT, help="A parameter; may be given often."
 )
+@options.option(
+    "--signals",
+    "own",
+    metavar="NAMES-OR-PATHS",
+    group=WHAT,
+    help="What is looked for in logs: built-in catalogues and files of your own, which are compiled into the zip.",
+)
 @options.option("--dry-run", is_flag=True, help="Run nothing; print the commands.")
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
@@ -68,6 +77,7 @@ def command(  # noqa: PLR0913 - one for each option
     architecture: str,
     runtime: str,
     parameters: Sequence[str],
+    own: str | None,
     dry_run: bool,
     verbose: bool,
     **given: str | None,
@@ -77,7 +87,7 @@ def command(  # noqa: PLR0913 - one for each option
     Says first what will be made. Needs the AWS SAM command line and credentials that may make these things.
     """
     logs.verbose(on=verbose)
-    settings = _read(stack, parameters, given)
+    settings = _read(stack, parameters, own, given)
     logs.hide(wire.redactor(settings))
     root, infra = settings.root, _infra()
     if isinstance(root, DirectoryRoot):
@@ -93,6 +103,9 @@ def command(  # noqa: PLR0913 - one for each option
         print(UNHEARD)
     overrides = [f"Bucket={root.bucket}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
     package = [str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
+    if own is not None:
+        overrides.append(f"Signals={_names(own)}")
+        package += ["--signals", own]
     sam = ["sam", "deploy", "--template-file", str(infra / "template.yaml"), "--stack-name", stack]
     sam += ["--region", settings.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"]
     # Nothing to change is nothing that went wrong.
@@ -107,8 +120,10 @@ def command(  # noqa: PLR0913 - one for each option
     return _run(package) or _run(sam)
 
 
-def _read(stack: str, parameters: Sequence[str], given: dict[str, str | None]) -> Settings:
+def _read(stack: str, parameters: Sequence[str], own: str | None, given: dict[str, str | None]) -> Settings:
     faults = []
+    if own is not None and any(each.startswith("Signals=") for each in parameters):
+        faults.append("--signals and --set Signals=… say the same thing; give --signals alone")
     if not _STACK.fullmatch(stack):
         faults.append(f"--stack={stack[:80]!r} is no name of a stack; use letters, digits and hyphens")
     faults += [
@@ -117,6 +132,16 @@ def _read(stack: str, parameters: Sequence[str], given: dict[str, str | None]) -
         if not _PARAMETER.fullmatch(each)
     ]
     return values.settings(given, faults)
+
+
+def _names(own: str) -> str:
+    """What LASTBEAT_SIGNALS is in a function whose zip was made with the catalogues that ``own`` names."""
+    from lastbeat.signals import compiling  # noqa: PLC0415 - PyYAML and pydantic, for files of one's own
+
+    try:
+        return compiling.own(own).setting
+    except ValueError as fault:
+        raise SettingsError(str(fault).replace("LASTBEAT_SIGNALS: ", "--signals: ").splitlines()) from None
 
 
 def _infra() -> Path:
@@ -159,4 +184,7 @@ def _shown(words: Sequence[str]) -> str:
 
 def _run(words: Sequence[str]) -> int:
     print(f"+ {_shown(words)}", flush=True)
-    return exits.OK if subprocess.run(list(words), check=False).returncode == 0 else exits.CRITICAL  # noqa: S603 - our own words
+    # The interpreter that runs this has what --signals needs; which one packages the rest is package.sh's own affair.
+    environment = {"PYTHON": sys.executable} if "--signals" in words else {}
+    done = subprocess.run(list(words), env=environment | os.environ, check=False)  # noqa: S603 - our own words
+    return exits.OK if done.returncode == 0 else exits.CRITICAL

@@ -9,7 +9,7 @@ from lastbeat import wire
 from lastbeat.model.text import one_line
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
-from lastbeat_cli.checks import Check, checks
+from lastbeat_cli.checks import CheckResult, checks
 from lastbeat_cli.document import dump
 
 EPILOG = """\
@@ -35,11 +35,11 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     try:
         settings = configuration.load(options.arguments(given), watching=True)
     except SettingsError as wrong:
-        faults = [Check("settings", "fail", fault) for fault in wrong.faults]
+        faults = [CheckResult("settings", "fail", fault) for fault in wrong.faults]
         _tell(faults, as_json=as_json)
         return exits.UNKNOWN
     logs.hide(wire.redactor(settings))
-    made: list[Check] = []
+    made: list[CheckResult] = []
     for check in checks(settings):
         made.append(check)
         if not as_json:
@@ -50,7 +50,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     return exits.CRITICAL if "fail" in words else exits.WARNING if "warn" in words else exits.OK
 
 
-def _tell(made: list[Check], *, as_json: bool) -> None:
+def _tell(made: list[CheckResult], *, as_json: bool) -> None:
     if as_json:
         print(logs.redact(dump({"checks": [asdict(check) for check in made]})))
         return

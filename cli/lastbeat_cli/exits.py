@@ -21,7 +21,7 @@ A loop of ``watch`` or ``sweep`` ends then as on Ctrl-C, with the status of its 
 
 def of(outcome: Outcome) -> int:
     """The exit status that tells ``outcome`` to Nagios, Icinga or Sensu."""
-    if outcome.status is Status.UNKNOWN:
+    if outcome.status is Status.UNKNOWN or outcome.status.is_foreign:
         return UNKNOWN
     if outcome.status in {Status.FAILED, Status.TIMED_OUT}:
         return CRITICAL

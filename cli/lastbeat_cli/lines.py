@@ -7,7 +7,7 @@ from lastbeat.deliver import facts
 from lastbeat.model.document import heartbeat
 from lastbeat.model.observation import Seen
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time
 
@@ -84,7 +84,8 @@ def progress_parts(outcome: Outcome) -> Iterator[str]:
     if beat is None or beat.step is None:
         return
     if beat.total_steps and beat.total_steps > 0:
-        yield f"step {beat.step} of {beat.total_steps} ({percent(beat.step, beat.total_steps)})"
+        step = steps_done(beat.step, beat.total_steps, outcome.status)
+        yield f"step {step} of {beat.total_steps} ({percent(step, beat.total_steps)})"
     else:
         yield f"step {beat.step}"
     if beat.loss is not None:

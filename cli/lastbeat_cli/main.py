@@ -28,6 +28,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "fail": ("fail", "Say that a run failed, and why.", "Report a run"),
     "complete": ("complete", "Say that a run succeeded.", "Report a run"),
     "deploy": ("deploy", "Make the Lambda function that watches a bucket.", "Set up"),
+    "schema": ("schema", "Print the JSON Schema of a document.", "Set up"),
     "completion": ("completion.command", "Make bash, zsh or fish complete names.", "Set up"),
     "doctor": ("doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
     "test-alert": ("test_alert", "Send a test message to every channel.", "Check the set-up"),

@@ -7,7 +7,7 @@ WINDOW = 30
 """Passes that count: enough to smooth a slow checkpoint, few enough to follow a change of speed."""
 
 
-class Pace:
+class StepRate:
     """Remembers when which step was seen."""
 
     def __init__(self) -> None:

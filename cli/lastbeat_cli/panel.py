@@ -15,11 +15,11 @@ from rich.text import Text
 from lastbeat.deliver.facts import number
 from lastbeat.model.document import heartbeat
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 from lastbeat_cli import lines, logs
-from lastbeat_cli.pace import Pace
+from lastbeat_cli.pace import StepRate
 
 # The word says it; the colour only helps to find it.
 _STYLES = {
@@ -41,7 +41,7 @@ class Panel:
         self._outcome: Outcome | None = None
         self._due: float | None = None
         self._seen_at = 0.0
-        self._pace = Pace()
+        self._pace = StepRate()
         self._console = console or Console()
         self._live = Live(
             console=self._console,
@@ -90,7 +90,12 @@ class Panel:
 
     def _rows(self, outcome: Outcome, since: timedelta) -> Iterator[tuple[str, RenderableType]]:
         warned = outcome.status is Status.RUNNING and outcome.conditions
-        yield "Status", Text(lines.headline(outcome), style="bold yellow" if warned else _STYLES[outcome.status])
+        yield (
+            "Status",
+            Text(
+                lines.headline(outcome), style="bold yellow" if warned else _STYLES.get(outcome.status, "bold magenta")
+            ),
+        )
         # A running run's detail is its heartbeats' ages, and those tick on below.
         if outcome.status is not Status.RUNNING:
             yield "Detail", _text(outcome.reason)
@@ -127,8 +132,9 @@ class Panel:
             total = beat.total_steps
             left = self._pace.left_s(total) if outcome.status is Status.RUNNING else None
             eta = f", ETA {format_duration(left)}" if left is not None else ""
-            bar = lines.bar(beat.step, total, _BAR_WIDTH, ascii_only=not self._console.encoding.startswith("utf"))
-            yield "Step", _text(f"{bar} {beat.step}/{total} ({lines.percent(beat.step, total)}){eta}")
+            step = steps_done(beat.step, total, outcome.status)
+            bar = lines.bar(step, total, _BAR_WIDTH, ascii_only=not self._console.encoding.startswith("utf"))
+            yield "Step", _text(f"{bar} {step}/{total} ({lines.percent(step, total)}){eta}")
         if beat.loss is not None:
             yield "Loss", Text(number(beat.loss))
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from lastbeat.deliver.outbox import claim
 from lastbeat.deliver.port import Channel
+from lastbeat.effects.outbox import claim
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
 from lastbeat.model.text import clean

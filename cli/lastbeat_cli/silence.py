@@ -3,7 +3,7 @@
 import getpass
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -134,9 +134,18 @@ def _add(store: Store, wish: _Wish, now: datetime) -> tuple[tuple[Silence, ...],
     damage = Silences(store).add(silence, now)
     notes = [damage] if damage else []
     # Only for a name: whether a pattern covers any run costs a listing of them all.
-    if not is_pattern(wish.runs) and not store.list(f"{wish.runs}/", limit=1).entries:
-        notes.append(f"there is no run {wish.runs} in {store.url} yet")
+    if not is_pattern(wish.runs):
+        notes += _missing(store, wish.runs)
     return (silence,), notes
+
+
+def _missing(store: Store, run_id: str) -> Iterator[str]:
+    """What is to be said where there is no such run, or nobody can tell: the silence stands all the same."""
+    try:
+        if not store.list(f"{run_id}/", limit=1).entries:
+            yield f"there is no run {run_id} in {store.url} yet"
+    except StoreError as fault:
+        yield f"whether there is a run called {run_id} could not be seen: {fault}"
 
 
 def _who() -> str:

@@ -7,7 +7,6 @@ once, and to learn its limits. The default one has none, and is loaded when ther
 import hashlib
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.model.policy import Policy
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from lastbeat.model.signal import Catalogue
 
 DEFAULT: Final = "default"
-_FILE_LIMIT_BYTES: Final = 4 << 20
 _MOST: Final = 64
 
 
@@ -58,7 +56,7 @@ def catalogue(text: str) -> "Catalogue":
     """The catalogue that LASTBEAT_SIGNALS names. Raises ``ValueError`` with a fault a line."""
     from lastbeat.signals import loading  # noqa: PLC0415 - only where there is text, or a catalogue to check
 
-    return loading.load_setting(text, _read)
+    return loading.load_setting(text, loading.read_file)
 
 
 def stamp(text: str) -> str:
@@ -74,8 +72,3 @@ def limited(policy: Policy, text: str) -> Policy:
         return policy
     found = catalogue(text)
     return replace(policy, inactivity_s=found.inactivity_s, absences=found.absences, poll_s=found.poll_s)
-
-
-def _read(name: str) -> str:
-    with Path(name).expanduser().open("rb") as file:
-        return file.read(_FILE_LIMIT_BYTES).decode("utf-8")

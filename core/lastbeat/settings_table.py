@@ -136,6 +136,18 @@ def _lease(text: str) -> float:
     return seconds
 
 
+def switch(name: str) -> Callable[[str], bool]:
+    """Parses what turns the variable ``name`` on or off."""
+    words = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+
+    def parse(text: str) -> bool:
+        if text.lower() not in words:
+            raise ValueError(f"{name}={shown(text)} is neither on nor off; use for example on")
+        return words[text.lower()]
+
+    return parse
+
+
 CORE: tuple[Setting, ...] = (
     Setting(
         "MONITORING_ROOT",
@@ -203,6 +215,13 @@ CORE: tuple[Setting, ...] = (
         "",
         "Where the record goes when the store cannot be written to; else $XDG_STATE_HOME/lastbeat "
         "or ~/.local/state/lastbeat.",
+    ),
+    Setting(
+        "LASTBEAT_FOLLOW_LINKS",
+        switch("LASTBEAT_FOLLOW_LINKS"),
+        "off",
+        "on: links lead out of a directory root, and files are read whoever they belong to; only where every writer is "
+        "trusted.",
     ),
     Setting(
         "LASTBEAT_LEASE_SECONDS",

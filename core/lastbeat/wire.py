@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings_table import DirectoryRoot
 from lastbeat.stores.port import Store
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
     from lastbeat.fleet.passes import Passes
@@ -43,17 +44,16 @@ def root_url(settings: Settings) -> str:
     return str(root.path) if isinstance(root, DirectoryRoot) else f"s3://{root.bucket}/{root.prefix}".rstrip("/")
 
 
-def store(settings: Settings, *, create: bool = False, tally: "Tally | None" = None) -> Store:
+def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
     """The fleet root, with retries that are bounded in count and time. Asks nobody yet.
 
-    ``create`` makes a directory that is not there on the first write; a watchdog's missing directory is a fault.
     ``tally`` counts what is asked of it, each attempt on its own.
 
     Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of boto3's own settings.
     """
     from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - together with what it wraps
 
-    bare = _bare_store(settings, create=create)
+    bare = _bare_store(settings)
     if tally is not None:
         from lastbeat.stores.counting import CountingStore  # noqa: PLC0415 - only a sweep counts
 
@@ -61,12 +61,15 @@ def store(settings: Settings, *, create: bool = False, tally: "Tally | None" = N
     return RetryingStore(bare)
 
 
-def _bare_store(settings: Settings, *, create: bool) -> Store:
+def _bare_store(settings: Settings, *, training: bool = False) -> Store:
+    """``training`` makes a directory that is not there on the first write, while for a watchdog that is a fault; and it
+    writes where its user's links lead, for it can do no more there than its user may."""
     root = settings.root
     if isinstance(root, DirectoryRoot):
         from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only the chosen adapter is loaded
 
-        return DirectoryStore(root.path, create=create)
+        trusting = training or cast("bool", settings.values["LASTBEAT_FOLLOW_LINKS"])
+        return DirectoryStore(root.path, create=training, trusting=trusting)
     from lastbeat.stores.s3 import s3_store  # noqa: PLC0415 - as above
 
     try:
@@ -88,7 +91,7 @@ def surroundings(settings: Settings, *, rank: int | None = None, world_size: int
     known = instance.at_once(settings.environ, platform.node())
     return Surroundings(
         # Without retries of its own: a beat that failed is tried again by the beat thread, with what is new by then.
-        store=_bare_store(settings, create=True),
+        store=_bare_store(settings, training=True),
         instance_id=known.id,
         restarts=restarts(settings.environ),
         beat_s=cast("float", settings.values["LASTBEAT_BEAT_SECONDS"]),
@@ -119,7 +122,7 @@ def state(settings: Settings) -> Store | None:
         return None
     from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - as above
 
-    return DirectoryStore(settings.state_dir, create=True, private=True)
+    return DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
 
 
 def channels(settings: Settings) -> tuple[Channel, ...]:
@@ -153,18 +156,23 @@ def watch(
 ) -> Watch:
     """What takes ``run_id`` round once a tick; ``at`` is the store of an earlier call, which spares requests."""
     root = at or store(settings)
-    return Watch(
-        run_id,
+    context = _context(settings, to, root, clock=clock, signals=signals(settings, places=True))
+    return Watch(run_id, replace(context, dry_run=dry_run))
+
+
+def _context(
+    settings: Settings, to: Sequence[Channel], root: Store, *, clock: Callable[[], datetime], signals: LogSettings
+) -> WatchContext:
+    return WatchContext(
         root,
         to,
         settings.policy,
-        clock=clock,
+        clock,
         state=state(settings),
-        link=console_link(settings, run_id),
+        link=lambda run_id: console_link(settings, run_id),
         mask=redactor(settings),
         silences=Silences(root),
-        dry_run=dry_run,
-        signals=signals(settings, places=True),
+        signals=signals,
     )
 
 
@@ -225,19 +233,8 @@ def _sweep(
 ) -> "Sweep":
     from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
 
-    return Sweep(
-        root,
-        to,
-        settings.policy,
-        settings.fleet,
-        clock=clock,
-        state=state(settings),
-        link=lambda run_id: console_link(settings, run_id),
-        mask=redactor(settings),
-        signals=signals(settings),
-        shard=shard or Shard(),
-        tally=tally,
-    )
+    context = _context(settings, to, root, clock=clock, signals=signals(settings))
+    return Sweep(context, settings.fleet, shard=shard or Shard(), tally=tally)
 
 
 def fleet_watch(settings: Settings, *, since_s: float = 86400.0, at: Store | None = None) -> "FleetWatch":

@@ -34,6 +34,34 @@ def test_a_dry_run_says_what_is_made_and_how_and_does_nothing(tmp_path: Path) ->
         assert text in done.stdout
 
 
+def test_signals_of_ones_own_go_into_the_zip_and_are_named_to_the_function(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("signals: {s: some text}", encoding="utf-8")
+    arguments = ("deploy", "--dry-run", "--bucket", "my-bucket", "--signals", "megatron_nccl,cluster.yaml")
+    done = call(LASTBEAT, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "package.sh --architecture arm64 --runtime python3.13 --signals megatron_nccl,cluster.yaml\n" in done.stdout
+    assert "Signals=megatron_nccl,cluster\n" in done.stdout
+
+
+WRONG_SIGNALS = [
+    pytest.param(("--signals", "none.yaml"), "none.yaml: it cannot be read", id="a file that is not there"),
+    pytest.param(("--signals", "own.yaml"), "own.yaml:1: signals.s: unknown key 'sevrity'", id="a file that is wrong"),
+    pytest.param(("--signals", "megaton"), "--signals: there is no built-in catalogue 'megaton'", id="a wrong name"),
+    pytest.param(("--signals", "jax", "--set", "Signals=jax"), "say the same thing", id="what is said twice"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG_SIGNALS)
+def test_signals_that_cannot_be_used_are_refused_before_anything_is_built(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "own.yaml").write_text("signals: {s: {pattern: x, sevrity: error}}", encoding="utf-8")
+    done = call(LASTBEAT, "deploy", "--bucket", "my-bucket", *arguments, cwd=tmp_path, **KEYS)
+    assert done.returncode == 3
+    assert message in done.stderr
+    assert "package.sh" not in done.stdout
+
+
 WRONG = [
     pytest.param(("--root", "runs"), "a Lambda function watches a bucket", id="a fleet in a directory"),
     pytest.param(("--root", "s3://my-bucket/", "--stack", "a b"), "no name of a stack", id="a stack without a name"),

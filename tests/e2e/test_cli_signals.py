@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from support.checkout import ROOT
 from support.cli import LASTBEAT, LIMIT_S, call, start
 
 LOG = """\
@@ -119,8 +120,8 @@ def test_a_file_of_ones_own_is_checked(folder: Path) -> None:
     (folder / "own.yaml").write_text("signals:\n  s:\n    pattern: '(a+)+$'\n  t: {pattern: x, sevrity: 1}\n")
     said = run(folder, "check", "own.yaml")
     assert said.returncode == 3
-    assert "own.yaml:3: signal 's'" in said.stderr
-    assert "own.yaml:4: signal 't': unknown key 'sevrity' (did you mean 'severity'?)" in said.stderr
+    assert "own.yaml:3: signals.s.pattern: " in said.stderr
+    assert "own.yaml:4: signals.t: unknown key 'sevrity' (did you mean 'severity'?)" in said.stderr
 
 
 def test_an_absence_rule_is_no_signal_besides(folder: Path) -> None:
@@ -168,3 +169,46 @@ def test_its_commands_are_listed(folder: Path) -> None:
     for name in ("list", "show", "test", "check", "eval"):
         assert f"\n  {name} " in said.stdout
     assert "signals" in call(LASTBEAT, "--help", cwd=folder).stdout
+
+
+MONITORS = ROOT / "tests" / "monitors"
+
+
+def test_a_launchers_monitor_is_taken_over_and_used(folder: Path) -> None:
+    """From its file to the lines of a log that it finds."""
+    said = run(folder, "import", str(MONITORS / "log_signals.yaml"), "-o", "taken.yaml")
+    assert (said.returncode, said.stdout) == (0, "")
+    assert "log_signals.yaml:8: log_path_template: name logs with --log" in said.stderr
+    assert "taken.yaml can be used" in run(folder, "check", "taken.yaml").stdout
+    assert read(folder, "check", "taken.yaml")["own"][:2] == ["termination_string", "test_loss"]
+    found = read(folder, "test", "train.log", "--signals", "taken.yaml", "--only", "oom")
+    assert [each["matches"][0]["line"] for each in found["signals"]] == [2]
+
+
+def test_without_a_place_for_it_the_catalogue_goes_to_stdout(folder: Path) -> None:
+    said = run(folder, "import", str(MONITORS / "job.yaml"))
+    assert said.returncode == 0
+    assert said.stdout.startswith("# Taken over from job.yaml")
+    assert "job.yaml:12: CancelAction (2 entries: quota, bad_flag): lastbeat cancels nothing" in said.stderr
+    (folder / "taken.yaml").write_text(said.stdout, encoding="utf-8")
+    assert run(folder, "check", "taken.yaml").returncode == 0
+
+
+NO_MONITORS = [
+    pytest.param(("none.yaml",), "none.yaml cannot be read: No such file", id="a file that is not there"),
+    pytest.param(("own.yaml",), "own.yaml: neither it nor monitoring", id="a catalogue already"),
+    pytest.param(("train.log",), "train.log:", id="a log"),
+    pytest.param(("bytes.yaml",), "bytes.yaml is not UTF-8 text", id="no text"),
+    pytest.param(("monitor.yaml", "-o", "monitor.yaml"), "is the file that is taken over", id="onto itself"),
+    pytest.param(("monitor.yaml", "-o", "none/taken.yaml"), "No such file or directory", id="into a folder not there"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), NO_MONITORS)
+def test_what_cannot_be_taken_over_is_refused(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    (folder / "bytes.yaml").write_bytes(b"\xff\xfe")
+    (folder / "monitor.yaml").write_text("log_events: [{name: s, pattern: x}]")
+    said = run(folder, "import", *arguments)
+    assert said.returncode == 3
+    assert message in said.stderr
+    assert (folder / "monitor.yaml").read_text() == "log_events: [{name: s, pattern: x}]"

@@ -5,6 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from lastbeat.signals.compiling import compiled
 from lastbeat.signals.loading import COMPILED
 from support.checkout import ROOT
@@ -36,16 +38,23 @@ def python(code: str) -> str:
     return subprocess.run(command, cwd=ROOT / "core", capture_output=True, text=True, check=True).stdout
 
 
-def test_no_catalogue_of_ours_makes_a_look_read_yaml() -> None:
-    assert (
-        python("from lastbeat.signals.loading import load; load('default'); import sys; print('yaml' in sys.modules)")
-        == "False\n"
-    )
+HEAVY = ("yaml", "pydantic", "lastbeat.handwritten", "lastbeat.signals.catalogue_files")
 
 
-def test_without_pyyaml_a_users_file_is_refused_and_ours_are_read() -> None:
+@pytest.mark.parametrize(("setting", "loaded"), [("default", False), ("/own.yaml", True)])
+def test_only_a_users_file_loads_what_checks_it(setting: str, loaded: bool) -> None:
     said = python(
-        "import sys; sys.modules['yaml'] = None\n"
+        "from lastbeat.signals.loading import load_setting\n"
+        f"load_setting({setting!r}, {{'/own.yaml': 'signals: {{s: some text}}'}}.__getitem__)\n"
+        f"import sys; print([name in sys.modules for name in {HEAVY!r}])"
+    )
+    assert said == f"{[loaded] * len(HEAVY)}\n"
+
+
+@pytest.mark.parametrize(("module", "name"), [("yaml", "PyYAML"), ("pydantic", "pydantic")])
+def test_without_what_checks_it_a_users_file_is_refused_and_ours_are_read(module: str, name: str) -> None:
+    said = python(
+        f"import sys; sys.modules[{module!r}] = None\n"
         "from lastbeat.signals.loading import CatalogueError, load, load_setting\n"
         "print(len(load('default').signals))\n"
         "try: load_setting('/own.yaml', {'/own.yaml': ''}.__getitem__)\n"
@@ -53,4 +62,5 @@ def test_without_pyyaml_a_users_file_is_refused_and_ours_are_read() -> None:
     )
     count, refused = said.splitlines()
     assert int(count) > 100
-    assert refused.startswith("/own.yaml: PyYAML is not installed here")
+    assert refused.startswith(f"/own.yaml: {name} is not installed here")
+    assert "lastbeat deploy --signals FILE" in refused

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from lastbeat.model.fleet import FleetPolicy, PassReport
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.record.codec import decode_record
+from lastbeat.record.silences import Silences
+from lastbeat.watchdog import WatchContext
 from support.channel import ListChannel
 from support.memory import MemoryStore
 
@@ -32,7 +35,15 @@ class FleetRun:
         self._store.put_text(f"{self.run_id}/{name}", text, modified=modified)
 
     def beat(self, *, age_s: float = 0.0, **fields: Any) -> None:
-        document = {"run_id": self.run_id, "phase": "train", "instance_id": "i-0abc", "last_update": self._at(age_s)}
+        document: dict[str, Any] = {
+            "run_id": self.run_id,
+            "phase": "train",
+            "instance_id": "i-0abc",
+            "last_update": self._at(age_s),
+        }
+        if self.skew_s < 0:
+            # As lastbeat's own SDK does; who does not is believed to be late.
+            document["clock_offset_s"] = -self.skew_s
         self.put("metadata.json", json.dumps({**document, **fields}), age_s=age_s)
 
     def progress(self, step: int, *, age_s: float = 0.0, **fields: Any) -> None:
@@ -100,13 +111,13 @@ class FleetScene:
 
     def fresh_sweep(self, **options: Any) -> Sweep:
         """Another sweep, or this one after a restart: it knows only what is written down."""
-        sweep = Sweep(
-            self.through,
-            self.channels,
-            self.policy,
-            self.fleet,
-            **{"clock": lambda: self.store.now, "state": self.state, **options},
-        )
+        context = WatchContext(
+            self.through, self.channels, self.policy, lambda: self.store.now, state=self.state,
+            silences=Silences(self.through),
+        )  # fmt: skip
+        known = {each.name for each in fields(WatchContext)} & options.keys()
+        context = replace(context, **{name: options.pop(name) for name in known})
+        sweep = Sweep(context, self.fleet, **options)
         for paced in sweep._stand.channels:
             # How long a channel is left alone is measured by this scene's time, too.
             paced._steady = self._seconds

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import timedelta
 
 from lastbeat.fleet.groups import Gathered, Groups, hand_over
@@ -12,7 +13,7 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.record.codec import decode_ledger, decode_record
 from lastbeat.stores.port import StoreError
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 from support.channel import ListChannel
 from support.memory import MemoryStore
 
@@ -52,9 +53,8 @@ class Sweeper:
     def _watch(self, run_id: str) -> Watch:
         if run_id not in self.watches:
             scene = self.scene
-            self.watches[run_id] = Watch(
-                run_id, scene.store, [scene.channel], scene.policy, clock=scene.store.clock, alone=False, hold_s=HOLD_S
-            )
+            context = WatchContext(scene.store, [scene.channel], scene.policy, scene.store.clock)
+            self.watches[run_id] = Watch(run_id, replace(context, in_fleet=True, defer_s=HOLD_S))
         return self.watches[run_id]
 
 

@@ -1,7 +1,7 @@
 """A run with a log that grows, in a store in memory."""
 
 from lastbeat.model.outcome import Outcome
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 from support.scene import RUN, Scene
 
 MAIN = "logs/training_log_latest.txt"
@@ -37,5 +37,4 @@ class LoggedScene(Scene):
 
     def cold(self) -> Outcome:
         """A look of somebody who knows of no other, as a function that keeps nothing is."""
-        channels, clock = [self.channel], lambda: self.store.now
-        return Watch(RUN, self.store, channels, self.policy, clock=clock).tick()
+        return Watch(RUN, WatchContext(self.store, [self.channel], self.policy, lambda: self.store.now)).tick()

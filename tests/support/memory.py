@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
-from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
+from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page, StoreError
 
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=timezone.utc)
 
@@ -21,6 +21,11 @@ class _Held:
     version: str
 
 
+def _folder(closed: str) -> str:
+    """What lies in a closed folder begins with this; in a closed file lies nothing."""
+    return closed if closed.endswith("/") else f"{closed}\0"
+
+
 class MemoryStore:
     """One fleet root in a dictionary. ``before`` and ``after`` are called with (operation, key) around each
     call and may raise: before means that nothing happened, after that it happened and the answer got lost."""
@@ -30,6 +35,8 @@ class MemoryStore:
     def __init__(self, now: datetime = START) -> None:
         self.now = now
         self.held: dict[str, _Held] = {}
+        self.closed: dict[str, StoreError] = {}
+        """Keys, and folders with their slash, that nobody can look at, and why."""
         self.calls: list[tuple[str, str]] = []
         self.before: Callable[[str, str], None] = lambda _operation, _key: None
         self.after: Callable[[str, str], None] = lambda _operation, _key: None
@@ -73,23 +80,45 @@ class MemoryStore:
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         self._enter("list", prefix)
+        self._check_open(prefix)
         with self._lock:
-            keys = sorted((k for k in self.held if k.startswith(prefix) and k > start_after), key=str.encode)
-            entries = tuple(
-                Entry(k, len(self.held[k].body), self.held[k].modified, self.held[k].version) for k in keys[:limit]
-            )
+            keys = {k for k in self.held if k.startswith(prefix) and k > start_after and self._shut(k) is None}
+            keys |= {k for k in self.closed if k.startswith(prefix) and k != prefix and self._is_due(k, start_after)}
+            found = sorted(keys, key=str.encode)
+            entries = tuple(self._entry(k) for k in found[:limit])
         self.after("list", prefix)
-        return Page(entries, more=len(keys) > limit)
+        return Page(entries, more=len(found) > limit)
+
+    def _entry(self, key: str) -> Entry:
+        if key in self.closed:
+            return Entry(key, 0, datetime.fromtimestamp(0, tz=timezone.utc), "unseen", self.closed[key])
+        held = self.held[key]
+        return Entry(key, len(held.body), held.modified, held.version)
+
+    def _shut(self, key: str) -> StoreError | None:
+        """Why ``key`` cannot be looked at, be it for a folder that it lies in."""
+        return next((why for each, why in self.closed.items() if each == key or key.startswith(_folder(each))), None)
+
+    def _is_due(self, closed: str, start_after: str) -> bool:
+        within = closed.endswith("/") and start_after.startswith(closed)
+        within = within and "" < start_after.removeprefix(closed) < "\U0010ffff"
+        outer = any(closed.startswith(_folder(each)) and closed != each for each in self.closed)
+        return (closed > start_after or within) and not outer
+
+    def _check_open(self, key: str) -> None:
+        if (why := self._shut(key)) is not None:
+            raise why
 
     def folders(self) -> tuple[str, ...]:
         self._enter("folders", "")
         with self._lock:
-            found = tuple({key.split("/", 1)[0]: None for key in self.held if "/" in key})
+            found = tuple({key.split("/", 1)[0]: None for key in (*self.held, *self.closed) if "/" in key})
         self.after("folders", "")
         return found
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
         self._enter("read", key)
+        self._check_open(key)
         with self._lock:
             held = self.held.get(key)
         self.after("read", key)
@@ -100,6 +129,7 @@ class MemoryStore:
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
         self._enter("write", key)
+        self._check_open(key)
         with self._lock:
             held = self.held.get(key)
             refused = (
@@ -115,6 +145,7 @@ class MemoryStore:
 
     def delete(self, key: str) -> None:
         self._enter("delete", key)
+        self._check_open(key)
         with self._lock:
             self.held.pop(key, None)
         self.after("delete", key)

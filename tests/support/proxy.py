@@ -32,6 +32,20 @@ class Stall:
 
 
 @dataclass(frozen=True)
+class StallAnswer:
+    """Let the request through, and never answer."""
+
+
+@dataclass(frozen=True)
+class HoldBack:
+    """Take the request, never answer, and let it through when ``until`` is set: it arrives when nobody waits for it.
+    ``arrived`` is set then."""
+
+    until: threading.Event = field(default_factory=threading.Event)
+    arrived: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
 class DropAnswer:
     """Let the request through and break the connection: the client cannot know what happened."""
 
@@ -57,7 +71,7 @@ class Stamp:
     headers: Mapping[str, str]
 
 
-Fault = Answer | Reset | Stall | DropAnswer | StallBody | Strip | Stamp
+Fault = Answer | Reset | Stall | StallAnswer | HoldBack | DropAnswer | StallBody | Strip | Stamp
 
 
 def s3_error(status: int, code: str, extra: str = "") -> Answer:
@@ -73,10 +87,11 @@ class Rule:
     fault: Fault
     method: str = ""
     contains: str = ""
+    body: bytes = b""
     times: int | None = None
 
-    def matches(self, method: str, target: str) -> bool:
-        return self.times != 0 and self.method in {"", method} and self.contains in target
+    def matches(self, method: str, target: str, body: bytes) -> bool:
+        return self.times != 0 and self.method in {"", method} and self.contains in target and self.body in body
 
 
 @dataclass(frozen=True)
@@ -104,11 +119,13 @@ class FaultProxy:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
 
-    def inject(self, fault: Fault, *, method: str = "", contains: str = "", times: int | None = None) -> None:
-        """Spoil the next ``times`` requests (all, by default) with this method and this text in their target.
-        Of several rules that fit the earliest applies."""
+    def inject(
+        self, fault: Fault, *, method: str = "", contains: str = "", body: bytes = b"", times: int | None = None
+    ) -> None:
+        """Spoil the next ``times`` requests (all, by default) with this method, this text in their target and this in
+        their body. Of several rules that fit the earliest applies."""
         with self._lock:
-            self._rules.append(Rule(fault, method, contains, times))
+            self._rules.append(Rule(fault, method, contains, body, times))
 
     def clear(self) -> None:
         """Forget the rules and what has passed."""
@@ -120,10 +137,10 @@ class FaultProxy:
         with self._lock:
             return sum(1 for p in self.passed if method in {"", p.method})
 
-    def take(self, method: str, target: str) -> Fault | None:
+    def take(self, method: str, target: str, body: bytes) -> Fault | None:
         with self._lock:
             for rule in self._rules:
-                if rule.matches(method, target):
+                if rule.matches(method, target, body):
                     rule.times = None if rule.times is None else rule.times - 1
                     return rule.fault
         return None
@@ -172,10 +189,18 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
 
         def _handle(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fault = proxy.take(self.command, self.path)
-            if isinstance(fault, Stall):
-                proxy.note(Passed(self.command, self.path, 0, 0))
-                proxy.closing.wait(60)
+            fault = proxy.take(self.command, self.path, body)
+            if isinstance(fault, Stall | StallAnswer | HoldBack):
+                if isinstance(fault, HoldBack):
+                    proxy.note(Passed(self.command, self.path, 0, 0))
+                    fault.until.wait(60)
+                if not isinstance(fault, Stall):
+                    proxy.ask(self.command, self.path, body, dict(self.headers.items()))
+                if isinstance(fault, HoldBack):
+                    fault.arrived.set()
+                else:
+                    proxy.note(Passed(self.command, self.path, 0, 0))
+                    proxy.closing.wait(60)
                 self._break()
             elif isinstance(fault, Reset):
                 proxy.note(Passed(self.command, self.path, 0, 0))

@@ -1,12 +1,15 @@
 """A run in a store in memory: training writes, time passes, watchers look."""
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from lastbeat.deliver.port import Channel
+from lastbeat.effects.executor import Executor
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 from support.channel import ListChannel
 from support.memory import MemoryStore
 
@@ -22,19 +25,17 @@ class Scene:
         self.channel = ListChannel()
         self.policy = policy or Policy()
         self.skew_s = 0.0
+        self.executors = list[Executor]()
         self.watch = self.fresh_watch()
 
     def fresh_watch(self, **options: Any) -> Watch:
         """Another watcher, or this one after a restart: it knows only what is written down."""
-        return Watch(
-            RUN,
-            self.store,
-            [self.channel],
-            self.policy,
-            clock=lambda: self.store.now,
-            state=self.state,
-            **options,
-        )
+        context = WatchContext(self.store, self.channels, self.policy, lambda: self.store.now, state=self.state)
+        return Watch(RUN, replace(context, **{"executors": self.executors, **options}))
+
+    @property
+    def channels(self) -> list[Channel]:
+        return [self.channel]
 
     @property
     def now(self) -> datetime:

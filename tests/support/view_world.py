@@ -18,10 +18,12 @@ from lastbeat.fleet.mark import Mark
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import FleetPolicy, PassReport
 from lastbeat.model.policy import Policy
+from lastbeat.record.silences import Silences
 from lastbeat.sdk.documents import Identity, Pace, metadata
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.ranks import Rank, lead_facts, rank_document
 from lastbeat.sdk.run import Run
+from lastbeat.watchdog import WatchContext
 from support.channel import ListChannel, down
 from support.fleet import FleetScene
 from support.memory import MemoryStore
@@ -101,7 +103,9 @@ def sweep(at: "Place | Path | Store", channels: Sequence[ListChannel] | None = N
     """One real pass over a place, by its own clock, with its mark."""
     store = place_of(at).store
     with _quiet():
-        report = Sweep(store, channels or [ListChannel()], POLICY, FleetPolicy(), clock=store.clock).run()
+        told = channels or [ListChannel()]
+        context = WatchContext(store, told, POLICY, store.clock, silences=Silences(store))
+        report = Sweep(context, FleetPolicy()).run()
     return Mark(store, FleetPolicy()).write(report)
 
 
@@ -199,6 +203,8 @@ class Training:
         instance = Identity(self.run_id, self.number, self.began, self.instance, 4242, "0.0.0")
         document = metadata(self.run, instance, now) | lead_facts(Rank(0, self.ranks), begun=True)
         document |= {"phases": self.phases, "resources": self._resources(), **self.more}
+        if self.skew_s:
+            document["clock_offset_s"] = -self.skew_s
         self.put("metadata.json", _json(document))
         self.put("progress.json", _json(self.pace.document(self.run, now) or {}))
         for rank in range(self.ranks if self.ranks > 1 else 0):

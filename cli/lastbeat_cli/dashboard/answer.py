@@ -36,7 +36,7 @@ def json_body(document: Mapping[str, object]) -> Body:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """One answer."""
 
     status: str
@@ -46,12 +46,12 @@ class Answer:
 
 def refusal(
     status: str, error: str, advice: str = "", *, data: bool, headers: Mapping[str, str] | None = None
-) -> Answer:
+) -> Response:
     """Why there is nothing, and what to do: for programs where ``data`` was asked for, else for people."""
     if data:
-        return Answer(status, json_body({"error": error, "advice": advice}), headers or {})
+        return Response(status, json_body({"error": error, "advice": advice}), headers or {})
     told = "".join(f"<p>{html.escape(text)}</p>" for text in (error, advice) if text)
-    return Answer(status, Body(f"{_PLAIN_PAGE}<h1>{html.escape(status)}</h1>{told}".encode(), HTML), headers or {})
+    return Response(status, Body(f"{_PLAIN_PAGE}<h1>{html.escape(status)}</h1>{told}".encode(), HTML), headers or {})
 
 
 _PLAIN_PAGE = (

@@ -9,11 +9,11 @@ from urllib.parse import parse_qs
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line
-from lastbeat.page.assembling import Page
+from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import logs
-from lastbeat_cli.dashboard.answer import HTML, LED_ON, Answer, Body, body, refusal, takes_packed
-from lastbeat_cli.dashboard.door import Door, Said
+from lastbeat_cli.dashboard.answer import HTML, LED_ON, Body, Response, body, refusal, takes_packed
+from lastbeat_cli.dashboard.door import Admission, Door
 
 Environ = Mapping[str, object]
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
@@ -33,7 +33,7 @@ _SECURITY: Final = (
 _NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-class BusyError(Exception):
+class TooManyOpenError(Exception):
     """There is more to look at than may be looked at at once."""
 
 
@@ -47,14 +47,14 @@ class Runs(Protocol):
     """What knows one run: :class:`lastbeat_cli.dashboard.runs.RunLooks`."""
 
     def document(self, run_id: str) -> Body | None:
-        """None: there is no such run. Raises :class:`StoreError` and :class:`BusyError`."""
+        """None: there is no such run. Raises :class:`StoreError` and :class:`TooManyOpenError`."""
         ...
 
 
 class App:
     """Answers GET and HEAD for the page and its data, and refuses everything else."""
 
-    def __init__(self, page: Page, fleet: Fleet, runs: Runs, door: Door) -> None:
+    def __init__(self, page: HtmlPage, fleet: Fleet, runs: Runs, door: Door) -> None:
         self._page = body(page.html, HTML)
         self._tag = f'W/"{hashlib.sha256(page.html).hexdigest()[:32]}"'
         self._policy = page.policy
@@ -75,27 +75,27 @@ class App:
         log.debug("%s %s: %s", _shown(method), _shown(path), answer.status)
         return _send(answer, environ, start_response, self._policy)
 
-    def _answer(self, method: str, path: str, environ: Environ) -> Answer:
+    def _answer(self, method: str, path: str, environ: Environ) -> Response:
         data = _is_data(path)
         if method not in {"GET", "HEAD"}:
             headers = {"Allow": "GET, HEAD"}
             return refusal("405 Method Not Allowed", "Only GET and HEAD are answered.", data=data, headers=headers)
         said = self._door.judge(environ)
-        if said is Said.ENTERED:
-            return Answer("200 OK", LED_ON, {"Set-Cookie": self._door.cookie})
-        if said is not Said.WELCOME:
+        if said is Admission.ENTERED:
+            return Response("200 OK", LED_ON, {"Set-Cookie": self._door.cookie})
+        if said is not Admission.WELCOME:
             return _REFUSED[said](data)
         if path == "/":
             known = str(environ.get("HTTP_IF_NONE_MATCH", ""))
             fresh = self._tag in [tag.strip() for tag in known.split(",")[:20]]
-            return Answer("304 Not Modified" if fresh else "200 OK", self._page, {"ETag": self._tag})
+            return Response("304 Not Modified" if fresh else "200 OK", self._page, {"ETag": self._tag})
         if path == "/data/fleet":
             return self._fleet_answer(environ)
         if path.startswith(_RUNS):
             return self._run_answer(path.removeprefix(_RUNS))
         return refusal("404 Not Found", "There is nothing here.", "The page is at /.", data=data)
 
-    def _fleet_answer(self, environ: Environ) -> Answer:
+    def _fleet_answer(self, environ: Environ) -> Response:
         try:
             asked = parse_qs(str(environ.get("QUERY_STRING", "")), max_num_fields=20)
         except ValueError:
@@ -103,9 +103,9 @@ class App:
         since = asked.get("since", [""])[-1]
         look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if _may_be(run_id)]
         number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
-        return Answer("200 OK", self._fleet.document(number, asked.get("epoch", [None])[-1], look))
+        return Response("200 OK", self._fleet.document(number, asked.get("epoch", [None])[-1], look))
 
-    def _run_answer(self, run_id: str) -> Answer:
+    def _run_answer(self, run_id: str) -> Response:
         try:
             check_run_id(run_id)
         except InvalidRunIdError as fault:
@@ -114,16 +114,18 @@ class App:
             found = self._runs.document(run_id)
         except StoreError as fault:
             return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
-        except BusyError:
+        except TooManyOpenError:
             advice = "The page asks again by itself."
             return refusal("503 Service Unavailable", "Other runs are being read first.", advice, data=True)
         if found is None:
             advice = "Its folder may have been deleted; the fleet's page shows what there is."
             return refusal("404 Not Found", f"There is no run {run_id}.", advice, data=True)
-        return Answer("200 OK", found)
+        return Response("200 OK", found)
 
 
-def _send(answer: Answer, environ: Mapping[str, object], start_response: StartResponse, policy: str) -> Iterable[bytes]:
+def _send(
+    answer: Response, environ: Mapping[str, object], start_response: StartResponse, policy: str
+) -> Iterable[bytes]:
     whole = answer.body
     packs = whole.packed is not None and takes_packed(str(environ.get("HTTP_ACCEPT_ENCODING", "")))
     content = whole.packed if packs and whole.packed is not None else whole.plain
@@ -145,7 +147,7 @@ def _send(answer: Answer, environ: Mapping[str, object], start_response: StartRe
     return [] if environ.get("REQUEST_METHOD") == "HEAD" else [content]
 
 
-def _stranger(data: bool) -> Answer:
+def _stranger(data: bool) -> Response:
     return refusal(
         "401 Unauthorized",
         "This dashboard opens with its token only.",
@@ -156,7 +158,7 @@ def _stranger(data: bool) -> Answer:
     )
 
 
-def _elsewhere(data: bool) -> Answer:
+def _elsewhere(data: bool) -> Response:
     return refusal(
         "403 Forbidden",
         "This dashboard answers to the names of its own machine only.",
@@ -165,11 +167,11 @@ def _elsewhere(data: bool) -> Answer:
     )
 
 
-def _intruder(data: bool) -> Answer:
+def _intruder(data: bool) -> Response:
     return refusal("403 Forbidden", "Pages of other origins get no data.", data=data)
 
 
-_REFUSED = {Said.STRANGER: _stranger, Said.ELSEWHERE: _elsewhere, Said.INTRUDER: _intruder}
+_REFUSED = {Admission.STRANGER: _stranger, Admission.ELSEWHERE: _elsewhere, Admission.INTRUDER: _intruder}
 
 
 def _is_data(path: str) -> bool:

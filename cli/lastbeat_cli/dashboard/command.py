@@ -20,7 +20,7 @@ from lastbeat_cli.loop import Stop
 if TYPE_CHECKING:
     from lastbeat_cli.dashboard.app import App
     from lastbeat_cli.dashboard.door import Door
-    from lastbeat_cli.dashboard.fleet import FleetLook, Told
+    from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     )
     epoch = secrets.token_hex(6)
 
-    def told(what: "Told") -> Mapping[str, object]:
+    def told(what: "DocumentQuery") -> Mapping[str, object]:
         from lastbeat.views.documents import Delta, fleet_document  # noqa: PLC0415 - as above
 
         snapshot = what.snapshot

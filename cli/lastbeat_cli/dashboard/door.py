@@ -14,7 +14,7 @@ _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 
 
-class Said(Enum):
+class Admission(Enum):
     """What the door says of a request."""
 
     WELCOME = "welcome"
@@ -48,25 +48,25 @@ class Door:
     """Of the cookie. Cookies know no ports, so that two dashboards of one machine need two names."""
     _keys: set[str] = field(default_factory=set)
 
-    def judge(self, environ: Mapping[str, object]) -> Said:
+    def judge(self, environ: Mapping[str, object]) -> Admission:
         """Of one request, by WSGI's names for what it brings."""
         if self.local and not _is_local(_text(environ, "HTTP_HOST")):
-            return Said.ELSEWHERE
+            return Admission.ELSEWHERE
         asks_data = _text(environ, "PATH_INFO").startswith("/data/")
         # Browsers say so to this machine and over TLS alone; elsewhere the cookie's own rules have to do.
         if asks_data and _text(environ, "HTTP_SEC_FETCH_SITE") not in {"", "none", "same-origin"}:
-            return Said.INTRUDER
+            return Admission.INTRUDER
         if self.token is None:
-            return Said.WELCOME
+            return Admission.WELCOME
         # Before anything else that opens: it must not stay in the address, where people see it and browsers keep it.
         if not asks_data and any(map(self._opens, _asked(_text(environ, "QUERY_STRING")))):
-            return Said.ENTERED
+            return Admission.ENTERED
         scheme, _, given = _text(environ, "HTTP_AUTHORIZATION").partition(" ")
         if scheme.lower() == "bearer" and _same(given.strip(), self.token):
-            return Said.WELCOME
+            return Admission.WELCOME
         if any(_same(value, self._pass()) for value in _cookies(_text(environ, "HTTP_COOKIE"), self.name)):
-            return Said.WELCOME
-        return Said.STRANGER
+            return Admission.WELCOME
+        return Admission.STRANGER
 
     def key(self) -> str:
         """What opens it once in the token's place: for a browser's command line, which everybody here may read."""

@@ -6,9 +6,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
-from lastbeat.model.view import Fault, FleetView, Row
+from lastbeat.model.view import FleetView, Row, StoreOutage
+from lastbeat.views.readers import LiveFleetReader
 from lastbeat_cli.dashboard.answer import Body, json_body
 
 log = logging.getLogger(__name__)
@@ -29,16 +30,6 @@ _FEW: Final = 100
 """So many rows are told in no time, whoever asks."""
 
 
-class Watching(Protocol):
-    """What reads the fleet: :class:`lastbeat.views.watching.FleetWatch`."""
-
-    def open(self, until: float = float("inf"), on_progress: Callable[[int, int], None] | None = None) -> FleetView: ...
-
-    def round(self, wanted: Sequence[str] = ()) -> FleetView: ...
-
-    def view(self) -> FleetView: ...
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """The fleet as it was told at one moment; ``rows`` are in the order of need."""
@@ -49,7 +40,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Told:
+class DocumentQuery:
     """What one document is to tell."""
 
     snapshot: Snapshot
@@ -69,8 +60,8 @@ class FleetLook:
 
     def __init__(
         self,
-        watching: Watching,
-        document: Callable[[Told], Mapping[str, object]],
+        watching: LiveFleetReader,
+        document: Callable[[DocumentQuery], Mapping[str, object]],
         *,
         interval_s: float,
         epoch: str,
@@ -141,7 +132,7 @@ class FleetLook:
             self._dirty, self._told_at = False, now
             view = self._watching.view()
             if hangs and view.fault is None:
-                view = replace(view, fault=Fault(_HANGS, _HANGS_ADVICE, view.at))
+                view = replace(view, fault=StoreOutage(_HANGS, _HANGS_ADVICE, view.at))
             newest = Snapshot(newest.seq + 1 if newest else 1, view, {row.run_id: row for row in view.rows})
             self._snapshots[newest.seq] = newest
             self._bodies.clear()
@@ -214,18 +205,18 @@ _HANGS: Final = f"the store has not answered for more than {HANGS_S:.0f} s"
 _HANGS_ADVICE: Final = "check that it answers, and that its file system is mounted"
 
 
-def _told(snapshot: Snapshot, before: Snapshot | None, epoch: str) -> Told:
+def _told(snapshot: Snapshot, before: Snapshot | None, epoch: str) -> DocumentQuery:
     if before is None:
-        return Told(snapshot, epoch)
+        return DocumentQuery(snapshot, epoch)
     changed = frozenset(run_id for run_id, row in snapshot.rows.items() if before.rows.get(run_id) != row)
     if 2 * len(changed) > len(snapshot.rows) > _FEW:
         # Nearly everything: then everything, which all who ask can share.
-        return Told(snapshot, epoch)
+        return DocumentQuery(snapshot, epoch)
     # A browser puts changed rows where their ranks say and leaves the others in their order: if that is not the order
     # that they are in now, it needs everything.
     stood = [run_id for run_id in before.rows if run_id in snapshot.rows and run_id not in changed]
     stand = [run_id for run_id in snapshot.rows if run_id not in changed]
     if stood != stand:
-        return Told(snapshot, epoch)
+        return DocumentQuery(snapshot, epoch)
     gone = tuple(run_id for run_id in before.rows if run_id not in snapshot.rows)
-    return Told(snapshot, epoch, before.seq, changed, gone)
+    return DocumentQuery(snapshot, epoch, before.seq, changed, gone)

@@ -10,14 +10,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from lastbeat.fleet.prices import dollars
 from lastbeat.model.view import RunView
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.views.readers import RunReader
 from lastbeat_cli.dashboard.answer import Body, json_body
-from lastbeat_cli.dashboard.app import BusyError
+from lastbeat_cli.dashboard.app import TooManyOpenError
 from lastbeat_cli.dashboard.fleet import ASKED_INTERVALS, HANGS_S
 
 _MOST: Final = 64
@@ -34,14 +35,8 @@ _A_LOOK: Final = dollars({"LIST": 1, "GET": 4})
 """What reading a run again costs about."""
 
 
-class Looking(Protocol):
-    """What reads one run: :class:`lastbeat.views.one_run.RunWatch`."""
-
-    def look(self, *, log_lines: int = 40) -> RunView | None: ...
-
-
 class _Run:
-    def __init__(self, looking: Looking) -> None:
+    def __init__(self, looking: RunReader) -> None:
         self.looking = looking
         self.looked_at: float | None = None
         self.asked_at = 0.0
@@ -117,7 +112,7 @@ class RunLooks:
 
     def __init__(
         self,
-        make: Callable[[str], Looking],
+        make: Callable[[str], RunReader],
         document: Callable[[RunView], Mapping[str, object]],
         allowance: Allowance,
         *,
@@ -167,14 +162,14 @@ class RunLooks:
             if run.fault is not None:
                 raise run.fault
             if run.looked_at is None:
-                raise BusyError
+                raise TooManyOpenError
             return run.body
 
     def _new(self, run_id: str) -> _Run:
         if len(self._runs) >= _MOST:
             oldest_id, oldest = next(iter(self._runs.items()))
             if self._asked_at - oldest.asked_at <= min(_STAYS_S, ASKED_INTERVALS * self._interval_s):
-                raise BusyError
+                raise TooManyOpenError
             del self._runs[oldest_id]
         self._runs[run_id] = run = _Run(self._make(run_id))
         return run

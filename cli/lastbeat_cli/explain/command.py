@@ -20,11 +20,11 @@ from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
-from lastbeat_cli.explain.log_sources import Source
+from lastbeat_cli.explain.log_sources import LogInput
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
-    from lastbeat_cli.explain.story import Story
+    from lastbeat_cli.explain.story import ExplainReport
 
 WHAT = "What is explained"
 EPILOG = """\
@@ -141,18 +141,18 @@ class _Looking:
         self.notes.append("the settings are wrong, so LASTBEAT_SIGNALS was not looked at; lastbeat doctor says more")
         return ""
 
-    def sources(self, named: Sequence[str]) -> list[Source]:
+    def sources(self, named: Sequence[str]) -> list[LogInput]:
         """Every log that is named, each once."""
         if not named:
             if sys.stdin is None or sys.stdin.isatty():
                 raise click.UsageError("what is to be explained? Name a log, a directory, a run, or - for a pipe")
             named = [log_sources.STDIN]
-        found: dict[str, Source] = {}
+        found: dict[str, LogInput] = {}
         for name in dict.fromkeys(named):
             found.update((source.name, source) for source in self._logs_of(name))
         return list(found.values())
 
-    def _logs_of(self, name: str) -> list[Source]:
+    def _logs_of(self, name: str) -> list[LogInput]:
         try:
             return self._named(name)
         except UnreadableLogError as fault:
@@ -164,7 +164,7 @@ class _Looking:
             self.faults.append(log_sources.unreadable(name[:200], fault))
         return []
 
-    def _named(self, name: str) -> list[Source]:
+    def _named(self, name: str) -> list[LogInput]:
         if name == log_sources.STDIN:
             return [log_sources.stdin()]
         path = Path(name)
@@ -178,7 +178,7 @@ class _Looking:
         except FileNotFoundError:
             return self._run(name)
 
-    def _run(self, name: str) -> list[Source]:
+    def _run(self, name: str) -> list[LogInput]:
         if Path(name).is_symlink():
             raise UnreadableLogError(
                 f"{name} is a link to {Path(name).readlink()}, which is not there", "Name the log itself."
@@ -219,7 +219,7 @@ def _runs_in(settings: Settings) -> list[str]:
     """The runs of a directory; those of a bucket are not worth a listing here."""
     root = settings.root
     names = _names_beside(root.path / "-") if isinstance(root, DirectoryRoot) else []
-    return [name for name in names if not name.startswith(("_", "."))]
+    return [name for name in names if not name.startswith("_")]
 
 
 def _names_beside(path: Path) -> list[str]:
@@ -229,7 +229,7 @@ def _names_beside(path: Path) -> list[str]:
         return []
 
 
-def _show(story: "Story", *, as_json: bool) -> None:
+def _show(story: "ExplainReport", *, as_json: bool) -> None:
     if as_json:
         from lastbeat_cli.explain.document import story_document  # noqa: PLC0415 - one of the two is needed
 

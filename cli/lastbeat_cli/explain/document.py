@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.times import format_time
-from lastbeat_cli.explain.story import Story, hint, restartable
+from lastbeat_cli.explain.story import ExplainReport, hint, restartable
 
 Mask = Callable[[str], str]
 
 
-def story_document(story: Story, mask: Mask) -> dict[str, object]:
+def story_document(story: ExplainReport, mask: Mask) -> dict[str, object]:
     """The promised keys, all of them always there; what is not known is null. ``mask`` cleans what training wrote."""
     found = story.explanation
     cause = found.cause
@@ -24,7 +24,7 @@ def story_document(story: Story, mask: Mask) -> dict[str, object]:
     }
 
 
-def _cause(cause: Cause, story: Story, mask: Mask) -> dict[str, object]:
+def _cause(cause: Cause, story: ExplainReport, mask: Mask) -> dict[str, object]:
     return {
         "error_type": cause.error_type,
         "subsystem": cause.subsystem,

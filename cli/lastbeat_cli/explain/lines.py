@@ -9,8 +9,8 @@ from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.signals.error_types import UNKNOWN
-from lastbeat_cli.explain.story import SURE, LogRead, Story, hint, place, restartable, sureness
-from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, Event, bare, events, ranks_told
+from lastbeat_cli.explain.story import SURE, ExplainReport, LogRead, hint, place, restartable, sureness
+from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, TimelineRow, bare, events, ranks_told
 from lastbeat_cli.lines import percent
 from lastbeat_cli.terminal.paint import Line, cells, cut, folded, line, wrapped
 
@@ -38,7 +38,7 @@ _FRAME = re.compile(r"(.{0,60}? {2}File \")([^\"]{1,1000})(\", line \d{1,9}(?:, 
 Mask = Callable[[str], str]
 
 
-def story_lines(story: Story, columns: int, mask: Mask) -> list[Line]:
+def story_lines(story: ExplainReport, columns: int, mask: Mask) -> list[Line]:
     """The whole answer in ``columns``; ``mask`` hides secrets in what training wrote."""
     return list(_blank_between(_blocks(story, columns, mask)))
 
@@ -52,7 +52,7 @@ def _blank_between(blocks: Iterator[list[Line]]) -> Iterator[Line]:
         yield from block
 
 
-def _blocks(story: Story, columns: int, mask: Mask) -> Iterator[list[Line]]:
+def _blocks(story: ExplainReport, columns: int, mask: Mask) -> Iterator[list[Line]]:
     names = _Names(story)
     cause = story.explanation.cause
     if cause is None:
@@ -70,7 +70,7 @@ def _blocks(story: Story, columns: int, mask: Mask) -> Iterator[list[Line]]:
 class _Names:
     """Files by names no longer than they must be: what all have in common in front is said once, at the end."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: ExplainReport) -> None:
         logs = [log.name for log in story.logs]
         common = os.path.commonpath(logs) if len(logs) > 1 and not {"-"} & set(logs) else ""
         if common and any(name == common for name in logs):
@@ -91,7 +91,7 @@ class _Names:
         return one_line(place(evidence).removeprefix(self._start))
 
 
-def _nothing(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+def _nothing(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
     if not any(log.lines for log in story.logs):
         yield line("Empty: there is no line in it.", "heading")
         return
@@ -120,7 +120,7 @@ def _progress(log: LogRead) -> str:
     return text + (f", loss {number(log.loss)}" if log.loss is not None else "")
 
 
-def _head(story: Story, cause: Cause, columns: int) -> Iterator[Line]:
+def _head(story: ExplainReport, cause: Cause, columns: int) -> Iterator[Line]:
     # That nothing is known is no guess.
     sure = f" ({sureness(cause.confidence)})" if cause.error_type != UNKNOWN else ""
     yield (("Cause: ", "heading"), (cause.error_type, "bad"), (sure, ""))
@@ -143,7 +143,7 @@ def _whose(evidence: Evidence) -> Iterator[str]:
         yield f"host {one_line(evidence.host)[:80]}"
 
 
-def _evidence(story: Story, cause: Cause, columns: int, mask: Mask) -> Iterator[Line]:
+def _evidence(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> Iterator[Line]:
     evidence = cause.evidence
     shown = list(story.around)
     said = one_line(mask(evidence.text))
@@ -195,14 +195,14 @@ def one_row(text: str) -> str:
     return text.replace("\n", " ").rstrip()
 
 
-def _action(story: Story, cause: Cause, columns: int, mask: Mask) -> Iterator[Line]:
+def _action(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> Iterator[Line]:
     yield line("What to do", "heading")
     if text := mask(hint(cause, story.error_types)):
         yield from map(line, wrapped(text, columns))
     yield from map(line, wrapped(_AGAIN[restartable(cause, story.error_types)], columns))
 
 
-def _others(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+def _others(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
     others = list(_other_causes(story))
     if not others:
         return
@@ -215,7 +215,7 @@ def _others(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[L
         yield line(f"{_INDENT}… and {len(others) - MOST_ALTERNATIVES} more (--json has all)")
 
 
-def _other_causes(story: Story) -> Iterator[Cause]:
+def _other_causes(story: ExplainReport) -> Iterator[Cause]:
     """What else it may be: beside a sure cause, what only followed from it is in the timeline as that."""
     found = story.explanation
     sure = found.cause is not None and sureness(found.cause.confidence) == SURE
@@ -223,7 +223,7 @@ def _other_causes(story: Story) -> Iterator[Cause]:
     yield from (each for each in found.alternatives if (each.evidence.file, each.evidence.line) not in followed)
 
 
-def _timeline(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+def _timeline(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
     rows = events(story, lambda text: one_line(mask(text)))
     if len(rows) < 2:
         return
@@ -254,7 +254,7 @@ def _timeline(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator
         yield line(f"{_INDENT}… and {len(rows) - len(shown)} more (--json has all)")
 
 
-def _bounded(rows: list[Event]) -> list[Event]:
+def _bounded(rows: list[TimelineRow]) -> list[TimelineRow]:
     """The cause's row, and those around it, more of them after it than before it."""
     if len(rows) <= MOST_EVENTS:
         return rows
@@ -267,7 +267,7 @@ def _tail(text: str, columns: int) -> str:
     return text if len(text) <= columns else "…" + text[-(columns - 1) :]
 
 
-def _foot(story: Story, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+def _foot(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
     logs = story.logs
     size, count = sum(log.size_bytes for log in logs), sum(log.lines for log in logs)
     what = one_line(place(Evidence(logs[0].name, 0, ""))) if len(logs) == 1 else f"{len(logs)} logs"

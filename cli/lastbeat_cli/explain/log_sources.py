@@ -22,7 +22,7 @@ _SPOOL_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogInput:
     """One log: ``chunks`` reads it from its beginning, each time that it is called, and tells what it leaves out."""
 
     name: str
@@ -33,14 +33,14 @@ class Source:
     """When it was last written to: tells the year of times that name none."""
 
 
-def stdin() -> Source:
+def stdin() -> LogInput:
     """What is piped in."""
     if sys.stdin is None:
         raise UnreadableLogError("standard input is closed", "Name a file.")
     return _from(STDIN, sys.stdin.buffer)
 
 
-def file(path: Path, name: str | None = None) -> Source:
+def file(path: Path, name: str | None = None) -> LogInput:
     """The log at ``path``, which people call ``name``. FileNotFoundError is the caller's: it may be a run."""
     name = name or str(path)
     try:
@@ -49,7 +49,7 @@ def file(path: Path, name: str | None = None) -> Source:
         if stat.S_ISREG(kind) or str(path) == os.devnull:
             # Opened once for nothing: that it may not be read is said before hours are spent on the others.
             path.open("rb").close()
-            return Source(name, lambda note: _read(path, name, note), log_names.rank_of(name), about.st_size, written)
+            return LogInput(name, lambda note: _read(path, name, note), log_names.rank_of(name), about.st_size, written)
         if stat.S_ISFIFO(kind):
             return _from(name, path.open("rb"))
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def file(path: Path, name: str | None = None) -> Source:
     raise UnreadableLogError(f"{name} is a device or a socket, and no log", "Name the log that training printed.")
 
 
-def directory(path: Path, note: Note) -> list[Source]:
+def directory(path: Path, note: Note) -> list[LogInput]:
     """Every log of the directory."""
     names = log_names.chosen(_walk(path, note), lambda text: note(f"{path}: {text}"))
     if not names:
@@ -68,7 +68,7 @@ def directory(path: Path, note: Note) -> list[Source]:
     return [source for name in names if (source := _still_there(path / name, note)) is not None]
 
 
-def _still_there(path: Path, note: Note) -> Source | None:
+def _still_there(path: Path, note: Note) -> LogInput | None:
     try:
         return file(path)
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def _read(path: Path, name: str, note: Note) -> Iterator[bytes]:
         raise unreadable(name, fault) from None
 
 
-def _from(name: str, stream: IO[bytes]) -> Source:
+def _from(name: str, stream: IO[bytes]) -> LogInput:
     """What can be read but once is kept for a second time: on disk beyond some megabytes, up to a gigabyte."""
     start = stream.tell() if stream.seekable() else None
     spool: _Spool | None = None
@@ -123,7 +123,7 @@ def _from(name: str, stream: IO[bytes]) -> Source:
         except OSError as fault:
             raise unreadable(name, fault) from None
 
-    return Source(name, chunks)
+    return LogInput(name, chunks)
 
 
 class _Spool:

@@ -16,8 +16,8 @@ from lastbeat.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.scanning.splitting import line_of
 from lastbeat_cli.explain import context
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
-from lastbeat_cli.explain.log_sources import Source
-from lastbeat_cli.explain.story import LogRead, Story
+from lastbeat_cli.explain.log_sources import LogInput
+from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _LONG: Final = timedelta(days=300)
 
 
 def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
-    sources: Sequence[Source],
+    sources: Sequence[LogInput],
     signals: "Catalogue",
     mask: Callable[[str], str],
     faults: list[UnreadableLogError],
@@ -44,7 +44,7 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
     exit_code: int | None = None,
     scheduler: str | None = None,
     neighbours: bool = True,
-) -> Story | None:
+) -> ExplainReport | None:
     """What ``sources`` tell; None where none could be read. Those that could not are added to ``faults``.
 
     For ``neighbours``, the lines around the evidence, its log is read a second time.
@@ -75,14 +75,14 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
         # It did end: somebody says so, or training's own last word.
         found = replace(found, ended=True)
     lines = _around(sources, found.cause.evidence, mask) if found.cause is not None and neighbours else ()
-    return Story(found, tuple(read), signals.error_types, lines, tuple(dict.fromkeys(notes)))
+    return ExplainReport(found, tuple(read), signals.error_types, lines, tuple(dict.fromkeys(notes)))
 
 
 def _is_error(name: str) -> bool:
     return PurePath(name).name.removesuffix(".gz") == runid.ERROR
 
 
-def _feed(reader: LogReader, source: Source, note: Note) -> tuple[int, datetime | None]:
+def _feed(reader: LogReader, source: LogInput, note: Note) -> tuple[int, datetime | None]:
     """How many bytes there were, and the last time that they name."""
     size, tail = 0, b""
     at = source.written_at or datetime.now(timezone.utc)
@@ -117,7 +117,7 @@ def _reference(beginning: bytes, at: datetime) -> datetime:
 class _Patience:
     """Says on a terminal how far the reading is, once it takes long."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: LogInput) -> None:
         self._source = source
         self._due = time.monotonic() + _PATIENCE_S
         self._wanted = paint.capable(sys.stderr)
@@ -137,7 +137,9 @@ class _Patience:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _around(sources: Sequence[Source], evidence: "Evidence", mask: Callable[[str], str]) -> tuple[tuple[int, str], ...]:
+def _around(
+    sources: Sequence[LogInput], evidence: "Evidence", mask: Callable[[str], str]
+) -> tuple[tuple[int, str], ...]:
     source = next((each for each in sources if each.name == evidence.file), None)
     if source is None:
         return ()

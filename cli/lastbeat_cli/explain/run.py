@@ -18,24 +18,30 @@ from lastbeat.settings_table import DirectoryRoot
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
-from lastbeat_cli.explain.log_sources import Source
+from lastbeat_cli.explain.log_sources import LogInput
 
 _READ_BYTES: Final = 8 * 1024 * 1024
 _CLOCKS: Final = timedelta(minutes=2)
 """How far an instance's clock may be ahead of the store's."""
 
 
-def sources(settings: Settings, run_id: str, note: Note) -> list[Source]:
+def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
     """The logs of ``run_id``, its ``_error`` among them; none where there is no such run.
 
     Raises :class:`StoreError`, and :class:`UnreadableLogError` of a run that has no logs.
     """
     store = wire.store(settings)
     files = run_files(store, run_id)
-    names = sorted(name for name in files if name == runid.ERROR or log_files.is_log(name))
+    closed = {name: entry.fault for name, entry in files.items() if entry.fault is not None}
+    for name, fault in closed.items():
+        note(f"{name} could not be looked at: {fault}")
+    names = sorted(name for name in files.keys() - closed if name == runid.ERROR or log_files.is_log(name))
     names = _of_this_attempt(store, files, names, note)
     if files and not names and (here := _of_this_machine(settings, note)):
         return here
+    if closed and not names:
+        fault = next(iter(closed.values()))
+        raise UnreadableLogError(str(fault), fault.advice)
     if files and not names:
         raise UnreadableLogError(
             f"the run {run_id} has neither _error nor anything in logs/ of its present attempt",
@@ -45,11 +51,13 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[Source]:
     if isinstance(settings.root, DirectoryRoot):
         # By their paths, which people can open.
         root = settings.root.path
+        for name in names:
+            _check(store, files[name].key)
         return [replace(log_sources.file(root / run_id / name), rank=log_files.rank_of(name)) for name in names]
     return [_source(store, files[name]) for name in names]
 
 
-def _of_this_machine(settings: Settings, note: Note) -> list[Source]:
+def _of_this_machine(settings: Settings, note: Note) -> list[LogInput]:
     """What a watchdog on this machine reads of a program that was never changed, which leaves nothing in its folder."""
     patterns = cast("tuple[str, ...] | None", settings.values["LASTBEAT_LOGS"])
     if not patterns:
@@ -73,9 +81,17 @@ def _of_this_attempt(store: Store, files: Mapping[str, Entry], names: list[str],
     return kept
 
 
-def _source(store: Store, entry: Entry) -> Source:
+def _check(store: Store, key: str) -> None:
+    """Whether the file is one that a run may show; a path leads wherever its links do."""
+    try:
+        store.read(key, 1)
+    except StoreError as fault:
+        raise UnreadableLogError(str(fault), fault.advice) from None
+
+
+def _source(store: Store, entry: Entry) -> LogInput:
     key = entry.key
-    return Source(key, partial(_chunks, store, key), log_files.rank_of(key), entry.size_bytes, entry.modified)
+    return LogInput(key, partial(_chunks, store, key), log_files.rank_of(key), entry.size_bytes, entry.modified)
 
 
 def _chunks(store: Store, key: str, note: Note) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ class LogRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class ExplainReport:
     """The answer, and what people need around it."""
 
     explanation: Explanation

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lastbeat.model.cause import Evidence
 from lastbeat.scanning.splitting import line_of
-from lastbeat_cli.explain.story import Story
+from lastbeat_cli.explain.story import ExplainReport
 
 _HEAD_CHARS = 2000
 _NUMBERS = re.compile(r"\b(?:0x)?[0-9a-f]{0,40}\d[0-9a-f.:]{0,40}", re.IGNORECASE)
@@ -25,7 +25,7 @@ CAUSE, PERHAPS, FOLLOWED, END, DONE = ">", "?", "+", " ", "="
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TimelineRow:
     """One row: a line of a log, and what it is in the story."""
 
     sign: str
@@ -35,18 +35,18 @@ class Event:
     """Of all ranks that said the same, the first of which is the evidence's."""
 
 
-def events(story: Story, mask: Callable[[str], str]) -> list[Event]:
+def events(story: ExplainReport, mask: Callable[[str], str]) -> list[TimelineRow]:
     """The cause, what may be it instead what followed, and where each log ends, in order of time.
 
     Each line is there once, and what several ranks said alike is one row. A line without a time of its own is taken
     for as old as the line before it in its file.
     """
     found = story.explanation
-    told: dict[tuple[str, int], Event] = {}
+    told: dict[tuple[str, int], TimelineRow] = {}
 
     def add(sign: str, evidence: Evidence, what: str = "") -> None:
         key = (evidence.file, evidence.line)
-        told.setdefault(key, Event(sign, evidence, what or bare(mask(evidence.text))))
+        told.setdefault(key, TimelineRow(sign, evidence, what or bare(mask(evidence.text))))
 
     if found.cause is not None:
         add(CAUSE, found.cause.evidence)
@@ -64,10 +64,10 @@ def events(story: Story, mask: Callable[[str], str]) -> list[Event]:
     return _joined(_ordered(told.values()))
 
 
-def _joined(rows: list[Event]) -> list[Event]:
+def _joined(rows: list[TimelineRow]) -> list[TimelineRow]:
     """Ranks that say the same within one story are many witnesses of one event."""
     first: dict[tuple[str, str], int] = {}
-    joined: list[Event] = []
+    joined: list[TimelineRow] = []
     cause = next((row for row in rows if row.sign == CAUSE), None)
     for row in rows:
         rank = row.evidence.rank
@@ -106,11 +106,11 @@ def bare(text: str) -> str:
     return (message[header.end() :] if header is not None else message).strip() or text.strip()
 
 
-def _ordered(told: Iterable[Event]) -> list[Event]:
-    files: dict[str, list[Event]] = {}
+def _ordered(told: Iterable[TimelineRow]) -> list[TimelineRow]:
+    files: dict[str, list[TimelineRow]] = {}
     for event in sorted(told, key=lambda event: (event.evidence.file, event.evidence.line)):
         files.setdefault(event.evidence.file, []).append(event)
-    placed: list[tuple[bool, float, int, Event]] = []
+    placed: list[tuple[bool, float, int, TimelineRow]] = []
     for rows in files.values():
         times = _filled([row.evidence.time for row in rows])
         # A file that has no times at all comes first with the cause in it, and else last.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Row
 from lastbeat_cli import lines
@@ -41,7 +41,7 @@ def status(row: Row, sight: Sight) -> Cell:
     """Its sign and its word; whether anybody recorded it stands beside."""
     word = signs.word(row)
     shown = row.shown if sight.wide else word
-    return f"{sight.signs.statuses[word]} {shown}{'' if row.doubt is None else '?'}", signs.style(word)
+    return f"{sight.signs.of(word)} {shown}{'' if row.doubt is None else '?'}", signs.style(word)
 
 
 def run(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - each has the same face
@@ -54,7 +54,7 @@ def phase(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
 
 
 def percent(row: Row, sight: Sight) -> Cell:
-    step, total = _count(row.step), _count(row.total_steps)
+    step, total = _steps(row)
     if step is None:
         return "", ""
     # Where there is room the step has a column of its own.
@@ -62,15 +62,20 @@ def percent(row: Row, sight: Sight) -> Cell:
 
 
 def steps(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    step, total = _count(row.step), _count(row.total_steps)
+    step, total = _steps(row)
     if step is None:
         return "", ""
     return (f"{step:,}/{total:,}" if total else f"{step:,}"), ""
 
 
 def bar(row: Row, sight: Sight) -> Cell:
-    step, total = _count(row.step), _count(row.total_steps)
+    step, total = _steps(row)
     return (signs.bar(step, total, _BAR, sight.signs), "") if step is not None and total else ("", "")
+
+
+def _steps(row: Row) -> tuple[int | None, int | None]:
+    step, total = _count(row.step), _count(row.total_steps)
+    return (None if step is None else steps_done(step, total, row.status)), total
 
 
 def eta(row: Row, sight: Sight) -> Cell:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from lastbeat.model.times import format_duration, format_time
-from lastbeat.model.view import FleetView, Row
+from lastbeat.model.view import FleetView, Row, WatchState
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.signs import Signs, harmless
@@ -62,9 +62,8 @@ def _counts(view: FleetView, signs_of: Signs, columns: int) -> list[Line]:
     counted: dict[str, int] = {}
     for row in view.rows:
         counted[signs.word(row)] = counted.get(signs.word(row), 0) + 1
-    pieces = [
-        (f"{signs_of.statuses[word]} {counted[word]:,} {word}", signs.style(word)) for word in _ORDER if word in counted
-    ]
+    order = [*(word for word in _ORDER if word in counted), *sorted(counted.keys() - set(_ORDER))]
+    pieces = [(f"{signs_of.of(word)} {counted[word]:,} {word}", signs.style(word)) for word in order]
     if view.older:
         pieces.append((f"{view.older:,} older", "dim"))
     if not pieces and (view.at is not None or view.fault is None):
@@ -92,7 +91,7 @@ def _warnings(view: FleetView, now: datetime | None) -> Iterator[tuple[str, str]
         ago = f" {format_duration(now - view.watching.last_pass_at)} ago" if now is not None else ""
         text = f"! Nobody watches: the last pass was{ago}; lastbeat sweep makes passes"
         yield text, "mark"
-    elif view.watching.last_pass_at is None and view.at is not None and _anything_lives(view.rows):
+    elif view.watching == WatchState() and view.at is not None and _anything_lives(view.rows):
         text = "! No pass was made over this fleet: lastbeat sweep alerts people, this only looks"
         yield text, "dim"
     if view.unread:

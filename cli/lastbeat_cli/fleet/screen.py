@@ -56,7 +56,7 @@ class FleetScreen:
         self._text = ""
         self._typing = False
         self._help = False
-        self._window = scrolled.Window()
+        self._window = scrolled.Viewport()
         self._rows: Sequence[Row] = ()
         self._height = 1
         self._place = 0

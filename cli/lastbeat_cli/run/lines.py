@@ -62,7 +62,7 @@ def _blocks(view: RunView, columns: int) -> Iterator[list[Line]]:
 def _head(view: RunView, columns: int) -> Iterator[Line]:
     row = view.row
     warned = row.status is Status.RUNNING and (row.conditions or row.doubt)
-    style = "mark" if warned else _STYLES[row.status]
+    style = "mark" if warned else _STYLES.get(row.status, "mark")
     yield (("Run ", "heading"), (row.run_id, "heading"), (": ", "heading"), (row.shown, style))
     yield line(f"Detail: {_detail(view)}")
     if row.doubt:

@@ -46,7 +46,9 @@ def _asked(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
         names: Iterator[str] = from_bucket(store, typed, until)
     else:
         names = iter(store.folders())
-    return sorted({name for name in names if name.startswith(typed) and _is_run(name)})[:MOST]
+    # As everywhere at a prompt, hidden names are for who begins one.
+    shown = (name for name in names if name.startswith(typed) and (typed or not name.startswith(".")))
+    return sorted({name for name in shown if _is_run(name)})[:MOST]
 
 
 def from_bucket(store: Any, typed: str, until: float) -> Iterator[str]:

@@ -73,4 +73,4 @@ def _names(store: Store) -> list[str]:
     asking = threading.Thread(target=ask, name="names", daemon=True)
     asking.start()
     asking.join(_PATIENCE_S)
-    return [name for name in found if not name.startswith(("_", "."))]
+    return [name for name in found if not name.startswith("_")]

@@ -36,7 +36,7 @@ def show(screen: Screen, watch: RunWatch, interval_s: float, signs_of: Signs, *,
         while not screen.ended and feed.broken is None:
             columns, height = screen.size
             view = feed.value if isinstance(feed.value, RunView) else None
-            screen.draw(page.picture(view, Seen.of(feed), columns, height))
+            screen.draw(page.picture(view, Freshness.of(feed), columns, height))
             keys = screen.wait(_TICK_S)
             last = next((index for index, key in enumerate(keys) if page.press(key)), None)
             if last is not None:
@@ -49,7 +49,7 @@ def show(screen: Screen, watch: RunWatch, interval_s: float, signs_of: Signs, *,
     return feed
 
 
-class Seen:
+class Freshness:
     """How fresh a picture is."""
 
     def __init__(self, *, looked: bool, since_s: float, fault: StoreError | None, fault_s: float) -> None:
@@ -61,7 +61,7 @@ class Seen:
         self.fault_s = fault_s
 
     @classmethod
-    def of(cls, feed: Feed[object], steady: Callable[[], float] = time.monotonic) -> "Seen":
+    def of(cls, feed: Feed[object], steady: Callable[[], float] = time.monotonic) -> "Freshness":
         """As of now."""
         now = steady()
         return cls(
@@ -80,7 +80,7 @@ class RunPage:
         self._signs = signs_of
         self._curves = curves
         self._leave = leave
-        self._window = scrolled.Window()
+        self._window = scrolled.Viewport()
         self._height = 1
         self._count = 0
         self._kept: tuple[RunView, tuple[int, int], list[Line]] | None = None
@@ -95,7 +95,7 @@ class RunPage:
             self._window.top = scrolled.moved(self._window.top, key, last, self._height)
         return key in {"q", "Q", "escape", "left", "backspace"}
 
-    def picture(self, view: RunView | None, seen: Seen, columns: int, height: int) -> list[Line]:
+    def picture(self, view: RunView | None, seen: Freshness, columns: int, height: int) -> list[Line]:
         """All lines of the screen."""
         head = list(self._faults(view, seen, columns))
         self._height = max(1, height - len(head) - 1)
@@ -124,11 +124,11 @@ class RunPage:
             self._kept = (view, known, lines)
         return self._kept[2]
 
-    def _nothing(self, seen: Seen, columns: int) -> str:
+    def _nothing(self, seen: Freshness, columns: int) -> str:
         name = signs.name(self._run_id)
         return cut(f"there is no run {name}" if seen.looked else f"looking at {name} …", columns)
 
-    def _faults(self, view: RunView | None, seen: Seen, columns: int) -> Sequence[Line]:
+    def _faults(self, view: RunView | None, seen: Freshness, columns: int) -> Sequence[Line]:
         if seen.fault is None:
             return ()
         stands = f"; shown as of {_time(view.at)}" if view is not None else ""
@@ -138,7 +138,7 @@ class RunPage:
             told.append(line(cut(f"  {harmless(seen.fault.advice)}", columns)))
         return told
 
-    def _foot(self, view: RunView | None, seen: Seen, columns: int, start: int, end: int) -> Line:
+    def _foot(self, view: RunView | None, seen: Freshness, columns: int, start: int, end: int) -> Line:
         told = [f"q {self._leave}", f"t {'all about it' if self._curves else 'curves'}"]
         if self._count > self._height:
             told.append(f"↑↓ scroll  {start + 1}-{end} of {self._count}")

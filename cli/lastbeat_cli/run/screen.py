@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.deliver import facts
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import RunView
 from lastbeat_cli import lines
@@ -48,7 +48,7 @@ def top_lines(view: RunView, columns: int, height: int, now: datetime, signs_of:
 def _head(view: RunView, columns: int, now: datetime, signs_of: Signs) -> Iterator[Line]:
     row = view.row
     word = signs.word(row)
-    status = f"{signs_of.statuses[word]} {row.shown}{'?' if row.doubt else ''}"
+    status = f"{signs_of.of(word)} {row.shown}{'?' if row.doubt else ''}"
     seen = format_time(view.at.replace(microsecond=0)) or ""
     rest = [f"attempt {row.attempt}", *([f"phase {harmless(row.phase, 60)}"] if row.phase else [])]
     if row.since is not None:
@@ -94,10 +94,11 @@ def _progress(view: RunView, columns: int, signs_of: Signs) -> Iterator[Line]:
         yield ((f"Step {row.step:,}", "heading"),)
         return
     left = f"  ETA {format_duration(row.eta_s)}" if row.eta_s is not None else ""
-    before = f"Step {row.step:,}/{row.total_steps:,} "
-    after = f" {lines.percent(row.step, row.total_steps)}{left}"
+    step = steps_done(row.step, row.total_steps, row.status)
+    before = f"Step {step:,}/{row.total_steps:,} "
+    after = f" {lines.percent(step, row.total_steps)}{left}"
     room = min(columns - len(before) - len(after), 60)
-    bar = signs.bar(row.step, row.total_steps, room, signs_of) if room >= 5 else ""
+    bar = signs.bar(step, row.total_steps, room, signs_of) if room >= 5 else ""
     yield ((before, "heading"), (bar, ""), (cut(after, max(columns - len(before) - len(bar), 1)), ""))
 
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.deliver.facts import number
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
-from lastbeat.model.view import Beat, Gpu, RankLine, Resources, RunView
+from lastbeat.model.view import Gpu, HeartbeatFile, RankLine, Resources, RunView
 from lastbeat_cli.lines import age, bar, percent, size
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 
@@ -40,7 +40,7 @@ def heartbeats(view: RunView, columns: int) -> Iterator[Line]:
         yield from _beat(beat, view.at, columns)
 
 
-def _beat(beat: Beat, at: datetime, columns: int) -> Iterator[Line]:
+def _beat(beat: HeartbeatFile, at: datetime, columns: int) -> Iterator[Line]:
     told = [text if name in _PLAIN else f"{name} {text}" for name, text in beat.facts.items() if name not in _ELSEWHERE]
     start = f"{_INDENT}{beat.name:<14} {age(at, beat.modified):<13} "
     if beat.own_time is not None and abs((beat.own_time - beat.modified).total_seconds()) >= _LATE_S:
@@ -63,9 +63,10 @@ def progress(view: RunView, columns: int) -> Iterator[Line]:
     yield line("Progress", "heading")
     row = view.row
     if row.step is not None and row.total_steps and row.total_steps > 0:
+        step = steps_done(row.step, row.total_steps, row.status)
         yield line(
-            f"{_INDENT}{bar(row.step, row.total_steps, _BAR_WIDTH, ascii_only=_ascii())} {row.step:,} of "
-            f"{row.total_steps:,} ({percent(row.step, row.total_steps)})"
+            f"{_INDENT}{bar(step, row.total_steps, _BAR_WIDTH, ascii_only=_ascii())} {step:,} of "
+            f"{row.total_steps:,} ({percent(step, row.total_steps)})"
         )
     yield from _listed(told, columns)
     yield from _listed(used, columns)

@@ -9,7 +9,7 @@ from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.run import one_run
 from lastbeat_cli.run_logs import showing
-from lastbeat_cli.run_logs.files import Choice
+from lastbeat_cli.run_logs.files import LogSelection
 from lastbeat_cli.run_logs.printing import Grep, Printer
 
 MOST_LINES: Final = 1_000_000
@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913 - each is an option
     most = _most(lines, faults, whole=grep is not None)
     interval_s = values.interval(interval, faults, least=LEAST_INTERVAL_S)
     looked_for = _grep(grep, faults, ignore_case=ignore_case)
-    choice = Choice(named, tuple(values.count("--rank", each, faults, 999_999) for each in rank))
+    choice = LogSelection(named, tuple(values.count("--rank", each, faults, 999_999) for each in rank))
     settings = one_run.read(run, given, faults)
     store = wire.store(settings)
     asked = showing.Asked(settings, store, run, choice)

@@ -17,7 +17,7 @@ EXTRA: Final = (runid.ERROR, runid.STACKS)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LogSelection:
     """What was asked for on the command line; nothing: the run's own log."""
 
     files: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Choice:
 
 def stored(store: Store, files: Mapping[str, Entry]) -> list[LogSource]:
     """The logs among a run's files, and what else has text in it, the newest first."""
-    names = [name for name in files if is_log(name) or name in EXTRA]
+    names = [name for name, entry in files.items() if entry.fault is None and (is_log(name) or name in EXTRA)]
     names.sort(key=lambda name: (files[name].modified, name), reverse=True)
     return [StoredLog(store, name, files[name]) for name in names]
 
@@ -55,7 +55,7 @@ def local(settings: Settings) -> tuple[list[LogSource], list[str]]:
     return list(found), [*notes, *hidden]
 
 
-def chosen(sources: Sequence[LogSource], choice: Choice) -> list[LogSource]:
+def chosen(sources: Sequence[LogSource], choice: LogSelection) -> list[LogSource]:
     """Those that are meant, by name; without a word from anybody the run's own log, and where there is none the one
     that tells most: of now rather than of a job before, of no rank rather than of one, of the first rank rather than of
     another."""

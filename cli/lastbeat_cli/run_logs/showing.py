@@ -14,7 +14,7 @@ from lastbeat_cli.document import dump
 from lastbeat_cli.lines import size
 from lastbeat_cli.run import one_run
 from lastbeat_cli.run_logs import files, reading
-from lastbeat_cli.run_logs.files import Choice
+from lastbeat_cli.run_logs.files import LogSelection
 from lastbeat_cli.run_logs.printing import Printer, note, short_name
 
 _NAMES = 10
@@ -23,7 +23,7 @@ _NAMES = 10
 class Asked:
     """The run, and which of its logs are meant."""
 
-    def __init__(self, settings: Settings, store: Store, run_id: str, choice: Choice) -> None:
+    def __init__(self, settings: Settings, store: Store, run_id: str, choice: LogSelection) -> None:
         self.settings, self.store, self.run_id, self.choice = settings, store, run_id, choice
         self.files: Mapping[str, Entry] = {}
         """As they were listed last."""
@@ -36,6 +36,9 @@ class Asked:
             raise one_run.unknown(self.store, self.run_id)
         found = files.stored(self.store, self.files)
         if any(source.name not in files.EXTRA for source in found):
+            for name, entry in self.files.items():
+                if entry.fault is not None:
+                    self.say_once(f"{name} could not be looked at: {entry.fault}")
             return found
         # A program that was never changed leaves its log on its machine, which may be this one.
         here, notes = files.local(self.settings)
@@ -58,6 +61,10 @@ class Asked:
             note(text)
 
     def _none(self, there: Sequence[LogSource]) -> StoreError:
+        closed = next((entry.fault for entry in self.files.values() if entry.fault is not None), None)
+        if closed is not None:
+            # It may be there.
+            return closed
         names = [short_name(source.name) for source in there]
         if self.choice.anything:
             listed = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")

@@ -117,7 +117,7 @@ def _check(file: str, *, as_json: bool) -> int:
     return exits.OK
 
 
-def _hits(source: log_sources.Source, matcher: Matcher, most: int, notes: list[str]) -> tuple[dict[str, _Hits], int]:
+def _hits(source: log_sources.LogInput, matcher: Matcher, most: int, notes: list[str]) -> tuple[dict[str, _Hits], int]:
     """What each signal matches, in the catalogue's order, and how many lines there are."""
     hits = {signal.name: _Hits(signal) for signal in matcher.signals}
     splitter, prefilter, count = Splitter(), Prefilter(matcher), 0

@@ -15,7 +15,7 @@ _URGENT = (Status.FAILED.value, Status.TIMED_OUT.value, Status.UNKNOWN.value, WA
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StatusLine:
     """One run: its status in a column of its own."""
 
     status: str
@@ -51,19 +51,19 @@ def _counts(report: PassReport) -> Iterator[str]:
         yield f"{report.finished} older"
 
 
-def rows(report: PassReport, *, everything: bool) -> list[Row]:
+def rows(report: PassReport, *, everything: bool) -> list[StatusLine]:
     """What this pass decided; with ``everything`` also what needed people before it. The most urgent first."""
-    found: dict[str, Row] = {}
+    found: dict[str, StatusLine] = {}
     for run_id, transition in report.transitions:
         if everything and transition.before is None and transition.after is Status.RUNNING:
             continue  # To the first pass every run is new; that one begins is news to a later one.
         silenced = f" (silenced: {transition.silenced})" if transition.silenced else ""
-        found[run_id] = Row(str(transition.after), run_id, transition.reason + silenced)
+        found[run_id] = StatusLine(str(transition.after), run_id, transition.reason + silenced)
     for line in report.lines if everything else ():
         if line.run_id not in found and _word(line) in _URGENT:
-            found[line.run_id] = Row(_word(line), line.run_id, _text(line, report))
+            found[line.run_id] = StatusLine(_word(line), line.run_id, _text(line, report))
     for run_id, why in report.unreadable.items():
-        found[run_id] = Row(Status.UNKNOWN.value, run_id, why)
+        found[run_id] = StatusLine(Status.UNKNOWN.value, run_id, why)
     return sorted(found.values(), key=lambda row: _URGENT.index(row.status) if row.status in _URGENT else len(_URGENT))
 
 

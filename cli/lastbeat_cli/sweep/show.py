@@ -13,7 +13,7 @@ from lastbeat.model.text import one_line
 from lastbeat_cli import frame, logs
 from lastbeat_cli.document import dump
 from lastbeat_cli.sweep import lines
-from lastbeat_cli.sweep.lines import MOST_ROWS, WARNING, Row
+from lastbeat_cli.sweep.lines import MOST_ROWS, WARNING, StatusLine
 
 SIGN_OF_LIFE_S = 900.0
 """Passes that find nothing new are silent, but for one line in this time."""
@@ -62,7 +62,7 @@ class Shown:
         body = [*self._rows(found, all_of_them=not full), *notes] if new else []
         return [*([] if first else [""]), head, *body, lines.foot(report)]
 
-    def _rows(self, found: Sequence[Row], *, all_of_them: bool = True) -> list[str]:
+    def _rows(self, found: Sequence[StatusLine], *, all_of_them: bool = True) -> list[str]:
         shown = found[:MOST_ROWS]
         width = max((len(row.status) for row in shown), default=0)
         told = [

@@ -20,7 +20,7 @@ def moved(place: int, key: str, count: int, page: int) -> int:
 
 
 @dataclass
-class Window:
+class Viewport:
     """Shows ``height`` of some lines, from ``top`` on."""
 
     top: int = 0

@@ -54,6 +54,10 @@ class Signs:
         """Whether there is nothing but ASCII to draw with."""
         return self.encoding is not None
 
+    def of(self, word_of_status: str) -> str:
+        """The sign of a status; one that a newer lastbeat gave has that of what is not known."""
+        return self.statuses.get(word_of_status, self.statuses["UNKNOWN"])
+
     def fitting(self, text: str) -> str:
         """``text`` with what the terminal cannot show replaced by what takes as many columns."""
         if self.encoding is None or text.isascii():

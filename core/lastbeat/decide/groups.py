@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from lastbeat.decide.in_common import counted, shared
 from lastbeat.model.fleet import FleetPolicy
-from lastbeat.model.group import Alone, Group, Held, Ledger, Member, Notice, State
+from lastbeat.model.group import Alone, DeferredAlert, Group, Ledger, Member, Notice, State
 from lastbeat.model.status import Event, Status
 
 OPEN_LIMIT = 20
@@ -47,7 +47,7 @@ def idle(ledger: Ledger) -> bool:
 
 def plan(
     ledger: Ledger,
-    held: Sequence[Held],
+    held: Sequence[DeferredAlert],
     status_of: Callable[[str], Status | None],
     now: datetime,
     policy: FleetPolicy,
@@ -108,7 +108,7 @@ class _Draft:
         self._now = now
         self._policy = policy
 
-    def take(self, held: Sequence[Held]) -> None:
+    def take(self, held: Sequence[DeferredAlert]) -> None:
         fresh = [each for each in held if not self._is_given_away(each)]
         lost = [each for each in fresh if each.event is Event.TIMED_OUT]
         strangers = {each.run_id: each for each in lost if self._home(each.run_id) is None}
@@ -177,7 +177,7 @@ class _Draft:
                 group = replace(group, closed_at=self._now)
             self.groups[number] = group
 
-    def _is_given_away(self, each: Held) -> bool:
+    def _is_given_away(self, each: DeferredAlert) -> bool:
         """By an earlier pass that could not finish, or by another sweep just now: then that stands."""
         if any((row.run_id, row.number) == (each.run_id, each.number) for row in self.alone):
             self.release.setdefault(each.run_id, []).append(each.number)
@@ -224,14 +224,14 @@ class _Draft:
         }
         return self.opened
 
-    def _join(self, number: int, strangers: Mapping[str, Held]) -> None:
+    def _join(self, number: int, strangers: Mapping[str, DeferredAlert]) -> None:
         group, members = self.groups[number], self._members[number]
         room = max(0, MEMBER_LIMIT - len(members))
         joining = list(strangers.values())[:room]
         members.update({each.run_id: Member() for each in joining})
         self.groups[number] = counted(group, [each.facts for each in joining])
 
-    def _let_go(self, each: Held) -> None:
+    def _let_go(self, each: DeferredAlert) -> None:
         self.release.setdefault(each.run_id, []).append(each.number)
         if each.event is Event.TIMED_OUT:
             self.alone.append(Alone(each.run_id, each.number, self._now))

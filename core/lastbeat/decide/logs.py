@@ -93,7 +93,7 @@ def remember(
         written = max(written, memory.modified)
     fresh = HeartbeatMemory(written, alive_at=written)
     if memory is not None:
-        fresh = replace(fresh, step=memory.step, step_at=memory.step_at, gap_s=memory.gap_s, mark=memory.mark)
+        fresh = replace(memory, modified=written, own_time=None, alive_at=written, missing_since=None)
     if report is not None and report.mark:
         fresh = replace(fresh, mark=report.mark)
     if report is None or report.step is None or report.step == fresh.step:

@@ -9,9 +9,10 @@ from lastbeat.decide.flapping import FLIPS, MUTED, Turn, told, turn
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.lasting import matters
 from lastbeat.decide.logs import also_seen
-from lastbeat.decide.verdict import Evidence, Verdict, judge, unseen
+from lastbeat.decide.verdict import AttemptEvidence, Verdict, judge, unseen
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
+from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Explained, Finding, HeartbeatMemory, Record, Transition
@@ -30,7 +31,8 @@ class Decision:
     verdict: Verdict
     seen: Seen
     """What counted for the current attempt."""
-    events: tuple[Event, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    """What follows: whom to tell, what to do."""
     transition: Transition | None = None
     must_write: bool = False
     told: str | None = None
@@ -39,6 +41,11 @@ class Decision:
     """It is worth a closer reading of the logs to find out why."""
     unseen: str | None = None
     """Why nothing follows from this look: what may show life could not be looked at. Then nothing else here counts."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What people are told of."""
+        return tuple(effect.event for effect in self.effects if isinstance(effect, Notify))
 
 
 def silenced(decision: Decision, why: str) -> Decision:
@@ -50,7 +57,8 @@ def silenced(decision: Decision, why: str) -> Decision:
     if Event.FLAPPING in decision.events:
         # Nobody was told, so nothing may be kept from them on the ground that they were: the next flip says it again.
         record = replace(record, flapping_since=None)
-    return replace(decision, record=record, transition=transition, events=())
+    effects = tuple(effect for effect in decision.effects if not isinstance(effect, Notify))
+    return replace(decision, record=record, transition=transition, effects=effects)
 
 
 def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, policy: Policy, now: datetime) -> Decision:
@@ -61,7 +69,13 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     belonging = _reopen(record, belonging, policy, now)
     evidence = _evidence(before, belonging, policy, now)
     verdict = judge(evidence, policy, now)
-    if _holds(record, belonging, verdict):
+    if (
+        before.status is not None
+        and before.status.is_foreign
+        and _is_left_alone(before.since, belonging, evidence, verdict)
+    ):
+        verdict = _as_recorded(before, before.status)
+    elif _holds(record, belonging, verdict):
         verdict = Verdict(before.status or verdict.status, before.reason, by_log=_by_log(before))
     decision = _step(before, belonging, evidence, _as_told(before, belonging, verdict), policy, now)
     silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
@@ -129,7 +143,7 @@ def _as_told(before: Record, belonging: Belonging, verdict: Verdict) -> Verdict:
     return replace(verdict, cause=before.cause, action=before.action, explained=before.explained)
 
 
-def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetime) -> Evidence:
+def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetime) -> AttemptEvidence:
     seen = belonging.seen
     metadata, progress, log = before.metadata, before.progress, before.log
     finding, lines, kept = before.finding, before.log_lines, before.conditions
@@ -141,7 +155,10 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
         metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
     # Files that go away after the run was given up were tidied up; that is no sign of life.
     out = before.status is Status.TIMED_OUT
-    progress = _updated(progress, seen.progress, policy, now, out=out)
+    if not belonging.leftover:
+        metadata = _updated(metadata, seen.metadata, policy, now, out=out)
+    # The same instance writes both, so what is known of its clock from one holds for the other.
+    progress = _updated(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
     unread = seen.logs is None or seen.logs.unread
     # Where training writes both heartbeats, not every look asks for logs.
     stands_in = metadata is None or progress is None
@@ -149,9 +166,9 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
     if stands_in and log is not None:
         gone_since = log.modified if out else now
     log = logs.remember(log, seen, now, late=names.PROGRESS_STALE in before.conditions, gone_since=gone_since)
-    return Evidence(
+    return AttemptEvidence(
         seen=seen,
-        metadata=metadata if belonging.leftover else _updated(metadata, seen.metadata, policy, now, out=out),
+        metadata=metadata,
         progress=progress,
         first_looked_at=before.first_looked_at or now,
         log=log,
@@ -172,13 +189,23 @@ def _waited_since(before: Record, belonging: Belonging, now: datetime) -> dateti
 
 
 def _updated(
-    memory: HeartbeatMemory | None, seen: Heartbeat | None, policy: Policy, now: datetime, *, out: bool
+    memory: HeartbeatMemory | None,
+    seen: Heartbeat | None,
+    policy: Policy,
+    now: datetime,
+    *,
+    out: bool,
+    offset_s: float | None = None,
 ) -> HeartbeatMemory | None:
     if seen is not None:
-        return remember(memory, seen, policy.stale_s, now)
+        return remember(memory, seen, policy.stale_s, now, offset_s)
     if memory is not None and memory.missing_since is None:
         return replace(memory, missing_since=memory.alive_at or memory.modified if out else now)
     return memory
+
+
+def _known_offset_s(memory: HeartbeatMemory | None) -> float | None:
+    return None if memory is None or memory.own_time is None or memory.suspect else memory.skew_s
 
 
 def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> bool:
@@ -191,10 +218,24 @@ def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> boo
     return record.status in {Status.FAILED, Status.SUCCEEDED}
 
 
+def _is_left_alone(since: datetime | None, belonging: Belonging, evidence: AttemptEvidence, verdict: Verdict) -> bool:
+    """Whether a status that a newer lastbeat gave at ``since`` still stands. While the run lives it is the newer one's
+    to judge. A sentinel, a new attempt, or silence after later life is more than it could know."""
+    if belonging.is_new or verdict.by_sentinel:
+        return False
+    beats = (memory for memory in (evidence.metadata, evidence.progress) if memory is not None)
+    lived_on = since is None or any(memory.alive_at is not None and memory.alive_at > since for memory in beats)
+    return not (verdict.status is Status.TIMED_OUT and lived_on)
+
+
+def _as_recorded(record: Record, status: Status) -> Verdict:
+    return Verdict(status, record.reason, record.cause, record.action, record.conditions, record.explained)
+
+
 def _step(
     before: Record,
     belonging: Belonging,
-    evidence: Evidence,
+    evidence: AttemptEvidence,
     verdict: Verdict,
     policy: Policy,
     now: datetime,
@@ -240,7 +281,8 @@ def _step(
     must_write = before.status is None or transition is not None or matters(before, after, policy, now, cold=cold)
     news = _news(before, belonging, verdict, changed=changed)
     events = _events(news, _warnings(before, belonging, verdict), verdict, phase, policy)
-    decision = Decision(after, verdict, evidence.seen, events, transition, must_write, told(phase, before, after, now))
+    effects = tuple(map(Notify, events))
+    decision = Decision(after, verdict, evidence.seen, effects, transition, must_write, told(phase, before, after, now))
     return replace(decision, unexplained=_unexplained(before, belonging, decision))
 
 

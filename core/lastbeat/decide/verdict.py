@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.decide import logs
-from lastbeat.decide.freshness import SKEW_TOLERANCE_S
+from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.model import status as names
-from lastbeat.model.observation import Seen
+from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Explained, Finding, HeartbeatMemory
 from lastbeat.model.status import Status
@@ -47,7 +47,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class AttemptEvidence:
     """What counts for the current attempt: the observation, and what is known of each heartbeat."""
 
     seen: Seen
@@ -79,7 +79,7 @@ class Evidence:
         return self.progress or (self.log if self.log is not None and self.log.step_at is not None else None)
 
 
-def judge(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
+def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     """Sentinels first, then what logs say of the end, then life, then progress, then what is merely worth a warning."""
     seen = evidence.seen
     if seen.error is not None:
@@ -99,7 +99,7 @@ def judge(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     return _beating(evidence, policy, now)
 
 
-def _failed_by_log(evidence: Evidence) -> Verdict:
+def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
     report = evidence.seen.logs
     cause = report.explanation.cause if report is not None else None
     if cause is None:
@@ -122,7 +122,7 @@ def _failure_reason(text: str, fault: str | None) -> str:
     return fit(first, REASON_LIMIT) or "Training reported a failure (empty _error)"
 
 
-def _never_beaten(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
+def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     waited_s = (now - evidence.first_looked_at).total_seconds()
     report = evidence.seen.logs
     empty_at = report.empty_at if report is not None else None
@@ -140,7 +140,7 @@ def _never_beaten(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     return Verdict(Status.TIMED_OUT, "No heartbeat files found", action=hints.NEVER_STARTED)
 
 
-def _beating(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
+def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     ages = {name: (now - at).total_seconds() for name, at in _beats(evidence).items()}
     stale = [name for name, age in ages.items() if age > policy.stale_s]
     if len(stale) == len(ages):
@@ -167,7 +167,7 @@ def _beating(evidence: Evidence, policy: Policy, now: datetime) -> Verdict:
     return _with_cause(Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised), evidence, policy)
 
 
-def _beats(evidence: Evidence) -> dict[str, datetime]:
+def _beats(evidence: AttemptEvidence) -> dict[str, datetime]:
     """Heartbeat, as people read it → when it was last alive."""
     found = {}
     if evidence.metadata is not None:
@@ -185,20 +185,20 @@ def _beats(evidence: Evidence) -> dict[str, datetime]:
     return found
 
 
-def unseen(evidence: Evidence) -> str | None:
+def unseen(evidence: AttemptEvidence) -> str | None:
     """Why it is not known whether a run that seems silent is; None: whatever counts was looked at."""
     if not evidence.hidden or (evidence.metadata is not None and evidence.progress is not None):
         return None
     return fit(" ".join(evidence.hidden), REASON_LIMIT)
 
 
-def _limit_s(name: str, evidence: Evidence, policy: Policy) -> float:
+def _limit_s(name: str, evidence: AttemptEvidence, policy: Policy) -> float:
     if name == LOG_STEP and evidence.log is not None:
         return logs.patience_s(evidence.log, policy.stale_s)
     return policy.stale_s
 
 
-def _silent(evidence: Evidence, stale: list[str], policy: Policy) -> Verdict:
+def _silent(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verdict:
     limit = format_minutes(policy.stale_s)
     memories = (evidence.metadata, evidence.progress, evidence.life)
     gone = all(memory is None or memory.missing_since for memory in memories)
@@ -211,12 +211,13 @@ def _silent(evidence: Evidence, stale: list[str], policy: Policy) -> Verdict:
     report = evidence.seen.logs
     success = report.explanation.success if report is not None else None
     if success is None:
-        return Verdict(Status.TIMED_OUT, reason, action=hints.STALE)
+        stored_again = any(memory is not None and memory.suspect for memory in (evidence.metadata, evidence.progress))
+        return Verdict(Status.TIMED_OUT, reason, action=hints.STORED_AGAIN if stored_again else hints.STALE)
     reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
     return Verdict(Status.TIMED_OUT, reason, action=DONE)
 
 
-def _stand(evidence: Evidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
+def _stand(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
     """What has stood still, how long, and how long it may; None: nothing has, or nothing is to be watched."""
     steps, log = evidence.steps, evidence.log
     if evidence.hidden and (evidence.progress is None or logs.waits_for_lines(policy)):
@@ -236,7 +237,7 @@ def _stand(evidence: Evidence, policy: Policy, now: datetime) -> tuple[str, floa
     return f"No progress: {where} after {format_duration(stalled_s)}", stalled_s, limit_s
 
 
-def _with_cause(verdict: Verdict, evidence: Evidence, policy: Policy) -> Verdict:
+def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy) -> Verdict:
     """``verdict`` with what to do about its conditions, and the cause of what a log says."""
     raised = verdict.conditions
     known = {**hints.CONDITION_HINTS, **{rule.name: rule.hint for rule in policy.absences if rule.hint}}
@@ -254,15 +255,15 @@ def last_alive(memory: HeartbeatMemory) -> datetime:
     return max(alive_at, memory.missing_since) if memory.missing_since else alive_at
 
 
-def _oddities(evidence: Evidence) -> dict[str, str]:
+def _oddities(evidence: AttemptEvidence) -> dict[str, str]:
     seen, raised = evidence.seen, dict[str, str]()
     documents = (("metadata.json", seen.metadata, evidence.metadata),
                  ("progress.json", seen.progress, evidence.progress))  # fmt: skip
     faults = [f"{name}: {seen.fault}" for name, seen, _ in documents if seen is not None and seen.fault]
     if faults:
         raised[names.HEARTBEAT_UNREADABLE] = "; ".join(faults)
-    for name, _, memory in documents:
-        detail = _skew(name, memory)
+    for name, beat, memory in documents:
+        detail = _skew(name, beat, memory)
         if detail:
             raised[names.CLOCK_SKEW] = detail
             break
@@ -275,12 +276,15 @@ def _oddities(evidence: Evidence) -> dict[str, str]:
     return raised
 
 
-def _skew(name: str, memory: HeartbeatMemory | None) -> str | None:
+def _skew(name: str, seen: Heartbeat | None, memory: HeartbeatMemory | None) -> str | None:
     if memory is None or memory.own_time is None or memory.missing_since is not None:
         return None
     if memory.suspect:
-        lag = format_duration(memory.lag_s - memory.skew_s)
-        return f"the timestamp in {name} is {lag} older than the file: a slow clock, or an old file written again"
+        lag_s = memory.lag_s - memory.skew_s
+        what = f"the timestamp in {name} is {format_duration(lag_s)} older than the file"
+        if seen is not None and looks_local(seen, lag_s):
+            return f"{what}: it looks like local time without a zone; write UTC, with a Z"
+        return f"{what}: an old document stored again, or a slow clock"
     if abs(memory.skew_s) > SKEW_TOLERANCE_S:
         direction = "behind" if memory.skew_s > 0 else "ahead of"
         return f"the clock of the instance is {format_duration(abs(memory.skew_s))} {direction} the store's"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lastbeat.model.alert import Message
 from lastbeat.model.cause import CERTAIN, Evidence
-from lastbeat.model.status import Event, Status
+from lastbeat.model.status import Event, Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 
@@ -132,11 +132,12 @@ def _status(message: Message) -> str:
 
 
 def _step(message: Message) -> str | None:
-    step, total = _count(message.step), _count(message.total_steps)
+    total = _count(message.total_steps)
     if message.step is None or message.total_steps is None:
-        return step if total is None else f"?/{total}"
-    share = f" ({message.step * 100 // message.total_steps}%)" if 0 <= message.step <= message.total_steps > 0 else ""
-    return f"{step}/{total}{share}"
+        return _count(message.step) if total is None else f"?/{total}"
+    done = steps_done(message.step, message.total_steps, message.status)
+    share = f" ({done * 100 // message.total_steps}%)" if 0 <= done <= message.total_steps > 0 else ""
+    return f"{_count(done)}/{total}{share}"
 
 
 def _count(value: int | None) -> str | None:

@@ -25,7 +25,7 @@ import urllib3
 
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.session import one_call
-from lastbeat.deliver.weburl import Limits
+from lastbeat.deliver.weburl import HttpTimeouts
 from lastbeat.model.redact import Redactor
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
@@ -36,7 +36,7 @@ _LATER = frozenset({408, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What the server said. ``text`` is the start of its body: one line, bounded, without secrets."""
 
     status: int
@@ -50,7 +50,7 @@ def deliver(
     headers: Mapping[str, str],
     *,
     to: str,
-    limits: Limits,
+    limits: HttpTimeouts,
     advice: Mapping[str, str] | None = None,
 ) -> None:
     """POST ``body`` once. Raises :class:`DeliveryError` unless the answer is 2xx.
@@ -62,7 +62,7 @@ def deliver(
         raise refusal(answer, to=to, advice=advice or {})
 
 
-def refusal(answer: Answer, *, to: str, advice: Mapping[str, str]) -> DeliveryError:
+def refusal(answer: HttpAnswer, *, to: str, advice: Mapping[str, str]) -> DeliveryError:
     """What an answer other than 2xx means."""
     what = f"{to} answered {answer.status} {answer.text}".rstrip()
     remedy = advice.get(answer.text)
@@ -74,7 +74,7 @@ def refusal(answer: Answer, *, to: str, advice: Mapping[str, str]) -> DeliveryEr
     )
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], *, to: str, limits: Limits) -> Answer:
+def post(url: str, body: bytes, headers: Mapping[str, str], *, to: str, limits: HttpTimeouts) -> HttpAnswer:
     """POST ``body`` once and return the answer, whatever it is. Raises :class:`DeliveryError` without one."""
     masked = Redactor([url])
     outcome = _attempt(url, body, headers, limits, masked)
@@ -84,7 +84,9 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, to: str, limits: 
     return outcome
 
 
-def _attempt(url: str, body: bytes, headers: Mapping[str, str], limits: Limits, masked: Redactor) -> Answer | str:
+def _attempt(
+    url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, masked: Redactor
+) -> HttpAnswer | str:
     """The answer, or in words why there is none."""
     everything = {
         "User-Agent": f"lastbeat/{__version__}",
@@ -107,7 +109,7 @@ def _attempt(url: str, body: bytes, headers: Mapping[str, str], limits: Limits, 
             return in_words(error, limits, overdue=deadline.over)
 
 
-def _read(response: requests.Response, masked: Redactor) -> Answer:
+def _read(response: requests.Response, masked: Redactor) -> HttpAnswer:
     status = response.status_code
     wait = retry_after_s(response.headers.get("Retry-After"), response.headers.get("Date"))
     body = b""
@@ -119,10 +121,10 @@ def _read(response: requests.Response, masked: Redactor) -> Answer:
     said = one_line(body.decode("utf-8", errors="replace"))
     # A page for browsers explains nothing in its first words.
     text = "" if said.startswith("<") else fit(masked(said), 100)
-    return Answer(status, text or fit(masked(one_line(response.reason or "")), 60), wait)
+    return HttpAnswer(status, text or fit(masked(one_line(response.reason or "")), 60), wait)
 
 
-def in_words(error: BaseException, limits: Limits, *, overdue: bool = False) -> str:
+def in_words(error: BaseException, limits: HttpTimeouts, *, overdue: bool = False) -> str:
     """Why there was no answer. Never the error's own text: it holds the URL, and a URL may be a secret."""
     if overdue:
         return f"no complete answer within {limits.total_s:g} s"

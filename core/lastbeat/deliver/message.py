@@ -15,7 +15,7 @@ _STACK_LIMIT_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunLocation:
     """Where people can look at a run's files."""
 
     where: str
@@ -40,7 +40,7 @@ def hangs(decision: Decision) -> bool:
     return stuck and decision.seen.stacks is not None
 
 
-def compose(decision: Decision, event: Event, place: Place, read: Excerpts, now: datetime) -> Message:
+def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts, now: datetime) -> Message:
     """Everything an alert names, from what was seen of the current attempt. Pure."""
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")

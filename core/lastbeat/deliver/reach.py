@@ -10,10 +10,10 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, select_proxy
 
 from lastbeat.deliver.http import in_words
 from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.weburl import Limits
+from lastbeat.deliver.weburl import HttpTimeouts
 
 
-def reach(url: str, *, to: str, limits: Limits) -> str:
+def reach(url: str, *, to: str, limits: HttpTimeouts) -> str:
     """Resolve, connect and shake hands with the host of ``url``, send nothing, and say so in one line."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
@@ -27,7 +27,7 @@ def reach(url: str, *, to: str, limits: Limits) -> str:
     return f"{to}: the host answers; nothing was sent"
 
 
-def _connect(host: str, port: int, secure: bool, verify: object, limits: Limits) -> str | None:
+def _connect(host: str, port: int, secure: bool, verify: object, limits: HttpTimeouts) -> str | None:
     """None when it worked, else in words why it did not."""
     try:
         with socket.create_connection((host, port), timeout=limits.connect_s) as plain:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from lastbeat.deliver.slack_blocks import payload
-from lastbeat.deliver.weburl import LIMITS, Limits, check_address, fingerprint, host
+from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor, redact_message
 from lastbeat.model.setting import Setting
@@ -58,7 +58,7 @@ class Slack:
     """One webhook, which is one channel of one workspace."""
 
     url: str = field(repr=False)
-    limits: Limits = LIMITS
+    limits: HttpTimeouts = LIMITS
 
     @property
     def identity(self) -> str:

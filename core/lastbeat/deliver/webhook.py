@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lastbeat.deliver.document import encode
-from lastbeat.deliver.weburl import LIMITS, Limits, check_address, fingerprint, host
+from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor, redact_message
 from lastbeat.model.setting import Setting
@@ -54,7 +54,7 @@ class Webhook:
 
     url: str = field(repr=False)
     secret: str | None = field(default=None, repr=False)
-    limits: Limits = LIMITS
+    limits: HttpTimeouts = LIMITS
 
     @property
     def identity(self) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HttpTimeouts:
     """Seconds: to connect, between two pieces of the answer, and for the whole call (but name resolution).
 
     The whole stays below the lease of a claimed delivery, or another pass would send the alert again.
@@ -21,7 +21,7 @@ class Limits:
     total_s: float = 15.0
 
 
-LIMITS = Limits()
+LIMITS = HttpTimeouts()
 """What every hook gets."""
 
 

@@ -17,7 +17,7 @@ from lastbeat.fleet.memory import LOG, FleetMemory, RunMemory
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, RunLine, Shard
 from lastbeat.model.status import Status
-from lastbeat.stores.port import Blob, Entry, Store, StoreError
+from lastbeat.stores.port import Blob, DeniedError, Entry, Store, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -58,25 +58,35 @@ class Archive:
         return key_of(self._shard).partition("/")[2]
 
     def load(self) -> FleetMemory:
-        """What is known. Raises :class:`StoreError` when that cannot be found out."""
+        """What is known; where that alone may not be read it is nothing, and a listing finds it all. Raises
+        :class:`StoreError` when it cannot be found out."""
         if self._memory is None:
-            self._memory = self._read(key_of(self._shard))
-            if self._memory is None and self._shard != WHOLE:
-                # A part that is new begins with what the whole knows of it.
-                self._memory = _part(self._read(key_of(WHOLE)), self._shard)
-                self._version = None
+            try:
+                self._memory = self._read(key_of(self._shard))
+                if self._memory is None and self._shard != WHOLE:
+                    # A part that is new begins with what the whole knows of it.
+                    self._memory = _part(self._read(key_of(WHOLE)), self._shard)
+                    self._version = None
+            except DeniedError:
+                # Is it this document, or is it the store?
+                self._store.list("", limit=1)
             self._memory = self._memory or FleetMemory()
             self._saved = _worth(self._memory)
         return self._memory
 
     def refresh(self, entry: Entry | None = None) -> None:
         """Learn what another sweep of the fleet has written since. ``entry`` is the document's line in a listing;
-        without one it is read. Raises :class:`StoreError`."""
+        without one it is read, if it may be. Raises :class:`StoreError`."""
         memory = self.load()
         if entry is not None and entry.version == self._version:
             return
         saved = self._version
-        theirs = self._read(key_of(self._shard))
+        try:
+            theirs = self._read(key_of(self._shard))
+        except DeniedError:
+            if entry is None:
+                return
+            raise
         if theirs is not None and self._version != saved:
             _merge(memory, theirs)
 

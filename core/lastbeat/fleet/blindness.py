@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from lastbeat.deliver.message import Place
+from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
-from lastbeat.deliver.sight import Sight, state_key
+from lastbeat.effects.blindness import BlindnessAlert, state_key
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import Policy
-from lastbeat.record.keeper import Keeper
+from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import Store
 from lastbeat.stores.volatile import VolatileStore
 
@@ -37,7 +37,7 @@ class Blindness:
         self._state = state or VolatileStore(clock)
         self._token = os.urandom(6).hex()
         self._fleet = self._sight(_FLEET)
-        self._runs: dict[str, Sight] = {}
+        self._runs: dict[str, BlindnessAlert] = {}
 
     def lost(self, reason: str) -> None:
         """A pass that could not see the fleet at all."""
@@ -66,9 +66,9 @@ class Blindness:
         """A run that passes could not observe was looked at."""
         (self._runs.pop(run_id, None) or self._sight(run_id)).regained(run_id)
 
-    def _sight(self, run_id: str) -> Sight:
+    def _sight(self, run_id: str) -> BlindnessAlert:
         whole = run_id == _FLEET
-        keeper = Keeper(self._state, state_key("blind", self._url, run_id), self._token)
-        place = Place(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
+        keeper = RecordRepository(self._state, state_key("blind", self._url, run_id), self._token)
+        place = RunLocation(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
         subject = "this fleet" if whole else "this run"
-        return Sight(keeper, self._channels, self._policy, place, self._clock, subject=subject)
+        return BlindnessAlert(keeper, self._channels, self._policy, place, self._clock, subject=subject)

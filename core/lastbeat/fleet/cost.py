@@ -32,7 +32,7 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
+class MonthEstimate:
     """What the last passes tell of a month of passes like them."""
 
     fleet: Bill | None
@@ -47,7 +47,7 @@ class Watching:
     """All of them, on average."""
 
 
-def watching(mark: Marked) -> Watching | None:
+def watching(mark: Marked) -> MonthEstimate | None:
     """From the passes that ``mark`` remembers; None where it remembers none."""
     recent = mark.recent
     if not recent:
@@ -55,7 +55,7 @@ def watching(mark: Marked) -> Watching | None:
     kinds = dict.fromkeys(kind for short in recent for kind in short.requests)
     asked = Bill({kind: sum(short.requests.get(kind, 0) for short in recent) for kind in kinds})
     active, each = sum(short.active for short in recent), MONTH_S / mark.interval_s
-    return Watching(
+    return MonthEstimate(
         fleet=None if any(short.part for short in recent) else asked.times(each / len(recent)),
         # Of passes over parts, too: each asks in proportion to the runs that it sees.
         run=asked.times(each / active) if active else None,

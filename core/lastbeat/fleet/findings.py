@@ -8,7 +8,7 @@ from datetime import datetime
 from lastbeat.fleet.memory import FleetMemory, RunMemory
 from lastbeat.fleet.pacing import PacedChannel
 from lastbeat.model.fleet import LINES_LIMIT, PassReport, RunLine
-from lastbeat.model.group import Held
+from lastbeat.model.group import DeferredAlert
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
 
@@ -29,7 +29,7 @@ class Findings:
     ignored: tuple[str, ...] = ()
     transitions: list[tuple[str, Transition]] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
-    held: list[Held] = field(default_factory=list)
+    held: list[DeferredAlert] = field(default_factory=list)
     unrecorded: int = 0
     seen_again: list[str] = field(default_factory=list)
     """Runs that earlier passes could not observe."""

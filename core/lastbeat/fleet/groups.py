@@ -14,16 +14,17 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from lastbeat.decide.groups import Numbers, Plan, idle, plan
-from lastbeat.deliver.hold import Tally, held_numbers, trouble
 from lastbeat.deliver.notice import compose_notice
-from lastbeat.deliver.outbox import enqueue, pending
 from lastbeat.deliver.port import Channel
-from lastbeat.deliver.rounds import Rounds
+from lastbeat.effects.deferral import DeliveryCounts, deferred_numbers, prolong, release, settle_as_told, trouble
+from lastbeat.effects.outbox import enqueue, pending
+from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.fleet import FleetPolicy
-from lastbeat.model.group import LEDGER, LEDGER_ID, Held, Ledger, Notice
+from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
@@ -32,7 +33,7 @@ from lastbeat.model.redact import redact_message
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.record.codec import LEDGER_LIMIT_BYTES
-from lastbeat.record.keeper import Keeper
+from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
 from lastbeat.watchdog import Watch
 
@@ -52,7 +53,7 @@ class Gathered:
     """Run id → key of a group's alert → alerts that it tells."""
     wait: Mapping[str, tuple[tuple[int, ...], datetime]] = field(default_factory=dict)
     """Run id → alerts that the group's next notice tells, and until when they are held for it."""
-    tally: Tally = field(default_factory=Tally)
+    tally: DeliveryCounts = field(default_factory=DeliveryCounts)
     """Deliveries of the groups' own alerts in this pass."""
     notices: int = 0
     """How many alerts of groups this pass decided."""
@@ -84,42 +85,46 @@ class Groups:
         self._fleet = fleet
         self._place_url = place_url
         self._mask = mask
-        self._keeper = Keeper(store, LEDGER, token, proven=proven, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES)
-        self._rounds = Rounds(self._keeper, channels, policy.lease_s, store.clock)
+        self._repository = RecordRepository(
+            store, LEDGER, token, proven=proven, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
+        )
+        self._runner = EffectRunner(self._repository, channels, policy.lease_s, store.clock)
         self._asked = False
 
-    def held_of(self, outcome: Outcome) -> tuple[Held, ...]:
+    def held_of(self, outcome: Outcome) -> tuple[DeferredAlert, ...]:
         """The alerts of one look that are held, with what a group says of their run."""
         record = outcome.record
         if record is None or not outcome.recorded:
             return ()
-        numbers = held_numbers(record, self._rounds.identities)
+        numbers = deferred_numbers(record, self._runner.identities)
         return tuple(
-            Held(outcome.run_id, alert.number, alert.event, alert.message, _facts(outcome, alert.message))
+            DeferredAlert(outcome.run_id, alert.number, alert.event, alert.message, _facts(outcome, alert.message))
             for alert in record.outbox
             if alert.number in numbers
         )
 
-    def gather(
+    def gather(  # noqa: PLR0913 - what a pass knows, each by its name
         self,
-        held: Sequence[Held],
+        held: Sequence[DeferredAlert],
         watched: int,
         now: datetime,
         entry: Entry | None = None,
         status_of: Callable[[str], Status | None] = lambda _run_id: None,
         *,
         listed: bool = False,
+        until: float = float("inf"),
     ) -> Gathered:
         """Decide, record, tell. Never raises for anything that the store or a channel does.
 
         ``watched`` counts the runs being watched. ``entry`` is the ledger's line in the pass's listing; an unchanged
         one is not read again. ``listed`` says that the listing would have shown it, so that None means that there is
         none; otherwise it is asked for by the first call, and whenever there is something to decide.
-        ``status_of`` gives the status that a run is known to have now; None where that is not known.
+        ``status_of`` gives the status that a run is known to have now; None where that is not known. ``until`` is as in
+        :meth:`EffectRunner.settle`.
         """
         try:
             record = self._load(entry, listed=listed or entry is not None, needed=bool(held))
-            return self._gather(record, held, watched, now, status_of)
+            return self._gather(record, held, watched, now, status_of, until)
         except StoreError as error:
             log.warning("%s cannot be used: %s", LEDGER, error)
             if error.retryable:
@@ -130,39 +135,40 @@ class Groups:
             return Gathered(release=_all(held), note=what if held else None)
 
     def _load(self, entry: Entry | None, *, listed: bool, needed: bool) -> Record | None:
-        known = self._keeper.record
+        known = self._repository.record
         if listed:
             try:
-                return self._keeper.load(entry)
+                return self._repository.load(entry)
             except ConflictError:
                 # Another sweep has written it since the listing: what was held is given away there, perhaps.
-                return self._keeper.record
+                return self._repository.record
         if self._asked and not needed and (not isinstance(known, Ledger) or idle(known)):
             return known
-        record = self._keeper.reload()
+        record = self._repository.reload()
         self._asked = True
         return record
 
     def _gather(
         self,
         record: Record | None,
-        held: Sequence[Held],
+        held: Sequence[DeferredAlert],
         watched: int,
         now: datetime,
         status_of: Callable[[str], Status | None],
+        until: float,
     ) -> Gathered:
         for _ in range(_RACES):
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
-            if not held and idle(ledger) and not pending(ledger, self._rounds.identities, now):
+            if not held and idle(ledger) and not pending(ledger, self._runner.identities, now):
                 return Gathered()
             decided = plan(ledger, held, status_of, now, self._fleet)
             after: Record = decided.ledger
             for notice in decided.notices:
-                after = enqueue(after, self._message(notice, watched, now), self._rounds.identities)
+                after = enqueue(after, self._message(notice, watched, now), self._runner.identities)
             try:
-                after = self._rounds.carry_out(after, now, must_write=decided.changed)
+                after = self._runner.round(after, now, must_write=decided.changed, until=until)
             except ConflictError:
-                record = self._keeper.reload()
+                record = self._repository.reload()
                 continue
             return self._gathered(decided, ledger, after, now)
         raise UnreachableError("it changed at every look: too many sweeps at once")
@@ -171,9 +177,9 @@ class Groups:
         return redact_message(compose_notice(notice, watched, self._place_url, now), self._mask)
 
     def _gathered(self, decided: Plan, before: Ledger, after: Record, now: datetime) -> Gathered:
-        identities = self._rounds.identities
+        identities = self._runner.identities
         numbers = {alert.number for alert in after.outbox}
-        tally = Tally(
+        tally = DeliveryCounts(
             sent=max(0, after.delivered - before.delivered),
             failed=trouble(after, numbers, identities),
             pending=pending(after, identities, now),
@@ -182,27 +188,28 @@ class Groups:
             run_id: {f"{after.run_id}/{notice}": numbers for notice, numbers in by.items()}
             for run_id, by in decided.told.items()
         }
-        return Gathered(decided.release, told, decided.wait, tally, len(decided.notices), self._keeper.note)
+        return Gathered(decided.release, told, decided.wait, tally, len(decided.notices), self._repository.note)
 
 
-def hand_over(gathered: Gathered, watch: Watch, now: datetime) -> Tally:
+def hand_over(gathered: Gathered, watch: Watch, now: datetime) -> DeliveryCounts:
     """Write down in the record of one run what :meth:`Groups.gather` decided, and send what it released.
 
     ``watch`` may be one that has looked in this pass or a new one. Never raises for anything that the store or a
     channel does; what could not be written down stays held, and a later pass hands it over.
     """
-    run_id, tally = watch.run_id, Tally()
+    run_id, tally = watch.run_id, DeliveryCounts()
     for key, numbers in gathered.told.get(run_id, {}).items():
-        tally += watch.told_by(key, numbers, now)
+        tally += watch.amend(numbers, partial(settle_as_told, numbers=numbers, key=key, now=now), now)
     if run_id in gathered.wait:
         numbers, until = gathered.wait[run_id]
-        tally += watch.wait_until(until, numbers, now)
+        tally += watch.amend(numbers, partial(prolong, numbers=numbers, until=until), now)
     if run_id in gathered.release:
-        tally += watch.release(gathered.release[run_id], now)
+        numbers = gathered.release[run_id]
+        tally += watch.amend(numbers, partial(release, numbers=numbers), now)
     return tally
 
 
-def _all(held: Sequence[Held]) -> Numbers:
+def _all(held: Sequence[DeferredAlert]) -> Numbers:
     released: dict[str, tuple[int, ...]] = {}
     for each in held:
         released[each.run_id] = (*released.get(each.run_id, ()), each.number)
@@ -223,4 +230,4 @@ def _facts(outcome: Outcome, message: Message) -> dict[str, str]:
     return {name: value for name, value in shown if value}
 
 
-__all__ = ["Gathered", "Groups", "Held", "hand_over"]
+__all__ = ["DeferredAlert", "Gathered", "Groups", "hand_over"]

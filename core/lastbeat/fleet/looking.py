@@ -203,7 +203,7 @@ class Looking:
             # Notes are about the store more than about the run: a few will do.
             found.notes.extend(new[: max(0, 10 - len(found.notes))])
         if outcome.record is not None and outcome.record.conditional_writes is not False and version is not None:
-            self.watches.proven = True
+            self.watches.prove()
 
     def _could_not(self, run_id: str, why: str) -> None:
         now = self.store.clock().timestamp()

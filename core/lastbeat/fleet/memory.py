@@ -70,7 +70,8 @@ class RunMemory:
 
     def settled(self, now: float) -> bool:
         """Whether it ended long ago and everybody was told."""
-        if self.line.status not in {Status.SUCCEEDED, Status.FAILED, Status.TIMED_OUT} or self.pending:
+        over = self.line.status.finished or self.line.status.is_foreign
+        if not over or self.pending:
             return False
         since = self.line.since.timestamp() if self.line.since else self.looked_at
         return now - max(since, self.newest) > SETTLED_S

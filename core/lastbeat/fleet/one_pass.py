@@ -1,7 +1,7 @@
 """One pass: which runs it looks at, in which order, and until when."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -12,7 +12,7 @@ from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.screen import screen
 from lastbeat.fleet.stand import Stand
 from lastbeat.model.fleet import PassReport, Shard
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.runid import InvalidRunIdError, check_run_id, is_hardly_a_run
 from lastbeat.model.status import Status
 from lastbeat.observe.fleet import FleetListing, RunFiles
 from lastbeat.stores.port import Entry, StoreError
@@ -24,6 +24,8 @@ _SMALL = 100
 _NEW_AT_ONCE = 200
 _HAND_OVER_S = 2.0
 _LEDGER = "groups.json"
+_NAMED = 5
+"""So many folders that are closed, and hardly runs, are named."""
 
 
 class Pass:
@@ -52,6 +54,8 @@ class Pass:
         """Those that an earlier pass's threads are still at."""
         self._mine: set[str] = set()
         """Those that its threads are at."""
+        self._closed: dict[str, str] = {}
+        """Folders that nobody may look into and that are taken for no runs, and why."""
         self._ledger: Entry | None = None
         self._sendings = Sendings.of(stand.channels)
         self.found = Findings()
@@ -87,6 +91,8 @@ class Pass:
             if not done:
                 break
         self._sight()
+        if self._closed:
+            self._note(_told(self._closed))
         if done:
             at = self._on.store.clock().timestamp()
             memory.pages, memory.listed_at, memory.discovered_at = pages, at, at
@@ -167,7 +173,7 @@ class Pass:
         with memory.lock:
             self.found.closed = True
             held = tuple(self.found.held)
-        gathered = on.groups.gather(held, live, on.store.clock(), self._ledger, self._status_of)
+        gathered = on.groups.gather(held, live, on.store.clock(), self._ledger, self._status_of, until=self._until)
         # What was decided is handed over even if the looks have used up their time.
         self._until = max(self._until, time.monotonic() + _HAND_OVER_S) if self._until < float("inf") else self._until
         self._left.clear()
@@ -204,6 +210,8 @@ class Pass:
                 raise
             self._note(f"The listing broke off, and the next pass goes on from there: {error}")
         self._look_at(new)
+        if listing.own_fault is not None:
+            self._note(f"What watchdogs know of the fleet could not be looked at: {listing.own_fault}")
         own = listing.own.get(self._on.archive.name)
         if own is not None:
             self._learn(own)
@@ -218,6 +226,9 @@ class Pass:
             self._note(f"What other sweeps know of the fleet could not be read: {error}")
 
     def _see(self, run: RunFiles, new: list[RunFiles], ahead: list[tuple[float, RunFiles]]) -> None:
+        if run.fault is not None:
+            self._miss(run.run_id, run.fault)
+            return
         glimpse = glimpse_of(run.files, run.at)
         known = self._memory.runs.get(run.run_id)
         if known is None:
@@ -232,6 +243,16 @@ class Pass:
             self._looking.still(known, glimpse, newest_of(run.files))
             if known.line.status is Status.RUNNING:
                 ahead.append((known.looked_at, run))
+
+    def _miss(self, run_id: str, fault: StoreError) -> None:
+        """The listing could not look at it."""
+        known = run_id in self._memory.runs
+        if not known and (run_id in self._memory.finished or is_hardly_a_run(run_id)):
+            # Nothing is expected of it, and what can never be looked into must not be told for ever.
+            self._closed[run_id] = str(fault)
+        else:
+            # A look of its own tries again, and is what tells that it cannot be seen.
+            self._task(run_id, partial(self._looking.look, run_id))
 
     def _look_at(self, new: list[RunFiles]) -> None:
         for run in new:
@@ -294,3 +315,10 @@ class Pass:
     def _tell(self) -> None:
         if self._progress is not None:
             self._progress(self.found.looked, self._submitted)
+
+
+def _told(closed: Mapping[str, str]) -> str:
+    """Which folders are closed, and why."""
+    named = "; ".join(f"{name}: {why}" for name, why in list(closed.items())[:_NAMED])
+    more = f"; and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
+    return f"Taken for no runs that live, for nobody may look into them: {named}{more}"

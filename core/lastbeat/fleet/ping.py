@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable
 
 from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.weburl import Limits, host
+from lastbeat.deliver.weburl import HttpTimeouts, host
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.redact import Redactor
 from lastbeat.model.text import fit, one_line
 
 log = logging.getLogger(__name__)
 
-LIMITS = Limits(connect_s=3.0, read_s=4.0, total_s=5.0)
+LIMITS = HttpTimeouts(connect_s=3.0, read_s=4.0, total_s=5.0)
 _BODY_CHARS = 1000
 UNSEEN_MOST = 10
 """Up to so many runs that cannot be observed are those runs' trouble; with more the fleet is lost from sight."""
@@ -32,7 +32,7 @@ class Ping:
     end is waited for so long, whatever hangs.
     """
 
-    def __init__(self, url: str, *, limits: Limits = LIMITS) -> None:
+    def __init__(self, url: str, *, limits: HttpTimeouts = LIMITS) -> None:
         self._url = url
         self._to = f"ping ({host(url)})"
         self._mask = Redactor([url])

@@ -5,10 +5,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 
-from lastbeat.deliver.dispatch import SEND_LIMIT_S
-from lastbeat.deliver.port import Channel
+from lastbeat.effects.dispatch import SEND_LIMIT_S
 from lastbeat.fleet.archive import Archive
 from lastbeat.fleet.blindness import Blindness
 from lastbeat.fleet.findings import Findings
@@ -20,11 +18,9 @@ from lastbeat.fleet.plans import LIST, choose, split
 from lastbeat.fleet.stand import Stand
 from lastbeat.fleet.watches import Watches
 from lastbeat.model.fleet import WHOLE, FleetPolicy, PassReport, Shard
-from lastbeat.model.policy import Policy
-from lastbeat.observe.reading import LogSettings
-from lastbeat.record.silences import Silences
 from lastbeat.stores.counting import Tally
-from lastbeat.stores.port import Store, StoreError
+from lastbeat.stores.port import StoreError
+from lastbeat.watchdog import WatchContext
 
 log = logging.getLogger(__name__)
 
@@ -35,26 +31,14 @@ _CLOSING_S = 5.0
 class Sweep:
     """Takes a fleet, or a shard of it, round once a call of :meth:`run`.
 
-    Holds what spares requests between passes, and nothing that a restart would miss. The other arguments are those
-    of :class:`lastbeat.watchdog.Watch`; ``link`` gives the web address of a run, and ``tally`` counts what is asked
-    of ``store``.
+    Holds what spares requests between passes, and nothing that a restart would miss. ``tally`` counts what is asked of
+    the store.
     """
 
-    def __init__(  # noqa: PLR0913 - what a sweep stands on, each by its name
-        self,
-        store: Store,
-        channels: Sequence[Channel],
-        policy: Policy,
-        fleet: FleetPolicy,
-        *,
-        clock: Callable[[], datetime],
-        state: Store | None = None,
-        link: Callable[[str], str | None] = lambda _run_id: None,
-        mask: Callable[[str], str] = str,
-        signals: LogSettings = LogSettings(),  # noqa: B008 - it is frozen
-        shard: Shard = WHOLE,
-        tally: Tally | None = None,
+    def __init__(
+        self, context: WatchContext, fleet: FleetPolicy, *, shard: Shard = WHOLE, tally: Tally | None = None
     ) -> None:
+        store, policy, clock, mask = context.store, context.policy, context.clock, context.mask
         self._store = store
         self._clock = clock
         self._fleet = fleet
@@ -63,22 +47,11 @@ class Sweep:
         self._archive = Archive(store, shard)
         # Half of what a delivery's claim leaves beside the sending itself.
         wait_s = max(0.5, (0.8 * policy.lease_s - SEND_LIMIT_S) / 2)
-        paced = tuple(PacedChannel(channel, wait_s) for channel in channels)
-        silences = Silences(store)
-        watches = Watches(
-            store,
-            paced,
-            policy,
-            clock=clock,
-            state=state,
-            link=link,
-            mask=mask,
-            silences=silences,
-            signals=signals,
-            # Longer than a pass takes that ends at all, so that no other one lets go what this one is about to group.
-            hold_s=max(policy.lease_s, 3 * fleet.interval_s),
-        )
-        self._blindness = Blindness(store.url, paced, policy, clock=clock, state=state)
+        paced = tuple(PacedChannel(channel, wait_s) for channel in context.channels)
+        # Longer than a pass takes that ends at all, so that no other one lets go what this one is about to group.
+        defer_s = max(policy.lease_s, 3 * fleet.interval_s)
+        watches = Watches(replace(context, channels=paced, defer_s=defer_s))
+        self._blindness = Blindness(store.url, paced, policy, clock=clock, state=context.state)
         self._stand = Stand(
             store=store,
             channels=paced,

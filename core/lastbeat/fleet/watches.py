@@ -2,16 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 
-from lastbeat.deliver.port import Channel
-from lastbeat.model.policy import Policy
-from lastbeat.observe.reading import LogSettings
-from lastbeat.record.silences import Silences
-from lastbeat.stores.port import Store
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 
 KEPT = 10_000
 """Some 3 KB each."""
@@ -22,68 +15,37 @@ _LIGHT = 3
 
 
 class Watches:
-    """Gives each run's watch to one look at a time. The arguments are those of :class:`Watch`."""
+    """Gives each run's watch to one look at a time."""
 
-    def __init__(  # noqa: PLR0913 - what a watch stands on, each by its name
-        self,
-        store: Store,
-        channels: Sequence[Channel],
-        policy: Policy,
-        *,
-        clock: Callable[[], datetime],
-        state: Store | None,
-        link: Callable[[str], str | None],
-        mask: Callable[[str], str],
-        silences: Silences,
-        hold_s: float,
-        signals: LogSettings,
-    ) -> None:
-        self._store = store
-        self._channels = channels
+    def __init__(self, context: WatchContext) -> None:
+        policy = context.policy
         # Nobody asked for these runs by name: one whose log came first gets as long as a heartbeat may take.
-        self._policy = replace(policy, start_grace_s=max(policy.start_grace_s, policy.stale_s))
-        self._clock = clock
-        self._state = state
-        self._link = link
-        self._mask = mask
-        self._silences = silences
-        self._hold_s = hold_s
-        self._signals = signals
+        patient = replace(policy, start_grace_s=max(policy.start_grace_s, policy.stale_s))
+        self._context = replace(context, policy=patient, in_fleet=True)
         self._kept: OrderedDict[str, Watch] = OrderedDict()
         self._with_logs: OrderedDict[str, None] = OrderedDict()
         """Those of them that read logs."""
         self._lock = threading.Lock()
-        self.proven = False
-        """Whether a record's creation has shown that the store honours conditional writes."""
+
+    def prove(self) -> None:
+        """A record's creation has shown that the store honours conditional writes."""
+        self._context = replace(self._context, proven=True)
 
     def take(self, run_id: str) -> Watch:
         """The run's watch, which nobody else has until :meth:`put_back`."""
         with self._lock:
             watch = self._kept.pop(run_id, None)
             self._with_logs.pop(run_id, None)
-        return watch or Watch(
-            run_id,
-            self._store,
-            self._channels,
-            self._policy,
-            clock=self._clock,
-            state=self._state,
-            link=self._link(run_id),
-            mask=self._mask,
-            silences=self._silences,
-            alone=False,
-            proven=self.proven,
-            hold_s=self._hold_s,
-            signals=self._signals,
-        )
+        return watch or Watch(run_id, self._context)
 
     def put_back(self, watch: Watch) -> None:
-        """Keep it for the next look, unless it is large; the one that was not used for longest goes."""
-        if watch.alerts > _LIGHT:
+        """Keep it for the next look, unless it is large; the one that was not used for longest goes. One that sent what
+        it could not write down yet is kept, however large."""
+        if watch.alerts > _LIGHT and not watch.owes:
             return
         with self._lock:
             self._kept[watch.run_id] = watch
-            if watch.reads_logs:
+            if watch.reads_logs and not watch.owes:
                 self._with_logs[watch.run_id] = None
             if len(self._with_logs) > KEPT_WITH_LOGS:
                 oldest, _ = self._with_logs.popitem(last=False)

@@ -25,7 +25,7 @@ FACTS: Final = ("Instance type", "Zone", "Host", "Phase", "Reason")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DeferredAlert:
     """An alert of one run that no pass sends until it is known whether a group tells it."""
 
     run_id: str

@@ -18,6 +18,10 @@ class Heartbeat:
     """The store's token for this content (an ETag)."""
     own_time: datetime | None = None
     """The document's own timestamp, by the clock of the training instance."""
+    zoned: bool = True
+    """That timestamp names its zone, or is a number of seconds. One that does not was read as UTC."""
+    clock_offset_s: float | None = None
+    """How far the store's clock is ahead of the instance's, as the document says."""
     fault: str | None = None
     """Why the document could not be understood; it still counts as a heartbeat at ``modified``."""
 

@@ -32,6 +32,10 @@ class Form(str, Enum):
 class _NonFinite:
     """Marks a number that may be NaN or infinite."""
 
+    def __get_pydantic_json_schema__(self, _schema: object, _handler: object) -> dict[str, Any]:
+        """For :mod:`lastbeat.schemas`: JSON has no such numbers, so they are written as text."""
+        return {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
+
 
 AnyFloat = Annotated[float, _NonFinite()]
 """A float that training told, so it may be NaN, infinite, or of any size. Plain ``float`` fields are finite."""

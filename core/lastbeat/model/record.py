@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
 from lastbeat.model.cause import Cause
 from lastbeat.model.persisted import FLAT, Persisted
@@ -97,8 +98,8 @@ class Transition(Persisted):
 
 @dataclass(frozen=True)
 class Record(Persisted):
-    """Status, reason, attempt, history, outbox. ``seq`` grows by one with every write. Its fields stand in the order in
-    which a person wants to read them."""
+    """Status, reason, attempt, history, outbox, actions. ``seq`` grows by one with every write. Its fields stand in the
+    order in which a person wants to read them."""
 
     run_id: str
     status: Status | None = None
@@ -141,6 +142,9 @@ class Record(Persisted):
     """Alerts given up because the outbox was full, over the life of the record."""
     history: tuple[Transition, ...] = ()
     outbox: tuple[Alert, ...] = ()
+    """What people are told: at least once each."""
+    actions: tuple[Action, ...] = ()
+    """What is done to the world: at most once each, see ``effects.actions``."""
 
     @property
     def last_metadata_at(self) -> datetime | None:

@@ -20,6 +20,12 @@ class InvalidRunIdError(ValueError):
     """A run id that no run may have; the message says why."""
 
 
+def is_hardly_a_run(name: str) -> bool:
+    """Whether a folder of this name, into which nobody may look, is taken for no run: the file system's own, or a
+    hidden one."""
+    return name == "lost+found" or name.startswith(".")
+
+
 def check_run_id(run_id: str) -> str:
     """Return ``run_id`` unchanged, or raise :class:`InvalidRunIdError` that says what is wrong with it.
 

@@ -71,6 +71,12 @@ class Event(str, Enum):
         return "warning" if self in {Event.WARNING, Event.FLAPPING, Event.BLIND} else "info"
 
 
+def steps_done(step: int, total: int | None, status: "Status | None") -> int:
+    """Steps of ``total`` that are done after ``step``, as people are shown them: a run that SUCCEEDED at the last step
+    of a loop which counts from 0 did all of them."""
+    return total if status is Status.SUCCEEDED and total is not None and step == total - 1 else step
+
+
 # Conditions: warnings that are raised and cleared beside RUNNING.
 METADATA_STALE: Final = "metadata_stale"
 PROGRESS_STALE: Final = "progress_stale"

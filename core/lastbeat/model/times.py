@@ -41,6 +41,14 @@ def parse_time(value: object) -> datetime | None:
         return None
 
 
+def names_zone(value: object) -> bool:
+    """Whether a time that :func:`parse_time` reads says what zone it is in; epoch numbers do."""
+    if not isinstance(value, str):
+        return True
+    match = _ISO.fullmatch(value.strip()) if len(value) <= 64 else None
+    return match is None or match[8] is not None
+
+
 def _offset(zone: str | None) -> str:
     if zone is None or zone.upper() in {"Z", "UTC", "GMT"}:
         return "+00:00"

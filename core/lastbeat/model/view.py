@@ -73,17 +73,19 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
+class WatchState:
     """Whether anybody watches the fleet, as the mark of the last pass tells."""
 
     last_pass_at: datetime | None = None
     interval_s: float | None = None
     overdue: bool = False
     """Passes were made, and have stopped."""
+    known: bool = True
+    """False: what passes leave could not be looked at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class StoreOutage:
     """Why the store cannot be seen, and since when; what is shown is as it last was seen."""
 
     reason: str
@@ -103,8 +105,8 @@ class FleetView:
     """Runs that ended, or fell silent, longer ago than was asked for: counted, and not read."""
     unread: int = 0
     """Documents that are still to be read."""
-    watching: Watching = Watching()
-    fault: Fault | None = None
+    watching: WatchState = WatchState()
+    fault: StoreOutage | None = None
     ignored: tuple[str, ...] = ()
     """Folders whose names no run may have."""
     notes: tuple[str, ...] = ()
@@ -119,7 +121,7 @@ class FleetView:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatFile:
     """One heartbeat file of a run."""
 
     name: str
@@ -235,7 +237,7 @@ class RunView:
     explained: Explained | None = None
     evidence: Excerpt | None = None
     """The line that shows the cause, in its log context."""
-    beats: tuple[Beat, ...] = ()
+    beats: tuple[HeartbeatFile, ...] = ()
     points: tuple[Point, ...] = ()
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     learning_rate: float | None = None

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from lastbeat.model.numbers import number, whole
+from lastbeat.model.numbers import finite, number, whole
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.times import parse_time
+from lastbeat.model.times import names_zone, parse_time
 from lastbeat.stores.port import Blob
 
 DOCUMENT_LIMIT_BYTES = 256 * 1024
@@ -27,7 +27,8 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
     document = _parse(blob)
     if isinstance(document, str):
         return Heartbeat(modified=blob.modified, version=blob.version, fault=document)
-    own = next((time for time in (_time(document.get(key), blob) for key in _TIME_KEYS) if time is not None), None)
+    times = ((key, _time(document.get(key), blob)) for key in _TIME_KEYS)
+    own_key, own = next(((key, time) for key, time in times if time is not None), ("", None))
     start = _time(document.get("start_time"), blob)
     fault = _time_fault(document, mask)
     if start is not None and start > (own or blob.modified) + _LEAD:
@@ -37,6 +38,8 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         modified=blob.modified,
         version=blob.version,
         own_time=own,
+        zoned=names_zone(document.get(own_key)),
+        clock_offset_s=_offset(document.get("clock_offset_s")),
         fault=fault,
         phase=_text(document.get("phase"), mask),
         instance_id=_text(document.get("instance_id"), mask),
@@ -55,6 +58,11 @@ def _time(value: object, blob: Blob) -> datetime | None:
     """A time that can have to do with this file: no clock is off by ten years, but a placeholder is (year 1, 9999)."""
     when = parse_time(value)
     return when if when is not None and abs(when - blob.modified) < _PLAUSIBLE else None
+
+
+def _offset(value: object) -> float | None:
+    offset_s = finite(value)
+    return offset_s if offset_s is not None and abs(offset_s) < _PLAUSIBLE.total_seconds() else None
 
 
 def _time_fault(document: dict[str, object], mask: Callable[[str], str]) -> str | None:

@@ -22,6 +22,8 @@ class RunFiles:
     run_id: str
     files: dict[str, Entry]
     at: datetime
+    fault: StoreError | None = None
+    """Why nobody knows what this run is; then nothing follows from ``files``."""
 
 
 @dataclass
@@ -40,6 +42,8 @@ class FleetListing:
     pages: int = 0
     own: dict[str, Entry] = field(default_factory=dict)
     """The fleet's own files, by their name below ``_watchdog/``."""
+    own_fault: StoreError | None = None
+    """Why that folder could not be listed."""
     ignored: list[str] = field(default_factory=list)
     """The first folders whose names no run may have."""
     done: bool = False
@@ -63,8 +67,7 @@ class FleetListing:
                 if not slash:
                     continue
                 if name != folder:
-                    if self._is_run(folder, files := run.files):
-                        yield RunFiles(folder, files, at)
+                    yield from self._run(folder, run, at)
                     # Where a store lists folder by folder, ``a`` comes before ``a-1``: behind both orders is behind.
                     end = self.shard.until
                     if end and name > end and _order(name) > _order(end):
@@ -73,8 +76,7 @@ class FleetListing:
                     folder, run, at = name, _OwnFolder(self.own) if name == _OWN else Folder(), asked_at
                 run.see(rest, entry)
             if not page.more or not page.entries:
-                if self._is_run(folder, files := run.files):
-                    yield RunFiles(folder, files, at)
+                yield from self._run(folder, run, at)
                 self.done = not page.more
                 return
             last = page.entries[-1].key
@@ -86,16 +88,21 @@ class FleetListing:
             begun.add(onward)
             start_after = onward
 
-    def _is_run(self, folder: str, files: dict[str, Entry]) -> bool:
-        if not folder or folder == _OWN:
-            return False
+    def _run(self, name: str, folder: Folder, at: datetime) -> Iterator[RunFiles]:
+        """The run that the folder is, if it is one."""
+        if not name:
+            return
+        if name == _OWN:
+            self.own_fault = folder.fault
+            return
         try:
-            check_run_id(folder)
+            check_run_id(name)
         except InvalidRunIdError:
-            if len(self.ignored) < IGNORED_LIMIT and folder not in self.ignored:
-                self.ignored.append(folder)
-            return False
-        return bool(files)
+            if len(self.ignored) < IGNORED_LIMIT and name not in self.ignored:
+                self.ignored.append(name)
+            return
+        if (files := folder.files) or folder.fault is not None:
+            yield RunFiles(name, files, at, folder.fault)
 
 
 class _OwnFolder(Folder):
@@ -106,7 +113,10 @@ class _OwnFolder(Folder):
         self._own = own
 
     def see(self, name: str, entry: Entry) -> None:
-        self._own[name] = entry
+        if entry.fault is None:
+            self._own[name] = entry
+        elif not name:
+            self.fault = entry.fault
 
     def onward(self, last: str) -> str | None:
         return last
@@ -123,5 +133,7 @@ def _go_on(last: str, run: Folder) -> str:
     folder, slash, rest = last.partition("/")
     if not slash:
         return last
+    if not rest:
+        return f"{folder}/{BEHIND}"
     name = None if folder.startswith("_") and folder != _OWN else run.onward(rest)
     return max(f"{folder}/{BEHIND if name is None else name}", last, key=str.encode)

@@ -34,6 +34,11 @@ def is_log(name: str) -> bool:
     )  # fmt: skip
 
 
+def of_logs(name: str) -> bool:
+    """Whether ``name`` is a log, or what would hold them all."""
+    return is_log(name) or name.rstrip("/") == FOLDER[:-1]
+
+
 def is_of_now(written: datetime | None, newest: datetime | None) -> bool:
     """Whether a log last written at ``written`` belongs to the same job as the ``newest``, not to one before it."""
     return written is not None and newest is not None and newest - written <= _ONE_LIFE

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from lastbeat.observe.log_files import LISTED, MOST, choose, is_log, rank_of
+from lastbeat.observe.log_files import LISTED, MOST, choose, is_log, of_logs, rank_of
 from lastbeat.stores.port import Blob, Entry, Store
 
 
@@ -88,9 +88,11 @@ class LogSources(NamedTuple):
 def sources_of(store: Store, files: Mapping[str, Entry], places: Sequence[str], known: Collection[str]) -> LogSources:
     """The logs among ``files``, the run's files by their name below its folder, and those of this machine that
     ``places`` lead to. ``known`` are the names of logs that were read before. Never raises."""
-    logs = {name: entry for name, entry in files.items() if is_log(name)}
+    logs = {name: entry for name, entry in files.items() if is_log(name) and entry.fault is None}
     chosen = choose(logs, MOST)
-    notes, hidden = list[str](), list[str]()
+    notes = list[str]()
+    closed = [f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name)]
+    hidden = list[str]()
     if len(logs) > len(chosen):
         more = f"{len(logs) - len(chosen)}{' or more' if len(logs) >= LISTED else ''}"
         notes.append(f"logs/ holds more than {MOST} log files: {more} of them are not read.")
@@ -102,4 +104,4 @@ def sources_of(store: Store, files: Mapping[str, Entry], places: Sequence[str], 
         local, said, hidden = local_logs(places, MOST, [name for name in known if not is_log(name)])
         found += local
         notes += said
-    return LogSources(found, notes, hidden)
+    return LogSources(found, notes, [*closed, *hidden])

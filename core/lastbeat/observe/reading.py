@@ -12,7 +12,7 @@ from lastbeat.model.cause import NOTHING, Explanation
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.record import Attempt, Record
-from lastbeat.observe.log_files import is_log
+from lastbeat.observe.log_files import of_logs
 from lastbeat.stores.port import Entry, Store, StoreError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Reading:
 
     def look(self, files: Mapping[str, Entry], now: datetime, *, again: bool = False) -> LogReport | None:
         """What the logs say; None if there are none. ``again`` as in :meth:`add_to`. Never raises."""
-        if not self._signals.places and not any(map(is_log, files)):
+        if not self._signals.places and not any(map(of_logs, files)):
             return None
         if self._last is not None and self._read_at is not None and self._poll_s is not None:
             since_s = (now - self._read_at).total_seconds()
@@ -119,7 +119,7 @@ class Reading:
 
     def explain(self, files: Mapping[str, Entry], error_text: str | None) -> Explanation:
         """Why the run failed, by a closer reading of its logs and ``_error``. Never raises."""
-        if not error_text and not self._signals.places and not any(map(is_log, files)):
+        if not error_text and not self._signals.places and not any(map(of_logs, files)):
             return NOTHING
         try:
             return self._reader().explain(

@@ -140,12 +140,12 @@ class Observer:
 
 
 def _log_file(entry: Entry | None) -> LogFile | None:
-    return None if entry is None else LogFile(entry.modified, entry.version, entry.size_bytes)
+    return None if entry is None or entry.fault else LogFile(entry.modified, entry.version, entry.size_bytes)
 
 
 def newest_log(files: Mapping[str, Entry]) -> Entry | None:
-    """Whichever of a run's logs was written last."""
-    logs = (entry for name, entry in files.items() if is_log(name))
+    """Whichever of a run's logs was written last, as far as that could be seen."""
+    logs = (entry for name, entry in files.items() if is_log(name) and entry.fault is None)
     return max(logs, key=lambda entry: entry.modified, default=None)
 
 

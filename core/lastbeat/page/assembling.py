@@ -52,20 +52,20 @@ class AssetError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HtmlPage:
     """One HTML file, and the Content-Security-Policy that it needs; the file itself says all of it that a file can."""
 
     html: bytes
     policy: str
 
 
-def page(*, data: Mapping[str, object] | None = None) -> Page:
+def page(*, data: Mapping[str, object] | None = None) -> HtmlPage:
     """The page: without ``data`` the one that is served and fetches its own, with it one that has all in it.
 
     The same for the same data. Raises :class:`AssetError`.
     """
     before, after, policy = _assembled()
-    return Page(before + (packed(data) if data is not None else b"") + after, policy)
+    return HtmlPage(before + (packed(data) if data is not None else b"") + after, policy)
 
 
 @cache

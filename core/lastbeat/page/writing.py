@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.text import one_line
-from lastbeat.model.view import FleetView, Row, RunView
+from lastbeat.model.view import Row
 from lastbeat.page.assembling import page
 from lastbeat.page.embedding import fitted
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.documents import fleet_document
 from lastbeat.views.order import NEEDS_PEOPLE, need
+from lastbeat.views.readers import FleetReader, RunReader
 from lastbeat.views.run_document import run_document
 
 log = logging.getLogger(__name__)
@@ -34,23 +35,11 @@ _AHEAD_S: Final = 60.0
 _AT_ONCE: Final = 8
 
 
-class Watching(Protocol):
-    """What reads the fleet: :class:`lastbeat.views.watching.FleetWatch`."""
-
-    def open(self, until: float = float("inf"), on_progress: Callable[[int, int], None] | None = None) -> FleetView: ...
-
-
-class Looking(Protocol):
-    """What reads one run: :class:`lastbeat.views.one_run.RunWatch`."""
-
-    def look(self, *, log_lines: int = 40) -> RunView | None: ...
-
-
 @dataclass
 class _Known:
     """A run whose details were read."""
 
-    looking: Looking
+    looking: RunReader
     row: Row | None = None
     document: Mapping[str, object] | None = None
 
@@ -66,8 +55,8 @@ class PageOfFleet:
     def __init__(
         self,
         store: Store,
-        watch: Watching,
-        runs: Callable[[str], Looking],
+        watch: FleetReader,
+        runs: Callable[[str], RunReader],
         every_s: float,
         *,
         stale_s: float,

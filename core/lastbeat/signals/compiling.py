@@ -1,31 +1,71 @@
-"""``python -m lastbeat.signals.compiling``: the YAML files of the built-in catalogues → ``catalog/compiled.json``.
+"""YAML files of catalogues → ``compiled.json``, which is read without PyYAML and pydantic, and in a moment.
 
-For people who change a catalogue. A test holds that both say the same.
+``python -m lastbeat.signals.compiling`` makes ``catalog/compiled.json`` of the built-in catalogues, for people who
+change one; a test holds that both say the same. With ``--own NAMES-OR-PATHS --out FILE`` it writes one that has users'
+files besides, for a place where only that can be read (``infra/bundle.py``).
 """
 
+import argparse
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
-from lastbeat.signals import checking
-from lastbeat.signals.composing import compose, in_order
-from lastbeat.signals.drafts import Draft, Entry, Fault
-from lastbeat.signals.loading import COMPILED, CatalogueError
+from lastbeat.model.file_fault import FileFault
+from lastbeat.signals import catalogue_files
+from lastbeat.signals.composing import Draft, DraftEntry, compose, in_order
+from lastbeat.signals.loading import COMPILED, CatalogueError, drafts_of, is_path, names, read_file, wanted_of
 
 
-def drafts_of(folder: Path) -> dict[str, Draft]:
+class Own(NamedTuple):
+    """Users' catalogues, compiled."""
+
+    setting: str
+    """What LASTBEAT_SIGNALS has to be where :attr:`text` is ``compiled.json``: names in place of paths."""
+    text: str
+    """The built-in catalogues and these."""
+
+
+def own(setting: str, read: Callable[[str], str] = read_file) -> Own:
+    """What ``setting`` (as LASTBEAT_SIGNALS) names, compiled. A file is a catalogue of its own name, without folder and
+    ending. Raises :class:`CatalogueError` with all that is wrong."""
+    wanted = wanted_of(setting)
+    drafts = [draft for draft in drafts_of(wanted, read)[0] if is_path(draft.file)]
+    called: dict[str, str] = {}
+    faults: list[FileFault] = []
+    for draft in drafts:
+        name = PurePosixPath(draft.file).stem.lower()
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in names() or name in called.values():
+            what = (
+                f"its name, {name!r}, cannot be a catalogue's: rename it to lower-case letters, digits and _, a letter"
+            )
+            faults.append(FileFault(draft.file, 0, f"{what} first, and to what no other catalogue has"))
+        called[draft.file] = name
+    if faults:
+        raise CatalogueError(faults)
+    documents: dict[str, Mapping[str, Any]] = json.loads(COMPILED.read_bytes())
+    for draft in drafts:
+        document = _document(draft)
+        bases = [called.get(base, base) for base in draft.extends or ()]
+        documents[called[draft.file]] = {**document, **({"extends": bases} if bases else {})}
+    return Own(",".join(called.get(name, name) for name in wanted), _text(documents))
+
+
+def built_in(folder: Path) -> dict[str, Draft]:
     """Every catalogue in ``folder`` by name; raises with all faults of all of them."""
-    faults: list[Fault] = []
+    faults: list[FileFault] = []
     drafts = {
-        path.stem: checking.draft(path.read_text("utf-8"), path.name, faults) for path in sorted(folder.glob("*.yaml"))
+        path.stem: catalogue_files.draft(path.read_text("utf-8"), path.name, faults)
+        for path in sorted(folder.glob("*.yaml"))
     }
     for name, draft in drafts.items():
         for base, line in (draft.extends or {}).items():
             if base not in drafts:
-                faults.append(Fault(draft.file, line, f"there is no {base}.yaml in {folder.name}"))
+                faults.append(FileFault(draft.file, line, f"there is no {base}.yaml in {folder.name}"))
         if not draft.description and not any(fault.file == draft.file for fault in faults):
-            faults.append(Fault(draft.file, 1, "it has no description; say what it is for"))
+            faults.append(FileFault(draft.file, 1, "it has no description; say what it is for"))
         compose(name, in_order([name], drafts.get, faults), faults)
     if faults:
         raise CatalogueError(faults)
@@ -34,7 +74,10 @@ def drafts_of(folder: Path) -> dict[str, Draft]:
 
 def compiled(folder: Path) -> str:
     """The text of ``compiled.json`` for the YAML files in ``folder``."""
-    said = {name: _document(draft) for name, draft in drafts_of(folder).items()}
+    return _text({name: _document(draft) for name, draft in built_in(folder).items()})
+
+
+def _text(said: Mapping[str, Mapping[str, Any]]) -> str:
     return "{\n" + ",\n".join(f"{_short(name)}: {_lines(document)}" for name, document in said.items()) + "\n}\n"
 
 
@@ -68,17 +111,27 @@ def _document(draft: Draft) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if value}
 
 
-def _fields(entries: Mapping[str, Entry]) -> dict[str, Any]:
+def _fields(entries: Mapping[str, DraftEntry]) -> dict[str, Any]:
     return {
         name: {key: value for key, value in entry.fields.items() if value is not None}
         for name, entry in entries.items()
     }
 
 
-def main() -> None:
-    """Write ``compiled.json`` anew."""
-    COMPILED.write_text(compiled(COMPILED.parent), "utf-8")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """As the module's docstring says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--own", metavar="NAMES-OR-PATHS", help="users' catalogues, as LASTBEAT_SIGNALS names them")
+    parser.add_argument("--out", type=Path, default=COMPILED)
+    args = parser.parse_args(arguments)
+    try:
+        text = compiled(COMPILED.parent) if args.own is None else own(args.own).text
+    except CatalogueError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - a command for people
+        return 1
+    args.out.write_text(text, "utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

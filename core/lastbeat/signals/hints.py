@@ -10,6 +10,10 @@ STALE: Final = (
     "SSH to the instance and check whether the process lives: training.log, nvidia-smi, dmesg (OOM killer) "
     "and disk space (df -h). If the instance is gone (spot reclaim), restart from the last checkpoint."
 )
+STORED_AGAIN: Final = (
+    "The times in its documents are older than its files: something stores old documents again (a copy, a sync tool), "
+    f"or the instance's clock is slow (chronyc tracking). If neither: {STALE}"
+)
 NEVER_STARTED: Final = (
     "The run never started, or writes elsewhere: check the setup logs (cloud-init, job output), the run id, the "
     "place, and that training may write there. LASTBEAT_START_MINUTES gives a run time to its first heartbeat."

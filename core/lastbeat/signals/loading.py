@@ -1,7 +1,8 @@
 """Catalogues by name or from users' files → :class:`Catalogue`.
 
 Built-in ones come from ``catalog/compiled.json``, which ``signals.compiling`` makes of the YAML files beside it: a
-watchdog that looks once a minute has no time to read YAML. YAML is read for users' own files.
+watchdog that looks once a minute has no time to read YAML. In a Lambda function's zip it may have catalogues of users,
+too. YAML is read for users' own files.
 """
 
 import json
@@ -10,19 +11,20 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from lastbeat.model.file_fault import FileFault, nearest
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.signals.composing import compose, in_order
-from lastbeat.signals.drafts import BUILT_IN, Draft, Entry, Fault, nearest
+from lastbeat.signals.composing import CHECKED, Draft, DraftEntry, compose, in_order
 
 DEFAULT: Final = "default"
 COMPILED: Final = Path(__file__).with_name("catalog") / "compiled.json"
 MOST_FAULTS: Final = 50
+_FILE_LIMIT_BYTES: Final = 4 << 20
 
 
 class CatalogueError(ValueError):
     """A catalogue that cannot be used: its text names each fault with file and line, one a line."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[FileFault]) -> None:
         self.faults = tuple(sorted(set(faults)))
         said = [str(fault) for fault in self.faults[:MOST_FAULTS]]
         if len(self.faults) > MOST_FAULTS:
@@ -50,7 +52,7 @@ def load(name: str) -> Catalogue:
     """The built-in catalogue ``name``."""
     if name not in _compiled():
         raise CatalogueError([_unknown(name, "LASTBEAT_SIGNALS", 0)])
-    faults: list[Fault] = []
+    faults: list[FileFault] = []
     return compose(name, in_order([name], _built_in, faults), faults)
 
 
@@ -59,15 +61,32 @@ def load_setting(text: str, read: Callable[[str], str]) -> Catalogue:
     those before it; nothing is ``default``. A file without ``extends`` stands on what is named before it, or on
     ``default``. ``read`` gives a file's text and may raise OSError or UnicodeDecodeError.
     """
-    wanted = [part.strip() for part in text.split(",") if part.strip()] or [DEFAULT]
+    wanted = wanted_of(text)
     if len(wanted) == 1 and not is_path(wanted[0]):
         return load(wanted[0])
-    faults: list[Fault] = []
+    return drafts_of(wanted, read)[1]
+
+
+def wanted_of(text: str) -> list[str]:
+    """The names and paths that ``text`` lists."""
+    return [part.strip() for part in text.split(",") if part.strip()] or [DEFAULT]
+
+
+def drafts_of(wanted: Sequence[str], read: Callable[[str], str]) -> tuple[list[Draft], Catalogue]:
+    """All that ``wanted`` names and extends, as :func:`load_setting`, and what it comes to."""
+    faults: list[FileFault] = []
     files = _Files(read, wanted[0], faults)
-    found = compose(", ".join(wanted), in_order(wanted, files.draft, faults), faults)
+    drafts = in_order(wanted, files.draft, faults)
+    found = compose(", ".join(wanted), drafts, faults)
     if faults:
         raise CatalogueError(faults)
-    return found
+    return drafts, found
+
+
+def read_file(name: str) -> str:
+    """The text of the file ``name``, of one that is far too long its beginning."""
+    with Path(name).expanduser().open("rb") as file:
+        return file.read(_FILE_LIMIT_BYTES).decode("utf-8")
 
 
 def is_path(name: str) -> bool:
@@ -78,7 +97,7 @@ def is_path(name: str) -> bool:
 class _Files:
     """Drafts by name or path."""
 
-    def __init__(self, read: Callable[[str], str], first: str, faults: list[Fault]) -> None:
+    def __init__(self, read: Callable[[str], str], first: str, faults: list[FileFault]) -> None:
         self._read = read
         self._first = first
         self._faults = faults
@@ -92,19 +111,21 @@ class _Files:
         try:
             text = self._read(name)
         except UnicodeDecodeError as error:
-            self._faults.append(Fault(name, 0, f"it is not UTF-8 text ({error.reason}); save it as that"))
+            self._faults.append(FileFault(name, 0, f"it is not UTF-8 text ({error.reason}); save it as that"))
             return None
         except OSError as error:
             why = error.strerror or type(error).__name__
-            self._faults.append(Fault(name, 0, f"it cannot be read: {why}; check the path"))
+            self._faults.append(FileFault(name, 0, f"it cannot be read: {why}; check the path"))
             return None
         try:
-            from lastbeat.signals import checking  # noqa: PLC0415 - imports yaml, for users' own files alone
-        except ModuleNotFoundError:
-            what = "PyYAML is not installed here, as in the Lambda function's zip; name built-in catalogues alone"
-            self._faults.append(Fault(name, 0, what))
+            from lastbeat.signals import catalogue_files  # noqa: PLC0415 - PyYAML, pydantic: for users' own files
+        except ModuleNotFoundError as missing:
+            package = "PyYAML" if missing.name == "yaml" else missing.name
+            what = f"{package} is not installed here, which a file of your own needs; name built-in catalogues alone"
+            advice = "a Lambda function gets such a file with 'lastbeat deploy --signals FILE'"
+            self._faults.append(FileFault(name, 0, f"{what} ({advice})"))
             return None
-        found = checking.draft(text, name, self._faults)
+        found = catalogue_files.draft(text, name, self._faults)
         extends: Mapping[str, int] = {DEFAULT: 0} if name == self._first else {}
         if found.extends is not None:
             extends = {_beside(name, base): line for base, line in found.extends.items()}
@@ -124,10 +145,10 @@ def _beside(file: str, base: str) -> str:
     return beside if is_path(beside) else f"./{beside}"
 
 
-def _unknown(name: str, file: str, line: int) -> Fault:
+def _unknown(name: str, file: str, line: int) -> FileFault:
     known = names()
     what = f"there is no built-in catalogue {name[:60]!r}{nearest(name, known)}; there are {', '.join(known)}; "
-    return Fault(file, line, f"{what}a file's path has a slash or ends in .yaml")
+    return FileFault(file, line, f"{what}a file's path has a slash or ends in .yaml")
 
 
 @cache
@@ -143,20 +164,23 @@ def _compiled() -> Mapping[str, Mapping[str, Any]]:
 def _built_in(name: str) -> Draft:
     said = _compiled()[name]
 
-    def entries(key: str) -> dict[str, Entry]:
-        return {each: Entry(fields) for each, fields in said.get(key, {}).items()}
+    def entries(key: str) -> dict[str, DraftEntry]:
+        return {each: DraftEntry(fields) for each, fields in said.get(key, {}).items()}
 
-    signals = {
-        each: Signal(each, source=name, **{**fields, "literals": tuple(fields["literals"])})
-        for each, fields in said.get("signals", {}).items()
-    }
+    signals = said.get("signals", {}).items()
     return Draft(
         name,
-        dict.fromkeys(said.get("extends", ()), BUILT_IN),
-        said["description"],
-        made=signals,
+        dict.fromkeys(said.get("extends", ()), CHECKED),
+        said.get("description", ""),
+        # A catalogue of somebody's own that was compiled may also change what others have.
+        {each: DraftEntry(fields) for each, fields in signals if "pattern" not in fields},
+        {
+            each: Signal(each, source=name, **{**fields, "literals": tuple(fields["literals"])})
+            for each, fields in signals
+            if "pattern" in fields
+        },
         absences=entries("absences"),
         error_types=entries("error_types"),
         limits=said.get("limits", {}),
-        silence=dict.fromkeys(said.get("silence", ()), BUILT_IN),
+        silence=dict.fromkeys(said.get("silence", ()), CHECKED),
     )

@@ -2,7 +2,8 @@
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from lastbeat.model.signal import Signal
@@ -17,7 +18,8 @@ def groups_of(pattern: str) -> tuple[str, ...]:
     return tuple(matching.compiled(Signal("", pattern)).groupindex)
 
 
-def faults(pattern: str, *, ignore_case: bool = False) -> list[str]:
+@lru_cache(maxsize=2000)
+def faults(pattern: str, *, ignore_case: bool = False) -> Sequence[str]:
     """What is wrong with the regular expression ``pattern``, and what to do about each."""
     if len(pattern) > PATTERN_LIMIT:
         return [f"the pattern has {len(pattern):,} characters, and {PATTERN_LIMIT:,} is the most; split it"]

@@ -79,6 +79,8 @@ def from_answer(status: int, code: str | None, region: str | None, url: str, doi
         )
     if code in _ELSEWHERE or status in {301, 307, 308}:
         return elsewhere(url, region)
+    if status in {302, 303}:
+        return sent_on(url)
     if code in _DENIED:
         what, advice = _DENIED[code]
         return DeniedError(f"{url}: {what} ({said})", advice)
@@ -102,6 +104,14 @@ def elsewhere(url: str, region: str | None) -> MissingStoreError:
         return MissingStoreError(f"{url}: the bucket lies in region {region}", f"set MONITORING_REGION={region}")
     return MissingStoreError(
         f"{url}: the bucket lies in another region", "set MONITORING_REGION to the bucket's own region"
+    )
+
+
+def sent_on(url: str) -> StoreError:
+    """The endpoint names another host to ask, which is not asked: the request carries what opens the bucket."""
+    return StoreError(
+        f"{url}: the endpoint sends requests on to another host, which lastbeat does not follow",
+        "correct AWS_ENDPOINT_URL or MONITORING_REGION: name the host that holds the bucket",
     )
 
 

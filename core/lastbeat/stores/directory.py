@@ -3,14 +3,16 @@
 import errno
 import logging
 import os
+import stat
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 
 from lastbeat.stores import file_lock
+from lastbeat.stores.beneath import LISTED, THROUGH, Beneath, RefusedError
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.folder_walk import folder_names, walk
 from lastbeat.stores.keys import check_folder, check_key
@@ -25,7 +27,7 @@ from lastbeat.stores.port import (
     StoreError,
     UnreachableError,
 )
-from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_part, regular, version_of
+from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_open, version_of
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _GONE_AWAY = {
@@ -42,6 +44,8 @@ _GONE_AWAY = {
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
+_NEVER = datetime.fromtimestamp(0, tz=timezone.utc)
+"""When what nobody could look at was last written."""
 
 
 class DirectoryStore:
@@ -51,11 +55,21 @@ class DirectoryStore:
     A version is inode, modification time and size; writing moves the time on, were it by a nanosecond.
     With ``create`` a missing root is empty and is made by the first write; without, it is an error: a file system
     that is not mounted must not look like a fleet without runs. A root that is made is ``private`` to its user if so
-    wished.
+    wished. Unless it is ``trusting``, nothing is read or written that a link leads to outside of the root, and of files
+    only those that their run may show (:mod:`lastbeat.stores.ownership`).
     """
 
-    def __init__(self, root: Path, *, create: bool = False, private: bool = False, lock_wait_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        create: bool = False,
+        private: bool = False,
+        trusting: bool = False,
+        lock_wait_s: float = 10.0,
+    ) -> None:
         self._root = Path(os.path.abspath(root.expanduser()))  # noqa: PTH100 - resolve() would rename the user's path
+        self._beneath = Beneath(str(self._root), trusting)
         self._create = create
         self._private = private
         self._lock_wait_s = lock_wait_s
@@ -69,73 +83,103 @@ class DirectoryStore:
         check_folder(prefix)
         limit = max(1, min(limit, 1000))
         with self._explaining(f"list {prefix or 'the directory'}"):
-            found = list(islice(walk(str(self._root), prefix, start_after), limit + 1))
-            if not found:
+            try:
+                with closing(walk(self._beneath, prefix, start_after)) as listed:
+                    found = list(islice(listed, limit + 1))
+            except (FileNotFoundError, NotADirectoryError):
+                # Never there, or gone by now.
                 self._check_root()
-        entries = (Entry(key, s.st_size, modified_of(s), version_of(s)) for key, s in found[:limit])
-        return Page(tuple(entries), more=len(found) > limit)
+                found = []
+        return Page(tuple(self._entry(key, there) for key, there in found[:limit]), more=len(found) > limit)
 
     def folders(self) -> tuple[str, ...]:
         with self._explaining("list the directory"):
-            found = folder_names(str(self._root))
-            if not found:
+            try:
+                return folder_names(self._beneath)
+            except (FileNotFoundError, NotADirectoryError):
                 self._check_root()
-        return found
+                return ()
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
-        path = self._path(key)
+        parts = _parts(key)
         with self._explaining(f"read {key}"):
             try:
-                return read_part(path, limit_bytes, from_end=from_end, start=start)
+                handle = self._beneath.open_file(parts)
             except OSError as error:
                 if error.errno not in NO_SUCH_FILE:
                     raise
                 self._check_root()
                 return None
+            return None if handle is None else read_open(handle, limit_bytes, from_end=from_end, start=start)
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
-        path = self._path(key)
-        with self._explaining(f"write {key}"):
-            self._make_folder(path.parent)
-            with ExitStack() as held:
-                self._lock(held, path.parent, expect)
-                before = regular(path)
-                if expect is Expect.NOTHING and before is not None:
-                    raise ConflictError(f"{self.url}: {key} exists already")
-                if isinstance(expect, str) and (before is None or version_of(before) != expect):
-                    raise ConflictError(f"{self.url}: {key} is no longer at the expected version")
-                return version_of(_replace(path, body, before))
+        parts = _parts(key)
+        with self._explaining(f"write {key}"), ExitStack() as held:
+            folder = held.enter_context(self._made_folder(parts[:-1]))
+            self._lock(held, folder, parts, expect)
+            before = self._regular(parts)
+            if expect is Expect.NOTHING and before is not None:
+                raise ConflictError(f"{self.url}: {key} exists already")
+            if isinstance(expect, str) and (before is None or version_of(before) != expect):
+                raise ConflictError(f"{self.url}: {key} is no longer at the expected version")
+            return version_of(_replace(folder, parts[-1], body, before))
 
     def delete(self, key: str) -> None:
-        path = self._path(key)
-        with self._explaining(f"delete {key}"):
-            if regular(path) is None:
+        parts = _parts(key)
+        with self._explaining(f"delete {key}"), ExitStack() as held:
+            if self._regular(parts) is None:
                 self._check_root()
                 return
-            with ExitStack() as held:
-                self._lock(held, path.parent, Expect.ANYTHING)
-                path.unlink(missing_ok=True)
+            folder = held.enter_context(self._beneath.folder(parts[:-1]))
+            self._lock(held, folder, parts, Expect.ANYTHING)
+            with suppress(FileNotFoundError):
+                os.unlink(parts[-1], dir_fd=folder)
 
     def clock(self) -> datetime:
         return self._clock()
 
-    def _path(self, key: str) -> Path:
-        return self._root / check_key(key)
+    def _entry(self, key: str, there: os.stat_result | OSError) -> Entry:
+        if isinstance(there, os.stat_result):
+            return Entry(key, there.st_size, modified_of(there), version_of(there))
+        fault = self._explain(there, f"{'list' if key.endswith('/') else 'look at'} {key}")
+        return Entry(key, 0, _NEVER, f"unseen-{there.errno}", fault)
+
+    def _regular(self, parts: Sequence[str]) -> os.stat_result | None:
+        """What lies there, if that is a regular file."""
+        try:
+            found = self._beneath.stat(parts)
+        except OSError as error:
+            if error.errno not in NO_SUCH_FILE:
+                raise
+            return None
+        return found if stat.S_ISREG(found.st_mode) else None
 
     def _check_root(self) -> None:
         if not self._create and not self._root.is_dir():
             self._root.stat()  # says why
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self._root))
 
-    def _make_folder(self, folder: Path) -> None:
-        if folder.is_dir():
-            return
-        self._check_root()
-        if self._private:
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(parents=True, exist_ok=True)
+    @contextmanager
+    def _made_folder(self, parts: Sequence[str]) -> Iterator[int]:
+        """The open folder, made with all above it where it is missing."""
+        try:
+            handle = self._beneath.open_folder(parts, THROUGH)
+        except FileNotFoundError:
+            self._check_root()
+            self._make_folder(parts)
+            handle = self._beneath.open_folder(parts, THROUGH)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
 
-    def _lock(self, held: ExitStack, folder: Path, expect: Expect | str) -> None:
+    def _make_folder(self, parts: Sequence[str]) -> None:
+        self._root.mkdir(mode=0o700 if self._private else 0o777, parents=True, exist_ok=True)
+        for depth, name in enumerate(parts):
+            with self._beneath.folder(parts[:depth]) as above, suppress(FileExistsError):
+                os.mkdir(name, dir_fd=above)
+
+    def _lock(self, held: ExitStack, folder: int, parts: Sequence[str], expect: Expect | str) -> None:
         try:
             held.enter_context(file_lock.locked(folder, self._lock_wait_s))
         except OSError as error:
@@ -144,7 +188,7 @@ class DirectoryStore:
                 raise
         except file_lock.BusyError:
             raise UnreachableError(
-                f"{self.url}: another writer holds {folder / file_lock.NAME}",
+                f"{self.url}: another writer holds {self._root.joinpath(*parts[:-1], file_lock.NAME)}",
                 f"find it with `fuser {file_lock.NAME}`; a lock that its owner left behind ends with the owner",
             ) from None
 
@@ -156,9 +200,12 @@ class DirectoryStore:
             raise self._explain(error, doing) from error
 
     def _explain(self, error: OSError, doing: str) -> StoreError:
+        if isinstance(error, RefusedError):
+            return DeniedError(f"{self.url}: lastbeat does not {doing}: {error.strerror}", error.advice)
         why = os.strerror(error.errno) if error.errno else type(error).__name__
         if error.errno in _REFUSED:
-            return DeniedError(f"{self.url}: not allowed to {doing}: {why}", "check owner and mode of the directory")
+            advice = "check owner and mode there and of the folders above: who watches has to be let in"
+            return DeniedError(f"{self.url}: not allowed to {doing}: {why}", advice)
         if error.errno in _GONE_AWAY:
             return UnreachableError(f"{self.url}: cannot {doing} now: {why}", "check that the file system is mounted")
         if error.errno in _FULL:
@@ -202,21 +249,26 @@ class DirectoryStore:
             return None  # no directory yet, or not ours to write; the clock says that it had to do without
 
 
-def _replace(path: Path, body: bytes, before: os.stat_result | None) -> os.stat_result:
-    """Put ``body`` at ``path`` in one step, on the disk when this returns, later than ``before``."""
-    fresh = path.with_name(f".lastbeat-{os.getpid()}-{time.monotonic_ns()}-{os.urandom(4).hex()}")
-    handle = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+def _parts(key: str) -> list[str]:
+    return check_key(key).split("/")
+
+
+def _replace(folder: int, name: str, body: bytes, before: os.stat_result | None) -> os.stat_result:
+    """Put ``body`` at ``name`` of the open folder in one step, on the disk when this returns, later than ``before``."""
+    fresh = f".lastbeat-{os.getpid()}-{time.monotonic_ns()}-{os.urandom(4).hex()}"
+    handle = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)
             file.flush()
             written = _moved_on(handle, before)
             os.fsync(handle)
-        fresh.replace(path)
+        os.replace(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        fresh.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(fresh, dir_fd=folder)
         raise
-    _sync_folder(path.parent)
+    _sync_folder(folder)
     return written
 
 
@@ -232,8 +284,8 @@ def _moved_on(handle: int, before: os.stat_result | None) -> os.stat_result:
     return now
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_folder(folder: int) -> None:
+    handle = os.open(".", LISTED, dir_fd=folder)
     try:
         os.fsync(handle)
     except OSError as error:

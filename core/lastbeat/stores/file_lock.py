@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 NAME = ".lastbeat.lock"
 """Hidden, and never removed: two writers that lock a file before and after its removal would both go on."""
@@ -20,17 +19,17 @@ class BusyError(Exception):
 
 @contextmanager
 def locked(
-    folder: Path,
+    folder: int,
     wait_s: float,
     *,
     sleep: Callable[[float], None] = time.sleep,
     steady: Callable[[], float] = time.monotonic,
 ) -> Iterator[None]:
-    """Hold the lock of ``folder``, which must exist, waiting for it ``wait_s`` seconds at most.
+    """Hold the lock of the open folder ``folder``, waiting for it ``wait_s`` seconds at most.
 
     Raises :class:`BusyError` when it is not to be had, ``OSError`` when the file system has no locks.
     """
-    handle = _open(folder / NAME)
+    handle = _open(folder)
     try:
         until = steady() + wait_s
         while not _taken(handle):
@@ -45,13 +44,14 @@ def locked(
         os.close(handle)
 
 
-def _open(path: Path) -> int:
-    flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+def _open(folder: int) -> int:
+    # Should it be a pipe, nobody has to come to its other end.
+    flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return os.open(path, os.O_RDWR | flags, 0o666)
+        return os.open(NAME, os.O_RDWR | flags, 0o666, dir_fd=folder)
     except PermissionError:
         # Made by another user, and not ours to write. Locking it needs no more than to read it.
-        return os.open(path, os.O_RDONLY | flags, 0o666)
+        return os.open(NAME, os.O_RDONLY | flags, 0o666, dir_fd=folder)
 
 
 def _taken(handle: int) -> bool:

@@ -10,7 +10,7 @@
 A missing *key* is no error: reading it gives ``None``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Protocol
@@ -60,6 +60,9 @@ class Entry:
     size_bytes: int
     modified: datetime
     version: str
+    fault: StoreError | None = field(default=None, compare=False)
+    """Why nobody could look at it: then all else but ``key`` says nothing, and a key that ends in a slash is that of a
+    folder of which nothing could be listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,10 @@ class Store(Protocol):
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         """One request: the keys that start with the folder ``prefix`` (ends in ``/``, or is empty for all)
-        and sort after ``start_after``; ``limit`` is at most 1000."""
+        and sort after ``start_after``; ``limit`` is at most 1000.
+
+        What cannot be looked at below ``prefix`` is an entry with its ``fault``: a single folder hides no other. Such a
+        folder is listed also where ``start_after`` lies within it."""
         ...
 
     def folders(self) -> tuple[str, ...]:

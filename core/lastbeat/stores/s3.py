@@ -11,6 +11,7 @@ from lastbeat.stores import answers
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.keys import check_key
 from lastbeat.stores.objects import ObjectStore
+from lastbeat.stores.one_host import one_host, was_kept
 from lastbeat.stores.port import Page, StoreError
 from lastbeat.stores.probe import Probe, goes_through_proxy, probe
 
@@ -80,10 +81,14 @@ def s3_store(
 
     def explain(error: Exception, where: str, doing: str) -> StoreError:
         explained = answers.explain(error, where, doing)
-        if str(explained) == str(answers.elsewhere(where, None)):
-            # Only the headers of that answer name the region, and obstore does not pass them on.
-            return answers.elsewhere(where, asked().region)
-        return explained
+        sent_on = was_kept(str(error))
+        if not sent_on and str(explained) != str(answers.elsewhere(where, None)):
+            return explained
+        # Only the headers of that answer name the region, and obstore does not pass them on.
+        region = asked().region
+        return (
+            answers.sent_on(where) if sent_on and region in {None, place.region} else answers.elsewhere(where, region)
+        )
 
     def relist(folder: str, start_after: str, limit: int) -> Page:
         from lastbeat.stores.s3_listing import list_page  # noqa: PLC0415 - loads boto3
@@ -116,6 +121,9 @@ def _connect(place: Place, env: Mapping[str, str]) -> "Backend":
         "connect_timeout": timedelta(seconds=place.connect_s),
         "timeout": timedelta(seconds=place.request_s),
     }
+    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
+    if not goes_through_proxy(place.endpoint, env):
+        client_options |= one_host(place.endpoint)
     if place.ca_bundle:
         client_options["root_certificate"] = _certificates(place)
     # obstore looks into the environment for what is not given, so that all is given that matters here.

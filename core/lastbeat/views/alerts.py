@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from lastbeat.deliver.outbox import OUTBOX_LIMIT
+from lastbeat.effects.outbox import OUTBOX_LIMIT
 from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
 from lastbeat.model.view import SentAlert

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from lastbeat.model import runid
 from lastbeat.model.observation import Seen
 from lastbeat.model.times import format_time
-from lastbeat.model.view import Beat
+from lastbeat.model.view import HeartbeatFile
 from lastbeat.stores.port import Blob
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.heartbeats import Told, read_told
+from lastbeat.views.heartbeats import HeartbeatFields, read_told
 from lastbeat.views.held import Got
 
 NAMES = (runid.METADATA, runid.PROGRESS)
@@ -19,11 +19,11 @@ NAMES = (runid.METADATA, runid.PROGRESS)
 class Beats:
     """What both heartbeats say."""
 
-    metadata: Told | None = None
-    progress: Told | None = None
+    metadata: HeartbeatFields | None = None
+    progress: HeartbeatFields | None = None
     """What tells of progress: progress.json, or a metadata.json that does. None where it is of an earlier attempt."""
-    shown: tuple[Beat, ...] = ()
-    told: Mapping[str, Told] = field(default_factory=dict)
+    shown: tuple[HeartbeatFile, ...] = ()
+    told: Mapping[str, HeartbeatFields] = field(default_factory=dict)
     """What each file says, by name, whosoever wrote it."""
     world_size: int | None = None
     notes: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class BeatReader:
     """Understands one run's heartbeats again and again."""
 
     safe: Safe
-    _told: dict[str, tuple[Blob, Told]] = field(default_factory=dict)
+    _told: dict[str, tuple[Blob, HeartbeatFields]] = field(default_factory=dict)
 
     def look(self, got: Mapping[str, Got], seen: Seen | None) -> Beats:
         """``seen`` is what counts for this attempt; None: that could not be told, so all of it may."""
@@ -54,7 +54,7 @@ class BeatReader:
         known = {name: each for name, each in told.items() if each is not None}
         return Beats(metadata, progress or metadata, shown, known, size, tuple(notes))
 
-    def _understood(self, name: str, read: Got) -> Told | None:
+    def _understood(self, name: str, read: Got) -> HeartbeatFields | None:
         if read.blob is None:
             return None
         known = self._told.get(name)
@@ -62,15 +62,15 @@ class BeatReader:
             known = self._told[name] = (read.blob, read_told(read.blob, self.safe.mask))
         return known[1]
 
-    def _beat(self, name: str, read: Got, told: Told | None) -> Beat:
+    def _beat(self, name: str, read: Got, told: HeartbeatFields | None) -> HeartbeatFile:
         fault = None if read.fault is None else self.safe.name(f"it could not be read: {read.fault}")
         if told is None:
-            return Beat(name, read.entry.modified, None, fault or "it went away while it was read")
+            return HeartbeatFile(name, read.entry.modified, None, fault or "it went away while it was read")
         beat = told.heartbeat
-        return Beat(name, beat.modified, beat.own_time, fault or beat.fault, dict(_facts(told)))
+        return HeartbeatFile(name, beat.modified, beat.own_time, fault or beat.fault, dict(_facts(told)))
 
 
-def _facts(told: Told) -> Iterator[tuple[str, str]]:
+def _facts(told: HeartbeatFields) -> Iterator[tuple[str, str]]:
     beat = told.heartbeat
     named = {
         "phase": beat.phase,

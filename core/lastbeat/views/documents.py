@@ -13,7 +13,7 @@ from typing import Final
 from lastbeat.model import document
 from lastbeat.model.numbers import json_number
 from lastbeat.model.version import __version__
-from lastbeat.model.view import Fault, FleetView, Row, Span
+from lastbeat.model.view import FleetView, Row, Span, StoreOutage
 
 SCHEMA: Final = 1
 
@@ -62,6 +62,7 @@ def fleet_document(  # noqa: PLR0913 - what a reader is told beside the view, ea
             "last_pass_at": _time(view.watching.last_pass_at),
             "interval_s": view.watching.interval_s,
             "overdue": view.watching.overdue,
+            "known": view.watching.known,
         },
         "fault": _fault(view.fault),
         "ignored": [clean(name) for name in view.ignored],
@@ -113,7 +114,7 @@ def clean(text: str | None) -> str | None:
     return text if text is None or text.isascii() else str(document.clean(text))
 
 
-def _fault(fault: Fault | None) -> Mapping[str, object] | None:
+def _fault(fault: StoreOutage | None) -> Mapping[str, object] | None:
     if fault is None:
         return None
     return {"reason": clean(fault.reason), "advice": clean(fault.advice), "since": _time(fault.since)}

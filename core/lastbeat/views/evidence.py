@@ -25,7 +25,7 @@ _BEGINS = b"Traceback (most recent call last)"
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LineWindow:
     """Some lines of a file."""
 
     lines: list[bytes]
@@ -82,7 +82,7 @@ class EvidenceReader:
                 return excerpt(evidence.file, window, index, entry, self.safe)
         return None
 
-    def _windows(self, evidence: Evidence, entry: Entry) -> Iterator[Window]:
+    def _windows(self, evidence: Evidence, entry: Entry) -> Iterator[LineWindow]:
         """Where the line may be, the likeliest first; each is read when it is asked for."""
         size = entry.size_bytes
         head = self.store.read(entry.key, WINDOW_BYTES)
@@ -93,23 +93,23 @@ class EvidenceReader:
         if not whole and lines:
             lines = lines[:-1]
         if whole or evidence.line <= len(lines):
-            yield Window(lines, 1)
+            yield LineWindow(lines, 1)
         if whole:
             return
         tail = self.store.read(entry.key, WINDOW_BYTES, from_end=True)
         if tail is not None:
-            yield Window(split(tail.body, cut_at_start=True), None)
+            yield LineWindow(split(tail.body, cut_at_start=True), None)
         if evidence.line > len(lines) > 0:
             # Lines are about as long everywhere.
             about = evidence.line * len(head.body) // len(lines) - WINDOW_BYTES // 2
             if WINDOW_BYTES // 2 < about < size:
                 middle = self.store.read(entry.key, WINDOW_BYTES, start=about)
                 if middle is not None and middle.body:
-                    yield Window(split(middle.body, cut_at_start=True), None)
-        yield Window(lines, 1)
+                    yield LineWindow(split(middle.body, cut_at_start=True), None)
+        yield LineWindow(lines, 1)
 
 
-def place(window: Window, evidence: Evidence, safe: Safe) -> int | None:
+def place(window: LineWindow, evidence: Evidence, safe: Safe) -> int | None:
     """Index of the evidence's line in ``window``: by its number where that line says the same, else the last that
     does."""
     wanted = _bare(evidence.text)
@@ -140,7 +140,7 @@ def _bare(text: str) -> str:
     return one_line(text).removesuffix("…").rstrip()
 
 
-def excerpt(file: str, window: Window, index: int, entry: Entry, safe: Safe) -> Excerpt:
+def excerpt(file: str, window: LineWindow, index: int, entry: Entry, safe: Safe) -> Excerpt:
     """Line ``index`` of ``window`` with some before it, a traceback whole, and some after it."""
     lines = window.lines
     start = max(0, index - BEFORE)

@@ -12,7 +12,7 @@ from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.run import ERROR_LIMIT_BYTES
 from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import Blob, Store, StoreError
-from lastbeat.views.known import Wish
+from lastbeat.views.known import DocumentRequest
 
 _IN_A_ROW: Final = 3
 """So many reads in a row that get no answer: then the store does not answer."""
@@ -28,8 +28,8 @@ class Fetching:
 
     store: Store
     threads: int
-    take: Callable[[Wish, Blob | None], None]
-    refuse: Callable[[Wish, StoreError], None]
+    take: Callable[[DocumentRequest, Blob | None], None]
+    refuse: Callable[[DocumentRequest, StoreError], None]
     until: float = float("inf")
     asked: int = 0
     trouble: StoreError | None = None
@@ -38,7 +38,7 @@ class Fetching:
     _failed: int = 0
     _over: bool = False
 
-    def fetch(self, wishes: Sequence[Wish], on_progress: Callable[[int, int], None] | None = None) -> None:
+    def fetch(self, wishes: Sequence[DocumentRequest], on_progress: Callable[[int, int], None] | None = None) -> None:
         """All of ``wishes``, in their order as far as threads keep one."""
         threads = min(self.threads, len(wishes))
         if threads < 2:
@@ -58,7 +58,7 @@ class Fetching:
     def _ended(self) -> bool:
         return self._over or self.trouble is not None or time.monotonic() >= self.until
 
-    def _one(self, wish: Wish) -> None:
+    def _one(self, wish: DocumentRequest) -> None:
         if self._ended:
             return
         with self._lock:

@@ -10,7 +10,7 @@ from lastbeat.fleet.archive import read_memory
 from lastbeat.fleet.mark import Marked, read_mark
 from lastbeat.fleet.memory import FleetMemory, RunMemory
 from lastbeat.model import runid
-from lastbeat.model.view import STRIP_S, Watching
+from lastbeat.model.view import STRIP_S, WatchState
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.views.standings import Standing, of_memory
 
@@ -36,6 +36,8 @@ class Index:
     finished: Mapping[str, int] = field(default_factory=dict)
     own: Mapping[str, Entry] = field(default_factory=dict)
     """The fleet's own files, as last listed."""
+    closed: bool = False
+    """The last listing could not look at them."""
     readings: int = 0
     """How often something was read that ``lines`` and ``finished`` are made of."""
     _read: dict[str, tuple[str, FleetMemory]] = field(default_factory=dict)
@@ -94,13 +96,15 @@ class Index:
                 return
         self._mark_read = listing
 
-    def watching(self, at: datetime) -> Watching:
+    def watching(self, at: datetime) -> WatchState:
         """Whether passes are being made as of ``at``."""
         entry = self.own.get(_mark_name())
+        if self.closed:
+            return WatchState(None if entry is None else entry.modified, known=False)
         if entry is None:
-            return Watching()
+            return WatchState()
         # Of a mark that cannot be read it is known that it is there, and not when the next one is due.
-        return Watching(entry.modified) if self._mark is None else watched(entry.modified, self._mark.interval_s, at)
+        return WatchState(entry.modified) if self._mark is None else watched(entry.modified, self._mark.interval_s, at)
 
     def _understand(self, at: datetime) -> None:
         """Of a run that several parts know, the one that saw it last knows it best."""
@@ -125,10 +129,10 @@ class Index:
         return (memory for _, memory in self._read.values())
 
 
-def watched(marked_at: datetime, interval_s: float, at: datetime) -> Watching:
+def watched(marked_at: datetime, interval_s: float, at: datetime) -> WatchState:
     """What a mark tells as of ``at``, which the last of the passes that are made at such intervals left."""
     overdue = at - marked_at > timedelta(seconds=OVERDUE_INTERVALS * interval_s)
-    return Watching(marked_at, interval_s, overdue)
+    return WatchState(marked_at, interval_s, overdue)
 
 
 def _mark_name() -> str:

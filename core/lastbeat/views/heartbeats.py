@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Told:
+class HeartbeatFields:
     """What one heartbeat document tells, as far as it can be understood. Texts in it are cleaned and masked."""
 
     heartbeat: Heartbeat
@@ -60,15 +60,15 @@ class Told:
     """What else stands in it, as it stands there; few."""
 
 
-def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = POINTS_LIMIT) -> Told:
+def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = POINTS_LIMIT) -> HeartbeatFields:
     """Understand a heartbeat document, with at most ``most_points`` of its points. Never raises; each field is usable
     when its neighbours are broken."""
     heartbeat = _safe(read_heartbeat(blob, lambda text: mask_tokens(mask(one_line(text)))), mask)
     document = _document(blob)
     if not document:
-        return Told(heartbeat)
+        return HeartbeatFields(heartbeat)
     points = _points(document.get("recent"), blob.modified, most_points)
-    told = Told(
+    told = HeartbeatFields(
         heartbeat,
         learning_rate=number(document.get("learning_rate")),
         epoch=number(document.get("epoch")),

@@ -11,7 +11,7 @@ THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class FilePiece:
     """One piece of a file: its first ``limit_bytes``, or its last."""
 
     entry: Entry
@@ -28,10 +28,10 @@ class Got:
     blob: Blob | None = None
     """None: it went away between the listing and the read, or was never read."""
     fault: StoreError | None = None
-    wish: Wish | None = None
+    wish: FilePiece | None = None
 
 
-class Held:
+class FileCache:
     """Pieces of files by name: asked for again only when their file was written, all that are due at once."""
 
     def __init__(self, store: Store, threads: int = THREADS) -> None:
@@ -39,7 +39,7 @@ class Held:
         self._threads = threads
         self._got: dict[str, Got] = {}
 
-    def read(self, wishes: Mapping[str, Wish]) -> dict[str, Got]:
+    def read(self, wishes: Mapping[str, FilePiece]) -> dict[str, Got]:
         """Each of ``wishes``, as it is now. Never raises for the store: what cannot be read says why, beside what was
         read before. What is wished for no more is forgotten."""
         due = [name for name, wish in wishes.items() if self._is_due(name, wish)]
@@ -50,18 +50,20 @@ class Held:
         self._got = {name: got for name, got in self._got.items() if name in wishes}
         return dict(self._got)
 
-    def _is_due(self, name: str, wish: Wish) -> bool:
+    def _is_due(self, name: str, wish: FilePiece) -> bool:
         got = self._got.get(name)
         return got is None or got.fault is not None or got.wish != wish
 
-    def _fetch(self, wishes: list[Wish]) -> Iterable[Got]:
+    def _fetch(self, wishes: list[FilePiece]) -> Iterable[Got]:
         if len(wishes) < 2:
             return map(self._ask, wishes)
         with ThreadPoolExecutor(min(self._threads, len(wishes)), "look") as pool:
             return list(pool.map(self._ask, wishes))
 
-    def _ask(self, wish: Wish) -> Got:
+    def _ask(self, wish: FilePiece) -> Got:
         entry = wish.entry
+        if entry.fault is not None:
+            return Got(entry, None, entry.fault, None)
         if entry.size_bytes == 0:
             return Got(entry, Blob(b"", 0, entry.modified, entry.version), None, wish)
         try:

@@ -11,7 +11,7 @@ from lastbeat.model.observation import Heartbeat
 from lastbeat.model.status import Status
 from lastbeat.model.view import SPARK_POINTS
 from lastbeat.stores.port import Entry
-from lastbeat.views.heartbeats import Told, thinned
+from lastbeat.views.heartbeats import HeartbeatFields, thinned
 from lastbeat.views.standings import Standing
 
 AGAIN_AFTER: Final = 10
@@ -33,7 +33,7 @@ class Gist:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UnreadableDocument:
     """What could not be read."""
 
     version: str
@@ -48,7 +48,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DocumentRequest:
     """A document of a run that is to be read."""
 
     run_id: str
@@ -75,10 +75,12 @@ class Known:
     gists: dict[str, Gist] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     """Name → version of the document as it was read."""
-    refused: dict[str, Refused] = field(default_factory=dict)
+    refused: dict[str, UnreadableDocument] = field(default_factory=dict)
     error_text: str = ""
     host_of: int | None = None
     """The attempt that metadata.json was read in."""
+    closed: str | None = None
+    """Why it could not be looked at in the last listing: then all else is as it was before that."""
     undecided: bool = False
     """Only its record can tell whether it ended so long ago that nobody wants to see it."""
     read_at: int = 0
@@ -105,8 +107,10 @@ class Known:
         """What was recorded of it when that was last known."""
         return self.standing or self.record or self.memory
 
-    def wishes(self, listing: int, *, all_beats: bool) -> Iterator[Wish]:
+    def wishes(self, listing: int, *, all_beats: bool) -> Iterator[DocumentRequest]:
         """What is to be read of it. ``all_beats``: also what a row can do without."""
+        if self.closed is not None:
+            return
         version = self.listed_record
         if version is None:
             for name in (*_BEATS, runid.ERROR):
@@ -125,7 +129,7 @@ class Known:
             yield from self._wish(runid.METADATA, listing)
         elif all_beats or runid.METADATA not in self.versions or self.host_of != self._attempt:
             for wish in self._wish(runid.METADATA, listing):
-                yield Wish(wish.run_id, wish.entry, wish.name, first=False, extra=True)
+                yield DocumentRequest(wish.run_id, wish.entry, wish.name, first=False, extra=True)
 
     @property
     def _attempt(self) -> int | None:
@@ -137,16 +141,16 @@ class Known:
         gist = self.gists.get(runid.PROGRESS)
         return gist is not None and gist.heartbeat.phase is None
 
-    def _wish(self, name: str, listing: int) -> Iterator[Wish]:
+    def _wish(self, name: str, listing: int) -> Iterator[DocumentRequest]:
         entry = self.files.get(name)
         if entry is None or token(entry) == self.versions.get(name):
             return
         refused = self.refused.get(name)
         if refused is not None and refused.version == token(entry) and not refused.is_over(listing):
             return
-        yield Wish(self.run_id, entry, name, first=name == runid.RECORD or name not in self.versions)
+        yield DocumentRequest(self.run_id, entry, name, first=name == runid.RECORD or name not in self.versions)
 
-    def take_told(self, wish: Wish, told: Told) -> None:
+    def take_told(self, wish: DocumentRequest, told: HeartbeatFields) -> None:
         """A heartbeat document was read."""
         before = self.gists.get(wish.name)
         fault, beat = told.heartbeat.fault, told.heartbeat
@@ -159,14 +163,14 @@ class Known:
         self.gists[wish.name] = gist
         self.read(wish)
 
-    def take_record(self, wish: Wish, standing: Standing | None, fault: str | None) -> None:
+    def take_record(self, wish: DocumentRequest, standing: Standing | None, fault: str | None) -> None:
         """Its record was read; ``fault`` says why it could not be understood."""
         if standing is not None:
             self.record = standing
         self.damaged, self.record_version = fault, wish.entry.version
         self.read(wish)
 
-    def read(self, wish: Wish) -> None:
+    def read(self, wish: DocumentRequest) -> None:
         """``wish`` came true, be it that there is nothing any more."""
         self.versions[wish.name] = token(wish.entry)
         self.refused.pop(wish.name, None)
@@ -175,7 +179,7 @@ class Known:
 
     def see(self, files: Mapping[str, Entry]) -> None:
         """As it was listed: what is there no more is known no more."""
-        self.files = files
+        self.files, self.closed = files, None
         for name in [name for name in self.versions if name not in files]:
             del self.versions[name]
             self.gists.pop(name, None)
@@ -198,6 +202,9 @@ def is_over(known: Known, finished: int | None, at: datetime, since_s: float, st
     and what is known of its record show without a request. None: only its record can tell. ``finished``: the fleet's
     memory has it as one that ended when nothing younger than this (unix seconds) lay there."""
     files, now = known.files, at.timestamp()
+    if known.closed is not None and known.standing is None:
+        # What nobody can look at neither ended nor fell silent, unless passes have seen it end.
+        return finished is not None
     record, written = files.get(runid.RECORD), newest_of(files)
     recorded = record.modified.timestamp() if record is not None else 0.0
     if now - max(written, recorded) <= since_s:

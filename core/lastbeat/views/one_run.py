@@ -11,7 +11,7 @@ from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
-from lastbeat.model.view import Excerpt, RunView, Watching
+from lastbeat.model.view import Excerpt, RunView, WatchState
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_files import is_log
 from lastbeat.observe.reading import LogSettings
@@ -25,7 +25,7 @@ from lastbeat.views.beats import BeatReader
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.fleet_index import watched
-from lastbeat.views.held import Got, Held, Wish
+from lastbeat.views.held import FileCache, FilePiece, Got
 from lastbeat.views.judging import Judge, Judged
 from lastbeat.views.ranks import RankReader
 from lastbeat.views.rows import unjudged_end
@@ -69,7 +69,7 @@ class RunWatch:
         self._policy = policy
         self._link = link
         self._safe = Safe(mask)
-        self._held = Held(store)
+        self._held = FileCache(store)
         self._judge = Judge(store, policy, self.run_id, mask, catalogue or LogSettings())
         self._beats = BeatReader(self._safe)
         self._ranks = RankReader(store, self._safe)
@@ -96,10 +96,10 @@ class RunWatch:
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def _look(self, listed: Listed, at: datetime, log_lines: int) -> RunView:
-        files = listed.files
+        files = {name: entry for name, entry in listed.files.items() if entry.fault is None}
         newest = newest_log(files)
         got = self._held.read(_wishes(files, newest, log_lines))
-        judged = self._judge.judge(files, got, at)
+        judged = self._judge.judge(listed.files, got, at)
         record, attempt = judged.record, judged.attempt
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
@@ -111,7 +111,7 @@ class RunWatch:
         if judged.explained is not None:
             found = judged.explained.cause.evidence
             evidence = self._evidence.look(found, files.get(found.file), at)
-        notes = [*judged.notes, *beats.notes]
+        notes = [*judged.notes, *beats.notes, *(f"{name}: {fault}" for name, fault in listed.closed.items())]
         end = unjudged_end(of_record(record), files) if record is not None else None
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")
@@ -153,16 +153,16 @@ class RunWatch:
             notes=tuple(self._safe.name(note, _NOTE_LIMIT) for note in notes),
         )
 
-    def _watching(self, looked: Looked) -> Watching:
+    def _watching(self, looked: Looked) -> WatchState:
         """Asked for only where it matters: one small read."""
         if not looked.may_be_doubted(self._policy):
-            return Watching()
+            return WatchState()
         try:
             mark = read_mark(self._store)
         except StoreError:
             # Whether anybody watches is not known; that no pass has judged what there is to doubt, is.
-            return Watching(looked.at)
-        return Watching() if mark is None else watched(mark.at, mark.interval_s, looked.at)
+            return WatchState(looked.at)
+        return WatchState() if mark is None else watched(mark.at, mark.interval_s, looked.at)
 
     def _tail(self, newest: Entry | None, got: Mapping[str, Got], log_lines: int) -> Excerpt | None:
         if newest is None or log_lines <= 0:
@@ -204,7 +204,7 @@ class RunWatch:
 _TAIL: Final = "the end of the newest log"
 
 
-def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) -> dict[str, Wish]:
+def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) -> dict[str, FilePiece]:
     limits = {
         runid.RECORD: RECORD_LIMIT_BYTES,
         runid.METADATA: DOCUMENT_LIMIT_BYTES,
@@ -212,10 +212,10 @@ def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) ->
         runid.ERROR: ERROR_LIMIT_BYTES,
         runid.STACKS: excerpts.STACKS_LIMIT_BYTES,
     }
-    wishes = {name: Wish(files[name], limit) for name, limit in limits.items() if name in files}
+    wishes = {name: FilePiece(files[name], limit) for name, limit in limits.items() if name in files}
     if newest is not None and log_lines > 0:
         room = max(excerpts.TAIL_BYTES, min(log_lines * _LINE_BYTES, _TAIL_MOST))
-        wishes[_TAIL] = Wish(newest, room, from_end=True)
+        wishes[_TAIL] = FilePiece(newest, room, from_end=True)
     return wishes
 
 

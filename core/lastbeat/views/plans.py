@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from lastbeat.model import runid
-from lastbeat.views.known import Wish
+from lastbeat.views.known import DocumentRequest
 from lastbeat.views.order import NEEDS_PEOPLE
 
 _SHARE: Final = 0.75
@@ -12,18 +12,18 @@ _SHARE: Final = 0.75
 
 
 def chosen(
-    wishes: Iterable[Wish],
+    wishes: Iterable[DocumentRequest],
     most: float,
     wanted: Collection[str],
     needs: Callable[[str], int | None],
     read_at: Callable[[str], int],
-) -> list[Wish]:
+) -> list[DocumentRequest]:
     """At most ``most`` of ``wishes``: records first, then what people see right now, then the runs that need people,
     then those of which nothing is known yet; but a part is always for whatever has not been read for longest.
 
     ``needs`` tells how much a run needs people, ``read_at`` when something of it was last read, by whatever count."""
 
-    def urgency(wish: Wish) -> int:
+    def urgency(wish: DocumentRequest) -> int:
         if wish.extra:
             return 5
         if wish.name == runid.RECORD:

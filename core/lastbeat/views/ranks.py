@@ -11,7 +11,7 @@ from lastbeat.model.view import RankLine
 from lastbeat.observe.documents import read_heartbeat
 from lastbeat.stores.port import Blob, Entry, Store
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.held import Got, Held, Wish
+from lastbeat.views.held import FileCache, FilePiece, Got
 
 MOST: Final = 512
 """So many ranks are read."""
@@ -44,18 +44,18 @@ class RankReader:
 
     store: Store
     safe: Safe
-    _held: Held = field(init=False)
+    _held: FileCache = field(init=False)
     _known: dict[int, tuple[Got, _Read]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._held = Held(self.store, _THREADS)
+        self._held = FileCache(self.store, _THREADS)
 
     def look(self, listed: Mapping[int, Entry], began: datetime | None, attempt: int | None) -> Ranks:
         """The ranks as they are now. What was written before ``began``, by the store, or names another attempt
         than ``attempt``, is of an earlier one. Never raises for the store: one that cannot be read says so."""
         ours = {rank: entry for rank, entry in listed.items() if began is None or entry.modified >= began}
         chosen = choose(ours)
-        got = self._held.read({str(rank): Wish(ours[rank], LIMIT_BYTES) for rank in chosen})
+        got = self._held.read({str(rank): FilePiece(ours[rank], LIMIT_BYTES) for rank in chosen})
         self._known = {rank: (got[str(rank)], self._read(rank, got[str(rank)])) for rank in chosen}
         read = [each for _, each in self._known.values()]
         lines = [each.line for each in read if attempt is None or each.attempt in {None, attempt}]

@@ -10,7 +10,7 @@ from lastbeat.model import status as names
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_duration
-from lastbeat.model.view import Row, Watching
+from lastbeat.model.view import Row, WatchState
 from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 from lastbeat.views.known import Gist, Known
@@ -27,11 +27,12 @@ _NOTHING: Final = Standing(Status.UNKNOWN)
 _STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
 
 
-def row(known: Known, at: datetime, policy: Policy, watching: Watching, *, unread: bool = False) -> Row:
+def row(known: Known, at: datetime, policy: Policy, watching: WatchState, *, unread: bool = False) -> Row:
     """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
     standing, fault = _standing(known, at, policy)
     beat_at = last_beat(known.files)
-    doubt = doubt_of(standing, known.files, at, policy, watching)
+    # Of what cannot be looked at nobody knows how old its evidence is.
+    doubt = None if known.closed is not None else doubt_of(standing, known.files, at, policy, watching)
     progress, metadata = known.gists.get(runid.PROGRESS), known.gists.get(runid.METADATA)
     counts = _of_now(progress, metadata, standing)
     tells = counts if counts is not None and _has_step(counts) else metadata
@@ -74,12 +75,12 @@ def last_beat(files: Mapping[str, Entry]) -> datetime | None:
 
 
 def doubt_of(
-    standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy, watching: Watching
+    standing: Standing, files: Mapping[str, Entry], at: datetime, policy: Policy, watching: WatchState
 ) -> str | None:
     """Why what is recorded of a run may be out of date: it looks otherwise, and nobody has judged that."""
     if not standing.recorded:
         return None
-    watched = watching.last_pass_at is not None and not watching.overdue
+    watched = not watching.known or (watching.last_pass_at is not None and not watching.overdue)
     why = "no pass has judged that" if watched else "nobody watches"
     slack_s = _PASSES * (watching.interval_s or 0.0) if watched else _ALONE_S
     end = unjudged_end(standing, files)
@@ -123,6 +124,8 @@ def _about(seconds: float) -> str:
 
 def _standing(known: Known, at: datetime, policy: Policy) -> tuple[Standing, str | None]:
     """What it is, and why that could not be found out anew."""
+    if known.closed is not None:
+        return known.last_known or _NOTHING, known.closed
     if known.listed_record is not None:
         fault = None
         if known.standing is None:

@@ -10,7 +10,7 @@ from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
 from lastbeat.model.record import Explained, Transition
 from lastbeat.model.times import format_time
-from lastbeat.model.view import Beat, Excerpt, Point, RankLine, Resources, RunView, SentAlert, Span
+from lastbeat.model.view import Excerpt, HeartbeatFile, Point, RankLine, Resources, RunView, SentAlert, Span
 from lastbeat.views.documents import row_document
 
 SCHEMA: Final = 1
@@ -135,7 +135,7 @@ def _transition(transition: Transition) -> Json:
     }
 
 
-def _beat(beat: Beat) -> Json:
+def _beat(beat: HeartbeatFile) -> Json:
     return {
         "name": beat.name,
         "modified": format_time(beat.modified),

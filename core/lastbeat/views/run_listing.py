@@ -1,15 +1,17 @@
 """All files of one run that people are shown, from one listing: its own, its logs, and what its ranks wrote."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from lastbeat.observe.listing import BEHIND, Folder, run_files
-from lastbeat.stores.port import Entry, Store
+from lastbeat.stores.port import Entry, Store, StoreError
 
 RANK_PAGES: Final = 16
 """So many pages of a listing may be asked for within ``ranks/``: as many as 16,000 files."""
 _RANKS: Final = "ranks/"
+_CLOSED: Final = 10
 _RANK = re.compile(r"ranks/(0|[1-9]\d{0,6})\.json")
 
 
@@ -18,11 +20,13 @@ class Listed:
     """One run as a listing shows it."""
 
     files: dict[str, Entry]
-    """Its own files and logs, by their name below the run's folder."""
+    """Its own files and logs, by their name below the run's folder, as :class:`Folder` has them."""
     ranks: dict[int, Entry]
     """Its ranks' heartbeats, by rank."""
     more_ranks: bool = False
     """Whether there were more files in ``ranks/`` than are listed."""
+    closed: Mapping[str, StoreError] = field(default_factory=dict)
+    """What people would be shown and nobody could look at, by name, and why; few."""
 
 
 class _WithRanks(Folder):
@@ -31,10 +35,15 @@ class _WithRanks(Folder):
     def __init__(self) -> None:
         super().__init__()
         self.ranks: dict[int, Entry] = {}
+        self.closed: dict[str, StoreError] = {}
         self.cut = False
         self._pages = RANK_PAGES
 
     def see(self, name: str, entry: Entry) -> None:
+        if entry.fault is not None and name.startswith(_RANKS[:-1]):
+            if len(self.closed) < _CLOSED and (_RANK.fullmatch(name) or name.rstrip("/") == _RANKS[:-1]):
+                self.closed[name] = entry.fault
+            return
         found = _RANK.fullmatch(name) if name.startswith(_RANKS) else None
         if found is not None:
             self.ranks[int(found[1])] = entry
@@ -59,4 +68,5 @@ def list_run(store: Store, run_id: str) -> Listed:
     """One listing: a page holds nearly every run whole. Raises :class:`StoreError`."""
     folder = _WithRanks()
     files = run_files(store, run_id, folder)
-    return Listed(files, folder.ranks, folder.cut)
+    closed = {name: entry.fault for name, entry in files.items() if entry.fault is not None}
+    return Listed(files, folder.ranks, folder.cut, {**closed, **folder.closed})

@@ -7,17 +7,17 @@ from datetime import datetime
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
-from lastbeat.model.view import Row, Watching
+from lastbeat.model.view import Row, WatchState
 from lastbeat.stores.port import Entry
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.heartbeats import Told
+from lastbeat.views.heartbeats import HeartbeatFields
 from lastbeat.views.held import Got
 from lastbeat.views.judging import Judged
-from lastbeat.views.known import Known, Refused, Wish
+from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument
 from lastbeat.views.rows import doubt_of, row
 from lastbeat.views.standings import of_record
 
-_NOBODY = Watching()
+_NOBODY = WatchState()
 _ACTION_LIMIT = 1000
 _REASON_LIMIT = 500
 
@@ -31,7 +31,7 @@ class Looked:
     files: Mapping[str, Entry]
     got: Mapping[str, Got]
     """What was read of it, by name, and why it could not be."""
-    told: Mapping[str, Told]
+    told: Mapping[str, HeartbeatFields]
     """What its heartbeats say, by name."""
     judged: Judged
 
@@ -41,7 +41,7 @@ class Looked:
         return record is not None and doubt_of(of_record(record), self.files, self.at, policy, _NOBODY) is not None
 
 
-def run_row(looked: Looked, policy: Policy, watching: Watching, safe: Safe) -> Row:
+def run_row(looked: Looked, policy: Policy, watching: WatchState, safe: Safe) -> Row:
     """The run as the table of its fleet shows it."""
     files, judged = looked.files, looked.judged
     known = Known(looked.run_id, files)
@@ -50,14 +50,16 @@ def run_row(looked: Looked, policy: Policy, watching: Watching, safe: Safe) -> R
         known.record, known.record_version = of_record(judged.record, safe.mask), read.entry.version
     for name, each in looked.told.items():
         if name != runid.PROGRESS or judged.seen is None or judged.seen.progress is not None:
-            known.take_told(Wish(looked.run_id, files[name], name, first=False), each)
+            known.take_told(DocumentRequest(looked.run_id, files[name], name, first=False), each)
     error = looked.got.get(runid.ERROR)
     if error is not None and error.blob is not None:
         known.error_text = safe.text(error.blob.body.decode("utf-8", "replace"))
-        known.read(Wish(looked.run_id, files[runid.ERROR], runid.ERROR, first=False))
+        known.read(DocumentRequest(looked.run_id, files[runid.ERROR], runid.ERROR, first=False))
     for name, each_read in looked.got.items():
         if each_read.fault is not None and name in files:
-            known.refused[name] = Refused(files[name].version, safe.name(str(each_read.fault)), 0, again=True)
+            known.refused[name] = UnreadableDocument(
+                files[name].version, safe.name(str(each_read.fault)), 0, again=True
+            )
     shown = row(known, looked.at, policy, watching)
     if judged.record is not None:
         # There is room for all that was recorded, where a table has little.

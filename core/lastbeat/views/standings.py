@@ -17,6 +17,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.view import Span
+from lastbeat.observe.log_files import of_logs
 from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 from lastbeat.views.alerts import pending
@@ -105,6 +106,7 @@ def of_first_look(
     """What one look decides of a run that nobody has recorded; ``beats`` are its heartbeats by name, as they were read,
     and ``error_text`` the beginning of its ``_error``."""
     error, complete, log = files.get(runid.ERROR), files.get(runid.COMPLETE), newest_log(files)
+    closed = tuple(f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name))
     seen = Seen(
         metadata=beats.get(runid.METADATA),
         progress=beats.get(runid.PROGRESS),
@@ -112,9 +114,11 @@ def of_first_look(
         complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete is not None else None,
         log=LogFile(log.modified, log.version, log.size_bytes) if log is not None else None,
         # Its text is not read for this; that there is some is life enough.
-        logs=LogReport(written_at=log.modified) if log is not None else None,
+        logs=LogReport(written_at=log.modified if log is not None else None, hidden=closed) if log or closed else None,
     )
     decided = decide(None, run_id, seen, policy, now)
+    if decided.unseen is not None:
+        return Standing(Status.UNKNOWN, shown(decided.unseen), recorded=False)
     verdict, attempt = decided.verdict, decided.record.attempt
     counts = decided.seen
     began, ended = began_at(attempt), None
@@ -142,7 +146,8 @@ def of_first_look(
 
 
 def _last(files: Mapping[str, Entry]) -> datetime | None:
-    return max((entry.modified for name, entry in files.items() if name != runid.RECORD), default=None)
+    seen = (entry.modified for name, entry in files.items() if name != runid.RECORD and entry.fault is None)
+    return max(seen, default=None)
 
 
 def _shown(text: str | None, mask: Mask, limit: int = TEXT_LIMIT) -> str | None:

@@ -8,14 +8,14 @@ from typing import Final
 
 from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.model.policy import Policy
-from lastbeat.model.view import Fault, FleetView
+from lastbeat.model.view import FleetView, StoreOutage
 from lastbeat.observe.fleet import FleetListing, RunFiles
 from lastbeat.stores.port import Blob, Store, StoreError
 from lastbeat.views.fetching import Fetching
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.fleet_state import FleetState, understand
 from lastbeat.views.heartbeats import shown
-from lastbeat.views.known import Wish
+from lastbeat.views.known import DocumentRequest
 
 READS_A_PAGE: Final = PER_REQUEST["LIST"] / PER_REQUEST["GET"]
 """So many reads cost what a page of a listing does."""
@@ -26,6 +26,8 @@ _WAVES: Final = 3
 """What one document tells decides whether another is needed, twice at most."""
 _MOMENT_S: Final = 0.02
 """So long may whoever only wants to see wait for whoever takes something in."""
+_NAMED: Final = 5
+"""So many folders that are closed, and hardly runs, are named."""
 _MANY_RECORDS: Final = 3
 """So many records cost more to read than the fleet's memory, which may know what is in them."""
 
@@ -60,7 +62,7 @@ class FleetWatch:
         self._lock = threading.Lock()
         """Held by whoever reads or changes what follows."""
         self._state = FleetState(policy, since_s, mask, all_beats=self._free)
-        self._fault: Fault | None = None
+        self._fault: StoreOutage | None = None
         self._ignored: tuple[str, ...] = ()
         self._notes: tuple[str, ...] = ()
         self._seen = FleetView(store.url, None)
@@ -158,18 +160,32 @@ class FleetWatch:
             broken = f"The listing could not be finished in time; it came to {count:,} runs."
         if broken is None:
             self._pages = max(1, listing.pages)
-        if broken is None or listing.own:
+        if (broken is None and listing.own_fault is None) or listing.own:
             self._index.own = dict(listing.own)
+        self._index.closed = listing.own_fault is not None
         with self._lock:
             self._fault = None
             self._ignored = tuple(shown(name) for name in listing.ignored)
-            self._notes = (f"{broken} What comes behind those is as it was last seen.",) if broken else ()
             if not count:
                 self._state.begin(at)
+            self._notes = tuple(self._told(broken, listing.own_fault))
             self._state.end(complete=broken is None)
             if not opening:
                 self._state.judge(self._index)
         return True
+
+    def _told(self, broken: str | None, own_fault: StoreError | None) -> Iterator[str]:
+        """What must be known of the last listing, under ``_lock``."""
+        if broken:
+            yield f"{broken} What comes behind those is as it was last seen."
+        if own_fault is not None:
+            why = shown(str(own_fault), self._mask)
+            yield f"Whether anybody watches is not known, for what passes leave cannot be looked at: {why}."
+        closed = self._state.closed
+        if closed:
+            named = "; ".join(f"{shown(name)}: {why}" for name, why in list(closed.items())[:_NAMED])
+            more = f"; and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
+            yield f"Taken for no runs, for nobody may look into them: {named}{more}."
 
     def _learn(self, *, at_any_price: bool) -> int:
         """Read what passes left, as far as that is worth it; how many requests it took."""
@@ -216,22 +232,22 @@ class FleetWatch:
                 return
             most -= fetching.asked
 
-    def _take(self, wish: Wish, blob: Blob | None) -> None:
+    def _take(self, wish: DocumentRequest, blob: Blob | None) -> None:
         understood, fault = understand(wish, blob, self._mask)
         with self._lock:
             self._state.take(wish, understood, fault)
 
-    def _refuse(self, wish: Wish, error: StoreError) -> None:
+    def _refuse(self, wish: DocumentRequest, error: StoreError) -> None:
         with self._lock:
             self._state.refuse(wish, error)
 
     def _lose(self, error: StoreError) -> None:
         """The store does not answer: everything stands as it was."""
-        fault = Fault(shown(str(error), self._mask), shown(error.advice, self._mask), self._reckoned())
+        fault = StoreOutage(shown(str(error), self._mask), shown(error.advice, self._mask), self._reckoned())
         with self._lock:
             self._state.forgive()
             since = self._fault.since if self._fault is not None else fault.since
-            self._fault = Fault(fault.reason, fault.advice, since)
+            self._fault = StoreOutage(fault.reason, fault.advice, since)
 
     def _now(self) -> datetime:
         """The store's time; where it cannot be asked, as this machine's steady clock carries it on. Raises

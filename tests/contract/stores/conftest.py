@@ -1,21 +1,20 @@
 """Every kind of store, each with a fresh root, for one suite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.objects import ObjectStore
-from lastbeat.stores.port import Store
+from lastbeat.stores.port import DeniedError, Store
 from lastbeat.stores.s3 import s3_store
+from support.closed import closed, open_place
 from support.memory import MemoryStore
 from support.s3 import REGION, S3Server
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -28,17 +27,26 @@ class Root:
     by_folder: bool = False
     """SeaweedFS keeps keys as files: it lists folder by folder (``a/b`` < ``a-b``), passes over a folder when told to
     start after its name, and takes a backslash for a slash."""
+    close: Callable[[str], AbstractContextManager[None]] | None = None
+    """Lets nobody look into a folder while the block lasts, where there are such."""
 
 
 def _memory(request: pytest.FixtureRequest) -> Root:
     store = MemoryStore()
-    return Root(lambda: store)
+
+    @contextmanager
+    def close(folder: str) -> Iterator[None]:
+        store.closed[folder] = DeniedError(f"{store.url}: not allowed to list {folder}", "ask its owner")
+        yield
+        del store.closed[folder]
+
+    return Root(lambda: store, close=close)
 
 
 def _directory(request: pytest.FixtureRequest) -> Root:
-    root: Path = request.getfixturevalue("tmp_path") / "runs"
+    root: Path = request.getfixturevalue("place") / "runs"
     root.mkdir()
-    return Root(lambda: DirectoryStore(root))
+    return Root(lambda: DirectoryStore(root), close=lambda folder: closed(root / folder))
 
 
 def _obstore(request: pytest.FixtureRequest) -> Root:
@@ -73,6 +81,12 @@ KINDS: dict[str, Callable[[pytest.FixtureRequest], Root]] = {
     "moto": _moto,
     "seaweedfs": _seaweed,
 }
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with open_place() as place:
+        yield place
 
 
 @pytest.fixture(params=KINDS)

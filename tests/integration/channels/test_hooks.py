@@ -14,13 +14,13 @@ from lastbeat import __version__
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.slack import Slack
 from lastbeat.deliver.webhook import Webhook
-from lastbeat.deliver.weburl import Limits
+from lastbeat.deliver.weburl import HttpTimeouts
 from support.http_sink import Answer, HttpSink, http_sink
 from support.messages import FAILED
 
 TOKEN = "abcdefghijklmnopqrstuvwx"
 PATH = f"/services/T0AAAAAAA/B0BBBBBBB/{TOKEN}"
-QUICK = Limits(connect_s=0.5, read_s=0.3, total_s=0.8)
+QUICK = HttpTimeouts(connect_s=0.5, read_s=0.3, total_s=0.8)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ PREFIX = "training-runs"
 ARCHITECTURE = "x86_64" if platform.machine() == "x86_64" else "arm64"
 
 
-def package(out: Path, architecture: str = ARCHITECTURE) -> Path:
+def package(out: Path, architecture: str = ARCHITECTURE, *more: str) -> Path:
     """Build the zip for this Python, and for this machine unless said otherwise."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     command = [
@@ -39,6 +39,7 @@ def package(out: Path, architecture: str = ARCHITECTURE) -> Path:
         version,
         "--out",
         str(out),
+        *more,
     ]
     done = subprocess.run(
         command, env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True, check=False

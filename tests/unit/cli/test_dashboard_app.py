@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from lastbeat.page.assembling import Page
+from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import UnreachableError
 from lastbeat_cli.dashboard.answer import Body, json_body
-from lastbeat_cli.dashboard.app import App, BusyError
+from lastbeat_cli.dashboard.app import App, TooManyOpenError
 from lastbeat_cli.dashboard.door import Door, is_loopback
 
 TOKEN = "a-token-of-some-length"
-PAGE = Page(b"<!doctype html><title>page</title>" + b" " * 600, "default-src 'none'; script-src 'sha256-x'")
+PAGE = HtmlPage(b"<!doctype html><title>page</title>" + b" " * 600, "default-src 'none'; script-src 'sha256-x'")
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Runs:
         if run_id == "unreachable":
             raise UnreachableError("s3://b: no\nanswer", "try\tagain")
         if run_id == "busy":
-            raise BusyError
+            raise TooManyOpenError
         return json_body({"run": run_id}) if run_id == "run-1" else None
 
 

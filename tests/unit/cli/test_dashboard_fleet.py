@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.status import Status
-from lastbeat.model.view import Fault, FleetView, Row
+from lastbeat.model.view import FleetView, Row, StoreOutage
 from lastbeat.views.documents import Delta, fleet_document
-from lastbeat_cli.dashboard.fleet import FleetLook, Told
+from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
 from support.memory import START
 
 LIMIT_S = 30.0
@@ -37,7 +37,7 @@ class Watching:
         self.asked: list[str] = []
         self.wanted: Sequence[str] = ()
         self.fault: Exception | None = None
-        self.told_fault: Fault | None = None
+        self.told_fault: StoreOutage | None = None
         self.on_open: Callable[[], None] = lambda: None
         self.on_ask: Callable[[], None] = lambda: None
 
@@ -65,7 +65,7 @@ class Watching:
         self.rows = [replace(row, **fields) if row.run_id == name else row for row in self.rows]
 
 
-def document(told: Told) -> Mapping[str, object]:
+def document(told: DocumentQuery) -> Mapping[str, object]:
     snapshot = told.snapshot
     rows = [snapshot.rows[run_id] for run_id in told.changed]
     delta = None if told.since is None else Delta(told.since, rows, told.gone)
@@ -256,7 +256,7 @@ def test_a_store_that_hangs_is_told_until_it_comes_on(watching: Watching, look: 
 def test_where_it_was_started_it_is_said_once_that_the_fleet_cannot_be_seen(
     watching: Watching, look: FleetLook, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watching.told_fault = Fault("there is no such directory", "create it")
+    watching.told_fault = StoreOutage("there is no such directory", "create it")
     for _ in range(3):
         look.look()
     assert [record.message for record in caplog.records] == [

@@ -12,7 +12,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.view import Row, RunView
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import UnreachableError
-from lastbeat_cli.dashboard.app import BusyError
+from lastbeat_cli.dashboard.app import TooManyOpenError
 from lastbeat_cli.dashboard.runs import Allowance, RunLooks
 from support.memory import START
 
@@ -110,7 +110,7 @@ def test_more_than_a_few_runs_at_once_have_to_wait_and_are_told_so(world: World)
         reading = [pool.submit(step, looks, name) for name in "abcd"]
         for _ in reading:
             assert inside.acquire(timeout=30)
-        with pytest.raises(BusyError):
+        with pytest.raises(TooManyOpenError):
             step(looks, "e")
         leave.set()
         assert all(each.result() for each in reading)
@@ -168,7 +168,7 @@ def test_more_runs_than_can_be_remembered_are_not_opened_anew_each_time(world: W
 def _answered(looks: RunLooks, run_id: str) -> bool:
     try:
         return step(looks, run_id) is not None
-    except BusyError:
+    except TooManyOpenError:
         return False
 
 

@@ -5,14 +5,14 @@ from datetime import datetime, timezone
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.signals.error_types import TYPES
 from lastbeat_cli.explain.document import story_document
-from lastbeat_cli.explain.story import Story
+from lastbeat_cli.explain.story import ExplainReport
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 LINE = Evidence("rank3.log", 14, "CUDA out of memory", 3, None, AT)
 
 
 def told(explanation: Explanation) -> dict[str, object]:
-    return story_document(Story(explanation, (), TYPES, (), ("cut off",)), str.upper)
+    return story_document(ExplainReport(explanation, (), TYPES, (), ("cut off",)), str.upper)
 
 
 def test_a_healthy_log_has_every_key_and_no_cause() -> None:

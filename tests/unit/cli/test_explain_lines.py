@@ -14,7 +14,7 @@ from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.signals.error_types import TYPES
 from lastbeat_cli.explain.lines import story_lines
-from lastbeat_cli.explain.story import LogRead, Story, sureness
+from lastbeat_cli.explain.story import ExplainReport, LogRead, sureness
 from lastbeat_cli.explain.timeline import bare, ranks_told
 from lastbeat_cli.terminal.paint import cells, rendered
 
@@ -26,11 +26,11 @@ TIMEOUT = Evidence(
 CAUSE = Cause("oom", OOM, 0.95, "gpu_memory", None, "Smaller batch.", "cuda_oom")
 AROUND = ((12, "a"), (13, "b"), (14, "[rank3]: " + OOM.text), (15, "c"))
 LOGS = (LogRead("rank1.log", 1, 30, 3000, 7, 100, 2.5), LogRead("rank3.log", 3, 15, 1500, 6, 100, 2.25))
-STORY = Story(Explanation(CAUSE, (), (TIMEOUT,), ended=True), LOGS, TYPES, AROUND)
+STORY = ExplainReport(Explanation(CAUSE, (), (TIMEOUT,), ended=True), LOGS, TYPES, AROUND)
 ONE = replace(STORY, logs=LOGS[1:], explanation=replace(STORY.explanation, downstream=()))
 
 
-def shown(story: Story, columns: int = 80) -> list[str]:
+def shown(story: ExplainReport, columns: int = 80) -> list[str]:
     lines = story_lines(story, columns, lambda text: mask_tokens(clean(text)))
     return [rendered(each, colours=False) for each in lines]
 
@@ -58,7 +58,7 @@ def test_the_whole_of_it_with_the_cause_first() -> None:
     ]
 
 
-def explained(cause: Cause | None = CAUSE, **more: object) -> Story:
+def explained(cause: Cause | None = CAUSE, **more: object) -> ExplainReport:
     return replace(ONE, explanation=replace(ONE.explanation, cause=cause, **more))  # type: ignore[arg-type]
 
 
@@ -105,7 +105,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("story", "beginning"), SAID)
-def test_what_is_said(story: Story, beginning: str) -> None:
+def test_what_is_said(story: ExplainReport, beginning: str) -> None:
     assert any(line.startswith(beginning) for line in shown(story)), "\n".join(shown(story))
 
 
@@ -197,7 +197,7 @@ PLAIN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 @given(PLAIN_TEXT, st.lists(PLAIN_TEXT, max_size=4), st.integers(40, 220))
 def test_every_line_fits_and_nothing_in_it_is_interpreted(text: str, around: Sequence[str], columns: int) -> None:
     bad = replace(OOM, text=text, file=f"{text[:40] or 'x'}.log", host=text[:90])
-    story = Story(
+    story = ExplainReport(
         Explanation(
             replace(CAUSE, evidence=bad, hint=text),
             (replace(CAUSE, evidence=bad),),
@@ -217,7 +217,7 @@ def test_every_line_fits_and_nothing_in_it_is_interpreted(text: str, around: Seq
 def test_secrets_are_masked_wherever_they_stand() -> None:
     secret = "hf_" + "a1B2" * 8
     bad = replace(OOM, text=f"download failed with {secret}")
-    story = Story(
+    story = ExplainReport(
         Explanation(
             replace(CAUSE, evidence=bad, hint=f"try {secret}"),
             (),

@@ -15,7 +15,7 @@ from lastbeat.model.redact import Redactor
 from lastbeat.model.status import Status
 from lastbeat_cli import logs
 from lastbeat_cli.sweep import lines, show
-from lastbeat_cli.sweep.lines import MOST_ROWS, Row
+from lastbeat_cli.sweep.lines import MOST_ROWS, StatusLine
 from lastbeat_cli.sweep.show import SIGN_OF_LIFE_S, Shown
 from support.memory import START
 
@@ -69,11 +69,11 @@ def test_the_runs_that_need_people_come_first_and_once() -> None:
         unreadable={"run-6": "access denied"},
     )
     assert lines.rows(seen, everything=True) == [
-        Row("FAILED", "run-3", "boom (2h 05m ago)"),
-        Row("TIMED_OUT", "run-2", "Both stale"),
-        Row("UNKNOWN", "run-6", "access denied"),
-        Row("RUNNING (WARNING)", "run-5", "stalled, clock_skew"),
-        Row("SUCCEEDED", "run-1", "done"),
+        StatusLine("FAILED", "run-3", "boom (2h 05m ago)"),
+        StatusLine("TIMED_OUT", "run-2", "Both stale"),
+        StatusLine("UNKNOWN", "run-6", "access denied"),
+        StatusLine("RUNNING (WARNING)", "run-5", "stalled, clock_skew"),
+        StatusLine("SUCCEEDED", "run-1", "done"),
     ]
     assert [row.run_id for row in lines.rows(seen, everything=False)] == ["run-2", "run-6", "run-1"]
 
@@ -82,7 +82,7 @@ def test_a_run_that_begins_is_news_but_to_the_first_pass() -> None:
     begun = Transition(1, START, None, Status.RUNNING, "Heartbeats: metadata.json 3s ago", 1)
     seen = report(transitions=(("run-1", begun),))
     assert lines.rows(seen, everything=True) == []
-    assert lines.rows(seen, everything=False) == [Row("RUNNING", "run-1", begun.reason)]
+    assert lines.rows(seen, everything=False) == [StatusLine("RUNNING", "run-1", begun.reason)]
 
 
 def test_a_silenced_transition_says_that_nobody_was_told() -> None:
@@ -215,7 +215,7 @@ def test_no_training_text_makes_a_line_of_its_own_or_a_colour(text: str) -> None
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Shown(WHERE, as_json=False)
     shown._colour = True
-    (row,) = shown._rows([Row("FAILED", "run-1", "boom")])
+    (row,) = shown._rows([StatusLine("FAILED", "run-1", "boom")])
     assert row == "\x1b[31m\x1b[1mFAILED\x1b[0m  run-1  boom"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for name, text in (("TERM", "dumb"), ("NO_COLOR", "1")):

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.status import Status
-from lastbeat.model.view import Fault, FleetView, Row, Watching
+from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
 from lastbeat_cli.fleet import once
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
@@ -17,7 +17,7 @@ FAILED = Row("oom-1", Status.FAILED, reason=LONG, cause="oom", action="Reduce th
 
 
 def shown(*rows: Row, columns: int = 80, made_of: signs.Signs = signs.UTF8) -> list[str]:
-    view = FleetView("s3://bucket/training-runs", NOW, rows, watching=Watching(NOW, 60.0))
+    view = FleetView("s3://bucket/training-runs", NOW, rows, watching=WatchState(NOW, 60.0))
     told = [rendered(each, colours=False) for each in once.lines(view, rows, columns, made_of)]
     assert max(map(cells, told)) <= columns
     return told
@@ -59,7 +59,9 @@ def test_a_file_without_utf8_gets_ascii() -> None:
 
 def test_what_is_said_round_the_table_is_told_whole() -> None:
     advice = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, run aws sso login, or give the role."
-    view = FleetView("s3://bucket/x", NOW, (FAILED,), fault=Fault("access denied", advice), notes=("Of note. " * 12,))
+    view = FleetView(
+        "s3://bucket/x", NOW, (FAILED,), fault=StoreOutage("access denied", advice), notes=("Of note. " * 12,)
+    )
     told = [rendered(each, colours=False) for each in once.lines(view, (FAILED,), 60, signs.UTF8)]
     assert max(map(cells, told)) <= 60
     text = " ".join(" ".join(told).split())
@@ -75,6 +77,6 @@ NONE = [
 
 @pytest.mark.parametrize(("rows", "text"), NONE)
 def test_where_there_is_no_row_people_read_what_to_do(rows: tuple[Row, ...], text: str) -> None:
-    view = FleetView("s3://bucket/x", NOW, rows, watching=Watching(NOW, 60.0))
+    view = FleetView("s3://bucket/x", NOW, rows, watching=WatchState(NOW, 60.0))
     told = [rendered(each, colours=False) for each in once.lines(view, (), 80, signs.UTF8)]
     assert text in "\n".join(told)

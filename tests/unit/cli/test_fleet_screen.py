@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.status import Status
-from lastbeat.model.view import Fault, FleetView, Row, Watching
+from lastbeat.model.view import FleetView, Row, StoreOutage, WatchState
 from lastbeat.views.order import select
 from lastbeat_cli.fleet.screen import FleetScreen
 from lastbeat_cli.terminal import signs
@@ -21,7 +21,7 @@ RUNS = (
     *(Row(f"lives-{number:02}", Status.RUNNING, since=SINCE) for number in range(40)),
     Row("done-1", Status.SUCCEEDED, since=SINCE),
 )
-FLEET = FleetView("s3://bucket/training-runs", NOW, RUNS, watching=Watching(NOW, 60.0))
+FLEET = FleetView("s3://bucket/training-runs", NOW, RUNS, watching=WatchState(NOW, 60.0))
 
 
 def _select(rows: Sequence[Row], statuses: Sequence[str], text: str) -> Sequence[Row]:
@@ -213,7 +213,7 @@ def test_where_there_is_no_row_that_is_said(view: FleetView, text: str) -> None:
 
 
 def test_where_the_fleet_cannot_be_seen_nobody_is_said_to_look_for_runs() -> None:
-    text = Seen(replace(FLEET, at=None, rows=(), fault=Fault("access denied"))).text
+    text = Seen(replace(FLEET, at=None, rows=(), fault=StoreOutage("access denied"))).text
     assert "looking for runs" not in text
     assert "access denied" in text
 
@@ -224,18 +224,18 @@ HEADS = [
     pytest.param(replace(FLEET, older=1200), "1,200 older", id="older runs are counted"),
     pytest.param(replace(FLEET, unread=34), "34 documents are still to be read", id="what is still unread is said"),
     pytest.param(
-        replace(FLEET, watching=Watching(NOW - timedelta(hours=3), 60.0, overdue=True)),
+        replace(FLEET, watching=WatchState(NOW - timedelta(hours=3), 60.0, overdue=True)),
         "! Nobody watches: the last pass was 3h 00m ago",
         id="that nobody watches any more is said",
     ),
-    pytest.param(replace(FLEET, watching=Watching()), "! No pass was made over this fleet", id="or ever has"),
+    pytest.param(replace(FLEET, watching=WatchState()), "! No pass was made over this fleet", id="or ever has"),
     pytest.param(
-        replace(FLEET, fault=Fault("s3://bucket: access denied", "Check the key.", NOW - timedelta(minutes=5))),
+        replace(FLEET, fault=StoreOutage("s3://bucket: access denied", "Check the key.", NOW - timedelta(minutes=5))),
         "! The fleet cannot be seen for 5m: s3://bucket: access denied",
         id="a store that fails is said to",
     ),
     pytest.param(
-        replace(FLEET, fault=Fault("no answer")), "What is shown is as of 2026-01-01T12:00:00Z", id="as of when"
+        replace(FLEET, fault=StoreOutage("no answer")), "What is shown is as of 2026-01-01T12:00:00Z", id="as of when"
     ),
 ]
 
@@ -292,5 +292,5 @@ def test_a_terminal_without_utf8_gets_nothing_else(columns: int) -> None:
 
 @pytest.mark.parametrize(("columns", "height"), [(20, 5), (40, 8), (80, 13), (1, 1), (300, 100)])
 def test_any_size_of_terminal(columns: int, height: int) -> None:
-    seen = Seen(replace(FLEET, fault=Fault("no answer", "wait")), columns, height)
+    seen = Seen(replace(FLEET, fault=StoreOutage("no answer", "wait")), columns, height)
     seen.press("j", "pagedown", "/", "l", "enter", "?")

@@ -52,6 +52,12 @@ def shown(rows: list[Row], columns: int, made_of: signs.Signs = signs.UTF8) -> l
     return [rendered(each, colours=False) for each in table(rows, columns, NOW, made_of)]
 
 
+def test_a_success_that_counts_from_0_is_complete() -> None:
+    done = Row("vit", Status.SUCCEEDED, step=99_999, total_steps=100_000)
+    assert shown([done], 200)[1].split() == ["✔", "SUCCEEDED", "vit", "100,000/100,000", "█" * 10, "100%", "1"]
+    assert " 100% " in shown([done], 80)[1]
+
+
 def test_at_80_columns_the_essential_is_there() -> None:
     assert shown([FAILED, WARNED, LIVES], 80) == [
         "STATUS    RUN                     DONE ETA LOSS        BEAT WHY",

@@ -15,7 +15,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Finding, HeartbeatMemory, Record
 from lastbeat.model.status import Event, Status
 from lastbeat_cli.loop import Stop, follow, is_over, next_due, retry_in_s
-from lastbeat_cli.pace import WINDOW, Pace
+from lastbeat_cli.pace import WINDOW, StepRate
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 RUNNING = Outcome("run-1", Status.RUNNING, "", NeverSeen(), NOW)
@@ -124,7 +124,7 @@ def test_somebody_who_asks_ends_a_sleep_that_has_not_begun() -> None:
 
 
 def test_a_pace_needs_two_passes_and_a_step_between() -> None:
-    pace = Pace()
+    pace = StepRate()
     assert pace.left_s(100) is None
     pace.see(NOW, 10)
     assert pace.left_s(100) is None
@@ -137,7 +137,7 @@ def test_a_pace_needs_two_passes_and_a_step_between() -> None:
 
 
 def test_a_step_that_goes_back_begins_anew() -> None:
-    pace = Pace()
+    pace = StepRate()
     pace.see(NOW, 1000)
     pace.see(NOW + timedelta(seconds=1), 2000)
     pace.see(NOW + timedelta(seconds=2), 5)
@@ -145,7 +145,7 @@ def test_a_step_that_goes_back_begins_anew() -> None:
 
 
 def test_an_old_pace_is_forgotten() -> None:
-    pace = Pace()
+    pace = StepRate()
     pace.see(NOW, 0)
     for second in range(1, WINDOW + 1):
         pace.see(NOW + timedelta(seconds=1000 + second), 10_000 + second)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.text import CUT
 from lastbeat.observe.log_source import LogSource, StoredLog
-from lastbeat_cli.run_logs.files import Choice, chosen
+from lastbeat_cli.run_logs.files import LogSelection, chosen
 from lastbeat_cli.run_logs.following import Following
 from lastbeat_cli.run_logs.printing import IN_A_PIPE, Grep, Lines, Printer
 from lastbeat_cli.run_logs.reading import Last, chunks, end_of
@@ -148,23 +148,23 @@ def test_a_line_that_is_too_long_is_cut_and_says_so(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("there", "choice", "names"),
     [
-        pytest.param([(LOG, 0), ("logs/rank0.log", 0)], Choice(), [LOG], id="the run's own log"),
+        pytest.param([(LOG, 0), ("logs/rank0.log", 0)], LogSelection(), [LOG], id="the run's own log"),
         pytest.param(
-            [(LOG, 9), ("logs/rank1.log", 0), ("logs/rank0.log", 0)], Choice(), ["logs/rank0.log"], id="of now"
+            [(LOG, 9), ("logs/rank1.log", 0), ("logs/rank0.log", 0)], LogSelection(), ["logs/rank0.log"], id="of now"
         ),
-        pytest.param([("logs/b.log", 0), ("logs/rank0.log", 0)], Choice(), ["logs/b.log"], id="of no rank"),
-        pytest.param([("_error", 0)], Choice(), [], id="what is no log is not chosen by itself"),
-        pytest.param([("_error", 0)], Choice(("_err*",)), ["_error"], id="but where it is named"),
-        pytest.param([], Choice(("*",)), [], id="nothing there"),
+        pytest.param([("logs/b.log", 0), ("logs/rank0.log", 0)], LogSelection(), ["logs/b.log"], id="of no rank"),
+        pytest.param([("_error", 0)], LogSelection(), [], id="what is no log is not chosen by itself"),
+        pytest.param([("_error", 0)], LogSelection(("_err*",)), ["_error"], id="but where it is named"),
+        pytest.param([], LogSelection(("*",)), [], id="nothing there"),
         pytest.param(
             [("logs/rank10.log", 0), ("logs/rank9.log", 0), ("logs/a.log", 0)],
-            Choice(("*.log",)),
+            LogSelection(("*.log",)),
             ["logs/a.log", "logs/rank9.log", "logs/rank10.log"],
             id="several, rank by rank",
         ),
     ],
 )
-def test_which_logs_are_meant(there: list[tuple[str, int]], choice: Choice, names: list[str]) -> None:
+def test_which_logs_are_meant(there: list[tuple[str, int]], choice: LogSelection, names: list[str]) -> None:
     store = MemoryStore()
     for name, hours in there:
         store.put_text(f"{RUN}/{name}", "x", modified=START - timedelta(hours=hours))

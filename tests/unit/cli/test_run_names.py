@@ -47,13 +47,14 @@ def test_what_takes_too_long_has_no_names(tmp_path: Path) -> None:
 
 ROOTS = [
     pytest.param("run-", ["run-1", "run-2"], id="those that begin so"),
-    pytest.param("", ["other", "run-1", "run-2"], id="all"),
+    pytest.param("", ["other", "run-1", "run-2"], id="all, but hidden ones"),
+    pytest.param(".", [".mine"], id="hidden ones"),
     pytest.param("x", [], id="none"),
 ]
 
 
 @pytest.mark.parametrize(("typed", "names"), ROOTS)
 def test_in_a_directory(tmp_path: Path, typed: str, names: list[str]) -> None:
-    for name in ("run-1", "run-2", "other", "_watchdog", "-rf", "no run"):
+    for name in ("run-1", "run-2", "other", ".mine", "_watchdog", "-rf", "no run"):
         (tmp_path / name).mkdir()
     assert beginning_with(typed, {"root": str(tmp_path)}, 30.0) == names

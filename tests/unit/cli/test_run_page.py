@@ -11,7 +11,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, RankLine, Row, RunView
 from lastbeat.stores.port import StoreError
 from lastbeat_cli.run.lines import show_lines
-from lastbeat_cli.run.page import RunPage, Seen
+from lastbeat_cli.run.page import Freshness, RunPage
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import cells, rendered
 
@@ -32,11 +32,11 @@ VIEW = RunView(
 )
 
 
-def seen(fault: StoreError | None = None) -> Seen:
-    return Seen(looked=True, since_s=3, fault=fault, fault_s=60)
+def seen(fault: StoreError | None = None) -> Freshness:
+    return Freshness(looked=True, since_s=3, fault=fault, fault_s=60)
 
 
-def shown(page: RunPage, columns: int, height: int, how: Seen) -> list[str]:
+def shown(page: RunPage, columns: int, height: int, how: Freshness) -> list[str]:
     told = [rendered(each, colours=False) for each in page.picture(VIEW, how, columns, height)]
     assert max(map(cells, told)) <= columns
     assert len(told) == height

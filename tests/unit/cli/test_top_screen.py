@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.status import Status
-from lastbeat.model.view import Beat, Gpu, Point, RankLine, Resources, Row, RunView
+from lastbeat.model.view import Gpu, HeartbeatFile, Point, RankLine, Resources, Row, RunView
 from lastbeat_cli.lines import size
 from lastbeat_cli.run.figures import speeds
 from lastbeat_cli.run.screen import top_lines
@@ -33,7 +33,10 @@ VIEW = RunView(
     ROW,
     NOW,
     "s3://bucket/training-runs/mistral-20250804/",
-    beats=(Beat("metadata.json", NOW - timedelta(seconds=12)), Beat("progress.json", NOW, fault="it is no JSON")),
+    beats=(
+        HeartbeatFile("metadata.json", NOW - timedelta(seconds=12)),
+        HeartbeatFile("progress.json", NOW, fault="it is no JSON"),
+    ),
     points=POINTS,
     metrics={"grad_norm": 0.5, "odd": None},
     learning_rate=3e-4,

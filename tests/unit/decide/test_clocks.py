@@ -12,13 +12,25 @@ MINUTE = 60.0
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
-@pytest.mark.parametrize("skew_s", [-3600.0, 3600.0, -40.0, 40.0], ids=["hour slow", "hour fast", "40 s slow", "40 s"])
-def test_an_instance_clock_that_is_off_causes_no_false_alarm(skew_s: float, restarted: bool) -> None:
+@pytest.mark.parametrize(
+    ("skew_s", "told"),
+    [
+        pytest.param(-3600.0, {"clock_offset_s": 3600.0}, id="an hour slow, and says so"),
+        pytest.param(3600.0, {}, id="an hour fast"),
+        pytest.param(3600.0, {"clock_offset_s": -3600.0}, id="an hour fast, and says so"),
+        pytest.param(-480.0, {}, id="eight minutes slow"),
+        pytest.param(-40.0, {}, id="40 s slow"),
+        pytest.param(40.0, {}, id="40 s fast"),
+    ],
+)
+def test_an_instance_clock_that_is_off_causes_no_false_alarm(
+    skew_s: float, told: dict[str, float], restarted: bool
+) -> None:
     scene = Scene(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
     scene.skew_s = skew_s
     start = scene.instance_now.isoformat()
     for step in range(40):
-        scene.beat(start_time=start)
+        scene.beat(start_time=start, **told)
         scene.progress(step)
         outcome = scene.look(restarted=restarted)
         assert outcome.status.value == "RUNNING"
@@ -75,15 +87,67 @@ def test_a_higher_attempt_is_a_new_one_even_if_a_clock_that_was_set_back_gives_i
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
-def test_an_old_document_that_is_written_again_and_again_is_no_life(restarted: bool) -> None:
+def test_a_clock_that_is_slower_than_the_limit_is_learned_at_the_second_look_and_never_doubted_again(
+    restarted: bool,
+) -> None:
+    scene = Scene(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
+    scene.skew_s = -3600.0
+    start = scene.instance_now.isoformat()
+    statuses = []
+    for step in range(40):
+        scene.beat(start_time=start)
+        if step != 5:
+            # What comes again after a while is judged by the offset that is known.
+            scene.progress(step)
+        outcome = scene.look(restarted=restarted)
+        statuses.append(outcome.status.value)
+        assert step == 0 or "clock_skew" in outcome.conditions
+        scene.after(60)
+    assert statuses == ["TIMED_OUT"] + ["RUNNING"] * 39
+    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+    scene.put("_error", "RuntimeError: boom")
+    assert scene.look(restarted=restarted).status.value == "FAILED"
+
+
+def test_progress_that_is_first_written_late_is_judged_by_the_clock_that_is_known() -> None:
+    scene = Scene(Policy(alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
+    scene.skew_s = -3600.0
+    for _ in range(3):
+        scene.beat()
+        scene.look()
+        scene.after(60)
+    scene.beat()
+    scene.progress(1)
+    outcome = scene.look()
+    assert (outcome.status.value, set(outcome.conditions)) == ("RUNNING", {"clock_skew"})
+
+
+@pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
+@pytest.mark.parametrize("own", ["2026-01-01T11:37:00Z", "2026-01-01T11:00:00"], ids=["its zone named", "no zone"])
+def test_an_old_document_that_is_written_again_and_again_is_no_life(own: str, restarted: bool) -> None:
     scene = Scene()
-    old = '{"last_update": "2026-01-01T11:00:00Z", "phase": "train"}'
-    scene.put("metadata.json", old)
+    scene.put("metadata.json", f'{{"last_update": "{own}", "phase": "train"}}')
     first = scene.look(restarted=restarted)
-    assert "clock_skew" in first.conditions
-    scene.after(60)
-    scene.put("metadata.json", old)
-    assert scene.look(restarted=restarted).status.value == "TIMED_OUT"
+    assert first.status.value == ("TIMED_OUT" if own.endswith("Z") else "RUNNING")
+    for _ in range(3):
+        scene.after(60)
+        scene.put("metadata.json", f'{{"last_update": "{own}", "phase": "train"}}')
+        assert scene.look(restarted=restarted).status.value == "TIMED_OUT"
+
+
+def test_what_may_be_local_time_is_said_to_be() -> None:
+    scene = Scene()
+    scene.put("metadata.json", '{"last_update": "2026-01-01T06:59:40"}')
+    told = scene.look().conditions["clock_skew"]
+    assert "5h 00m older than the file" in told
+    assert "looks like local time without a zone" in told
+    for _ in range(3):
+        scene.after(60)
+        own = (scene.now - timedelta(hours=5)).replace(tzinfo=None).isoformat()
+        scene.put("metadata.json", f'{{"last_update": "{own}"}}')
+        outcome = scene.look()
+        assert outcome.status.value == "RUNNING"
+        assert "behind the store's" in outcome.conditions["clock_skew"]
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])

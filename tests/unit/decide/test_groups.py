@@ -10,7 +10,7 @@ from lastbeat.decide.groups import MEMBER_LIMIT, OPEN_LIMIT, Plan, idle, plan
 from lastbeat.decide.in_common import counted, shared
 from lastbeat.model.alert import Message
 from lastbeat.model.fleet import FleetPolicy
-from lastbeat.model.group import LEDGER_ID, Group, Held, Ledger, Member
+from lastbeat.model.group import LEDGER_ID, DeferredAlert, Group, Ledger, Member
 from lastbeat.model.status import Event, Status
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -19,12 +19,14 @@ POLICY = FleetPolicy(group_runs=3)
 
 def held(
     runs: Iterable[object], event: Event = Event.TIMED_OUT, number: int = 1, facts: Mapping[str, str] | None = None
-) -> list[Held]:
+) -> list[DeferredAlert]:
     message = Message("run", event, Status.TIMED_OUT, "silent", NOW)
-    return [Held(f"run-{run}", number, event, message, facts or {}) for run in runs]
+    return [DeferredAlert(f"run-{run}", number, event, message, facts or {}) for run in runs]
 
 
-def planned(ledger: Ledger, news: list[Held], after_s: float = 0.0, known: Mapping[str, Status] | None = None) -> Plan:
+def planned(
+    ledger: Ledger, news: list[DeferredAlert], after_s: float = 0.0, known: Mapping[str, Status] | None = None
+) -> Plan:
     decided = plan(ledger, news, (known or {}).get, NOW + timedelta(seconds=after_s), POLICY)
     return replace(decided, ledger=replace(decided.ledger, alerts=ledger.alerts + len(decided.notices)))
 

@@ -1,6 +1,7 @@
 """One look at a run that nobody looked at before: what the evidence alone says."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -182,9 +183,55 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
             id="a timestamp in the future keeps no dead run alive",
         ),
         pytest.param(
-            lambda s: s.beat(last_update="2025-01-01T00:00:00Z"), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            lambda s: s.beat(last_update="2025-01-01T00:00:00Z"), "TIMED_OUT", ONE_STALE, [],
+            id="a file just written is as old as the document in it says",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update=(s.now - 20 * timedelta(minutes=1)).timestamp()), "TIMED_OUT", ONE_STALE, [],
+            id="an epoch number names its zone as well",
+        ),
+        pytest.param(
+            lambda s: (s.both(5), s.beat(last_update="2026-01-01T11:39:00Z")), "RUNNING",
+            "Heartbeats: metadata.json 21m ago, progress.json 0s ago", ["clock_skew", "metadata_stale"],
+            id="an old document in a new file is stale beside a fresh one",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2026-01-01T11:54:00+00:00"), "RUNNING", "Heartbeats: metadata.json 6m ago",
             ["clock_skew"],
-            id="an old timestamp in a file just written gets the benefit of the doubt once",
+            id="a document that is younger than the limit is as young as it says",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2026-01-01T06:29:40"), "RUNNING", "Heartbeats: metadata.json 0s ago",
+            ["clock_skew"],
+            id="a time without a zone that lags by whole quarter hours may be local time",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2026-01-01T11:37:00"), "TIMED_OUT", ONE_STALE, [],
+            id="a time without a zone that lags by anything else is UTC",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2026-01-01T06:30:00Z"), "TIMED_OUT", ONE_STALE, [],
+            id="with its zone named there is nothing to doubt",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2026-01-01T11:00:00Z", clock_offset_s=3600), "RUNNING",
+            "Heartbeats: metadata.json 0s ago", ["clock_skew"],
+            id="a slow clock that says by how much it is slow is wronged not even at the first look",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2026-01-01T10:40:00Z", clock_offset_s=3600.0), "TIMED_OUT", ONE_STALE, [],
+            id="nor does it keep a dead run alive",
+        ),
+        pytest.param(
+            lambda s: s.beat(last_update="2026-01-01T10:40:00Z", clock_offset_s="1e999"), "TIMED_OUT", ONE_STALE, [],
+            id="an offset that can be none counts for nothing",
+        ),
+        pytest.param(
+            lambda s: (
+                s.beat(last_update="2026-01-01T11:00:00Z", clock_offset_s=3600),
+                s.progress(5, last_updated="2026-01-01T11:00:00Z"),
+            ), "RUNNING", "Heartbeats: metadata.json 0s ago, progress.json 0s ago", ["clock_skew"],
+            id="what one document says of the clock holds for the other",
         ),
     ],
 )  # fmt: skip

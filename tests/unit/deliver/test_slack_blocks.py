@@ -174,6 +174,11 @@ def test_every_event_has_a_sign_and_a_word() -> None:
         pytest.param({"step": None, "total_steps": 9}, "*Step*\n?/9", id="a total without a step"),
         pytest.param({"step": 12, "total_steps": 9}, "*Step*\n12/9", id="more steps than there are"),
         pytest.param({"step": 4999, "total_steps": 5000}, "*Step*\n4999/5000 (99%)", id="all but done is not done"),
+        pytest.param(
+            {"step": 4999, "total_steps": 5000, "status": Status.SUCCEEDED},
+            "*Step*\n5000/5000 (100%)",
+            id="a success that counts from 0 is complete",
+        ),
         pytest.param({"step": 10**5000}, "*Step*\nout of range/5000", id="a number from a damaged document"),
         pytest.param({"loss": float("nan")}, "*Loss*\nNaN", id="a loss that is no number"),
         pytest.param({"loss": float("inf")}, "*Loss*\ninf", id="a loss without bound"),

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from lastbeat.deliver.hold import GROUPED
+from lastbeat.effects.deferral import GROUPED
 from lastbeat.model.alert import Alert
 from lastbeat.model.fleet import FleetPolicy
 from lastbeat.model.group import LEDGER, Group

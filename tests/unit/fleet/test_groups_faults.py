@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from lastbeat.deliver.hold import LONGEST_S
 from lastbeat.deliver.port import DeliveryError
+from lastbeat.effects.deferral import LONGEST_S
 from lastbeat.model.group import LEDGER, LEDGER_ID, Ledger
 from lastbeat.record.codec import encode
 from lastbeat.stores.port import DeniedError, UnreachableError
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 from support.channel import down
 from support.groups import HOLD_S, GroupScene, Sweeper
 from support.memory import Killed
@@ -24,7 +24,7 @@ def test_what_a_pass_that_died_left_held_goes_out_when_the_hold_has_run_out_whoe
     with pytest.raises(Killed):
         scene.sweeper.sweep()
     scene.store.heal()
-    single = Watch("run-00", scene.store, [scene.channel], scene.policy, clock=scene.store.clock)
+    single = Watch("run-00", WatchContext(scene.store, [scene.channel], scene.policy, scene.store.clock))
     single.tick()
     assert scene.told() == [], "a sweep may still come for it"
     scene.after(HOLD_S + 1)
@@ -40,7 +40,7 @@ def _die_of(it: bool) -> None:
 def test_a_watch_of_one_run_holds_nothing() -> None:
     scene = GroupScene(1)
     scene.silence(["run-00"])
-    Watch("run-00", scene.store, [scene.channel], scene.policy, clock=scene.store.clock).tick()
+    Watch("run-00", WatchContext(scene.store, [scene.channel], scene.policy, scene.store.clock)).tick()
     assert scene.told() == ["TIMED_OUT run-00"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lastbeat.fleet.screen import BEATING_S
 from lastbeat.model.status import Status
-from lastbeat.watchdog import Watch
+from lastbeat.watchdog import Watch, WatchContext
 from support.fleet import FleetScene
 
 RUNS = ("a", "a-1", "b", "logged")
@@ -90,5 +90,5 @@ def _write(scene: FleetScene, run_id: str, what: str, step: int) -> None:
 
 def _look(scene: FleetScene, run_id: str) -> object:
     policy = replace(scene.policy, start_grace_s=scene.policy.stale_s)
-    watch = Watch(run_id, scene.store, [], policy, clock=lambda: scene.now, state=scene.state, dry_run=True)
+    watch = Watch(run_id, WatchContext(scene.store, [], policy, lambda: scene.now, state=scene.state, dry_run=True))
     return watch.tick().status

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lastbeat.deliver.weburl import Limits
+from lastbeat.deliver.weburl import HttpTimeouts
 from lastbeat.fleet.ping import Ping, ping_pass, trouble
 from lastbeat.model.fleet import PassReport
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
@@ -117,7 +117,7 @@ def test_trouble_is_a_warning_without_the_address(
 ) -> None:
     prepare(sink)
     with caplog.at_level(logging.DEBUG):
-        Ping(f"{sink.url}/{UUID}", limits=Limits(1.0, 1.0, 1.0)).success()
+        Ping(f"{sink.url}/{UUID}", limits=HttpTimeouts(1.0, 1.0, 1.0)).success()
         # A call that was given up on still has to end, and may log as it does.
         assert settled(lambda: not any(thread.name == "lastbeat-ping" for thread in threading.enumerate()))
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
@@ -139,13 +139,13 @@ def test_nobody_there_is_told_once_until_somebody_is(sink: HttpSink, caplog: pyt
 
 
 def test_a_name_that_does_not_exist_is_no_error_either(caplog: pytest.LogCaptureFixture) -> None:
-    Ping(f"http://no-such-host.invalid/{UUID}", limits=Limits(1.0, 1.0, 2.0)).success()
+    Ping(f"http://no-such-host.invalid/{UUID}", limits=HttpTimeouts(1.0, 1.0, 2.0)).success()
     assert UUID not in caplog.text
 
 
 def test_a_server_that_hangs_holds_a_pass_up_no_longer_than_the_limit(sink: HttpSink) -> None:
     sink.otherwise = Answer(delay_s=LIMIT_S)
-    ping = Ping(f"{sink.url}/{UUID}", limits=Limits(0.5, LIMIT_S, 0.5))
+    ping = Ping(f"{sink.url}/{UUID}", limits=HttpTimeouts(0.5, LIMIT_S, 0.5))
     began = time.monotonic()
     ping.start()
     ping.fail("x")
@@ -154,7 +154,7 @@ def test_a_server_that_hangs_holds_a_pass_up_no_longer_than_the_limit(sink: Http
 
 def test_who_has_no_time_left_does_not_wait(sink: HttpSink) -> None:
     sink.otherwise = Answer(delay_s=LIMIT_S)
-    ping = Ping(f"{sink.url}/{UUID}", limits=Limits(LIMIT_S, LIMIT_S, LIMIT_S))
+    ping = Ping(f"{sink.url}/{UUID}", limits=HttpTimeouts(LIMIT_S, LIMIT_S, LIMIT_S))
     began = time.monotonic()
     for left_s in (0.0, -3.0):
         ping_pass(ping, GOOD, within_s=left_s)

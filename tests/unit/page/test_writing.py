@@ -15,7 +15,7 @@ import pytest
 
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.status import Status
-from lastbeat.model.view import Fault, FleetView, Row, RunView
+from lastbeat.model.view import FleetView, Row, RunView, StoreOutage
 from lastbeat.page.writing import KEY, MOST_RUNS, PageOfFleet
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
@@ -32,7 +32,7 @@ class World:
     store: MemoryStore = field(default_factory=MemoryStore)
     tally: Tally = field(default_factory=Tally)
     rows: list[Row] = field(default_factory=list)
-    fault: Fault | None = None
+    fault: StoreOutage | None = None
     broken: dict[str, Exception] = field(default_factory=dict)
     looks: list[str] = field(default_factory=list)
     opened: int = 0
@@ -172,7 +172,7 @@ def test_a_fleet_that_cannot_be_seen_leaves_the_old_page(world: World) -> None:
     write(world.writer())
     before = world.store.held[KEY]
     world.store.pass_time(EVERY_S)
-    world.fault = Fault("no answer")
+    world.fault = StoreOutage("no answer")
     report = write(world.writer())
     assert world.store.held[KEY] == before
     assert "an older one stands: no answer" in report.notes[-1]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.codec import DamagedError
-from lastbeat.deliver.outbox import enqueue
+from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import Attempt, Explained, Finding, HeartbeatMemory, Record, Transition

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lastbeat.codec import DamagedError
 from lastbeat.decide.groups import MEMBER_LIMIT
-from lastbeat.deliver.outbox import enqueue
+from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Message
 from lastbeat.model.group import LEDGER_ID, Alone, Group, Ledger, Member, State
 from lastbeat.model.status import Event, Status

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.signals.checking import KEYS
+from lastbeat.signals.catalogue_files import AbsenceEntry, CatalogueFile, SignalEntry
 from lastbeat.signals.loading import CatalogueError, load_setting
-from lastbeat.signals.signal_entries import ABSENCE_KEYS, SIGNAL_KEYS
 from support.catalogues import own, read
 
+KEYS = [key for model in (CatalogueFile, SignalEntry, AbsenceEntry) for key in model.model_fields]
 FAULTS = [
     ("signals:\n  s:\n    pattern: '(abc'", 4, ("does not compile", "backslash|needs a \\")),
     ("signals:\n  s:\n    pattern: '(a+)+$'", 4, ("more than one way",)),
@@ -20,9 +20,9 @@ FAULTS = [
     ("signals:\n  s:\n    pattern: '[[a]'", 4, ("does not compile", "nested set")),
     ("signals:\n  s: {pattern: x, sevrity: error}", 3, ("unknown key 'sevrity'", "did you mean 'severity'?")),
     ("signal:\n  s: x", 2, ("unknown key 'signal'", "did you mean 'signals'?")),
-    ("signals:\n  s: {pattern: x, severity: fatal}", 3, ("severity 'fatal' is none of critical, error, warning",)),
+    ("signals:\n  s: {pattern: x, severity: fatal}", 3, ("severity: 'fatal' is none of critical, error, warning",)),
     ("signals:\n  s: {pattern: x, role: rot}", 3, ("did you mean 'root'?",)),
-    ("signals:\n  s: {pattern: x, verdict: dead}", 3, ("verdict 'dead' is none of crash, stalled",)),
+    ("signals:\n  s: {pattern: x, verdict: dead}", 3, ("verdict: 'dead' is none of crash, stalled",)),
     (
         "signals:\n  s: {pattern: x, error_type: ooom}",
         3,
@@ -34,13 +34,13 @@ FAULTS = [
     ("signals:\n  s:\n    pattern: x\n    hint: '{of}'", 5, ("{of}", "extract gives no 'of'")),
     ("signals:\n  s:\n    pattern: x\n    error_type: om", 5, ("no error type 'om'",)),
     ("signals:\n  s: {hint: 'no pattern'}", 3, ("has no pattern", "no extended file has a signal of that name")),
-    ("signals:\n  s: {extract: [a]}", 3, ("extract belongs to a pattern",)),
+    ("signals:\n  s: {extract: [a]}", 3, ("extract: belongs to a pattern",)),
     ("signals:\n  s: {pattern: x, substring: y}", 3, ("pattern and substring", "one pattern")),
     ("signals:\n  s: 3", 3, ("is a number", "has to be text")),
     ("signals:\n  s: {pattern: null}", 3, ("is empty",)),
     ("signals:\n  s: {pattern: [x]}", 3, ("is a list",)),
     ("signals:\n  s: {pattern: x, restartable: maybe}", 3, ("restartable is text", "true or false")),
-    ("signals:\n  s: x\n  s: y", 4, ("'s' stands here twice (line 3)",)),
+    ("signals:\n  s: x\n  s: y", 4, ("'s' stands twice (line 3)",)),
     ("signals:\n  s:\n    pattern: x\n    pattern: y", 5, ("'pattern' stands twice (line 4)",)),
     ("signals:\n  'a b': x", 3, ("'a b' is no name",)),
     ("signals:\n- pattern: x", 3, ("without a name",)),
@@ -52,7 +52,7 @@ FAULTS = [
     ("limits: {inactivity_s: 15m}", 2, ("inactivity_s has to be a number of seconds",)),
     ("limits: {inactivity_s: .nan}", 2, ("inactivity_s has to be a number of seconds",)),
     ("silence: [cuda_om]", 2, ("'cuda_om', which no extended file has",)),
-    ("signals:\n  s: !!python/object/apply:os.system ['true']", 3, ("has to be", "text")),
+    ("signals:\n  s: !!python/object/apply:os.system ['true']", 3, ("tagged", "not taken")),
     ("signals: !!python/name:os.system", 2, ("tagged",)),
     ("signals:\n  s: &x {pattern: y}\n  t: *x", 4, ("aliases (*x)", "write it out")),
     ("signals: [[[[[[[[[[[[1]]]]]]]]]]]]", 2, ("nested more than",)),
@@ -61,7 +61,25 @@ FAULTS = [
     ('signals:\n  s: {pattern: "a\\d"}', 3, ("not YAML", "a backslash has to be doubled")),
     ("description: a: b", 2, ("not YAML", "mapping values")),
     ("? [1, 2]\n: x", 2, ("a key has to be a name",)),
+    ("? {a: b}\n: x", 2, ("a key has to be a name, not a mapping",)),
+    ("? !!python/name:os.system x\n: y", 2, ("a key has to be a name", "tagged 'python/name:os.system'")),
+    ("description: !!binary aGk=", 2, ("tagged 'binary', which is not taken",)),
+    ("signals:\n  s: {<<: {pattern: x}}", 3, ("<<", "write it out")),
+    ("signals:\n  ~: x", 3, ("'~' is no name",)),
     ("description: [x]", 2, ("description is a list",)),
+    ("signals:\n  s:\n    pattern: x\n    hint: 2025-01-01", 5, ("hint is a time", "quoted")),
+    ("signals:\n  s: {pattern: x, severity: off}", 3, ("severity is true or false", "one of critical, error")),
+    ('signals:\n  s: {pattern: x, hint: "a\\0b"}', 3, ("holds a NUL",)),
+    ("signals:\n  s: {pattern: x, regex: y}", 3, ("regex and pattern both stand here",)),
+    ("signals:\n  s: {substring: true}", 3, ("substring: true, but no pattern",)),
+    ("signals:\n  s: {ignore_case: true}", 3, ("ignore_case belongs to a pattern",)),
+    ("signals:\n  s: {pattern: x, extract: 3}", 3, ("'field: group' lines",)),
+    ("signals:\n  s:\n    sevrity:\n      error\n    pattern: x", 4, ("unknown key 'sevrity'",)),
+    ("absences:\n  a:", 3, ("absences.a is empty", "'key: value' lines")),
+    ("error_types: {licence: seat}", 2, ("error_types.licence is text", "restartable, meaning, hint")),
+    ("limits: {inactivity_s: 0x10}", 2, ("number of seconds",)),
+    ("limits: {poll: 3}", 2, ("unknown key 'poll' (did you mean 'poll_s'?)",)),
+    ("silence: 3", 2, ("silence is a number", "a list")),
 ]
 
 
@@ -90,6 +108,50 @@ def test_all_faults_of_all_files_are_told_at_once() -> None:
         ("/own.yaml", 3),
         ("/own.yaml", 4),
     ]
+
+
+def test_what_is_wrong_in_itself_hides_nothing_else() -> None:
+    """Faults at every depth: of keys, of values, of patterns, and of what a file says of others."""
+    text = """\
+extends: [/other.yaml, 3]
+error_types:
+  licence: {restartable: maybe}
+signals:
+  broken: {pattern: '(', role: rot}
+  typed: {pattern: seat, error_type: licence}
+  mistyped: {pattern: text, error_type: ooom}
+  again: {hint: Changes something that other.yaml has.}
+  gone: {hint: Changes nothing.}
+absences:
+  waits: {signal: broken, every_s: 60}
+  nowhere: {signal: nowhere_at_all, every_s: 60}
+limits: {inactivity_s: soon, poll_s: 30}
+silence: [broken, never_there]
+"""
+    with pytest.raises(CatalogueError) as caught:
+        read({"/own.yaml": text, "/other.yaml": "extends: []\nsignals: {again: text}\nlimit: {}"})
+    assert [(fault.file, fault.line) for fault in caught.value.faults] == [
+        ("/other.yaml", 3),
+        ("/own.yaml", 1),  # 3 is no name
+        ("/own.yaml", 3),
+        ("/own.yaml", 5),
+        ("/own.yaml", 5),
+        ("/own.yaml", 7),
+        ("/own.yaml", 9),
+        ("/own.yaml", 12),  # that "waits" waits for a broken one is no fault of its own
+        ("/own.yaml", 13),
+        ("/own.yaml", 14),  # never_there; "broken" is there
+    ], str(caught.value)
+
+
+def test_of_countless_faults_only_some_are_told_and_soon() -> None:
+    many = "signals:\n" + "".join(f"  s{number}: {{pattern: x, sevrity: y}}\n" for number in range(1900))
+    started = time.process_time()
+    with pytest.raises(CatalogueError) as caught:
+        own(many)
+    assert len(caught.value.faults) == 200
+    assert str(caught.value).endswith("… and 150 more")
+    assert time.process_time() - started < 60
 
 
 SETTINGS = [
@@ -136,7 +198,7 @@ YAML = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
         | st.dictionaries(
-            st.sampled_from([*KEYS, *SIGNAL_KEYS, *ABSENCE_KEYS, "inactivity_s", "s"]),
+            st.sampled_from([*KEYS, "inactivity_s", "s"]),
             inner,
             max_size=4,
         ).map(lambda items: "{" + ", ".join(f"{key}: {value}" for key, value in items.items()) + "}")

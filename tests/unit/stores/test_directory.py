@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.stores.beneath import Beneath
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.folder_walk import walk
 from lastbeat.stores.port import (
@@ -23,8 +24,7 @@ from lastbeat.stores.port import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -38,13 +38,17 @@ def _keys(store: DirectoryStore, prefix: str = "", start_after: str = "") -> lis
     return [e.key for e in store.list(prefix, start_after).entries]
 
 
+def _faults(store: DirectoryStore, prefix: str = "") -> dict[str, str]:
+    return {entry.key: str(entry.fault) for entry in store.list(prefix).entries if entry.fault is not None}
+
+
 def test_what_is_no_regular_file_is_not_there_and_blocks_nobody(root: Path) -> None:
     run = root / "run-1"
     run.mkdir()
     os.mkfifo(run / "metadata.json")
     (run / "progress.json").mkdir()
-    (run / "_complete").symlink_to("/dev/zero")
     (run / "_error").symlink_to("nowhere")
+    (run / "circle").symlink_to("circle")
     with socket.socket(socket.AF_UNIX) as listener:
         here = Path.cwd()
         os.chdir(run)  # the path of a socket may not be long
@@ -54,30 +58,58 @@ def test_what_is_no_regular_file_is_not_there_and_blocks_nobody(root: Path) -> N
             os.chdir(here)
         store = DirectoryStore(root)
         assert _keys(store) == []
-        for name in ("metadata.json", "progress.json", "_complete", "_error", "sock"):
+        for name in ("metadata.json", "progress.json", "_error", "circle", "sock"):
             assert store.read(f"run-1/{name}", 100) is None
 
 
-def test_a_linked_run_is_followed_and_a_circle_is_not(root: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "metadata.json").write_text("{}")
-    (elsewhere / "circle").symlink_to(elsewhere)
-    (elsewhere / "up").symlink_to(root)
-    (root / "run-1").symlink_to(elsewhere)
-    assert _keys(DirectoryStore(root)) == ["run-1/metadata.json"]
+def test_a_run_linked_within_the_root_is_followed_and_a_circle_is_not(root: Path) -> None:
+    kept = root / "_kept" / "run-1"
+    kept.mkdir(parents=True)
+    (kept / "metadata.json").write_text("{}")
+    (kept / "circle").symlink_to(kept)
+    (kept / "up").symlink_to(root)
+    (root / "run-1").symlink_to(kept)
+    (root / "run-2").symlink_to("_kept/run-1")
+    store = DirectoryStore(root)
+    for run in ("run-1", "run-2"):
+        seen = [entry.key for entry in store.list(f"{run}/").entries if entry.fault is None]
+        assert seen == [f"{run}/metadata.json"]
+        assert store.read(f"{run}/metadata.json", 10) is not None
+    store.write("run-2/_watchdog.json", b"{}")
+    assert (kept / "_watchdog.json").read_text() == "{}"
+    assert {"run-1", "run-2"} <= set(store.folders())
+
+
+def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").symlink_to(root)
+    store = DirectoryStore(tmp_path / "runs")
+    store.write("run-1/metadata.json", b"{}")
+    (root / "run-1" / "progress.json").symlink_to(tmp_path / "runs" / "run-1" / "metadata.json")
+    assert _keys(store) == ["run-1/metadata.json", "run-1/progress.json"]
+    blob = store.read("run-1/progress.json", 10)
+    assert blob is not None
+    assert blob.body == b"{}"
+    assert _faults(store) == {}
 
 
 def test_hidden_files_and_names_that_are_no_text_are_not_listed(root: Path) -> None:
     store = DirectoryStore(root)
     store.write("run-1/metadata.json", b"{}")
-    (root / ".snapshot").mkdir()
-    (root / ".snapshot" / "x").write_text("")
+    (root / ".stray").write_text("")
     (root / "run-1" / ".nfs0001").write_text("")
+    (root / "run-1" / ".cache").mkdir()
+    (root / "run-1" / ".cache" / "x").write_text("")
     (root / "run-1" / os.fsdecode(b"\xff\xfe")).write_text("")
     assert _keys(store) == ["run-1/metadata.json"]
     # Our own lock is among them, and no half-written file stays behind.
     assert {n.name for n in (root / "run-1").glob(".lastbeat*")} == {".lastbeat.lock"}
+
+
+def test_a_folder_of_the_root_may_be_hidden(root: Path) -> None:
+    store = DirectoryStore(root)
+    store.write(".mine/metadata.json", b"{}")
+    assert _keys(store) == _keys(store, ".mine/") == [".mine/metadata.json"]
+    assert store.folders() == (".mine",)
 
 
 @pytest.mark.parametrize("key", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/./b", "a/", "a\0b", ".", ".."])
@@ -211,15 +243,15 @@ def test_a_folder_before_the_start_is_not_opened(root: Path, monkeypatch: pytest
     for key in ("run-1/_complete", "run-1/checkpoints/1/a.pt", "run-1/logs/x", "run-1/metadata.json"):
         store.write(key, b"")
     opened: list[str] = []
-    scandir = os.scandir
+    real = os.open
 
-    def noting(path: str) -> "AbstractContextManager[Iterator[os.DirEntry[str]]]":
-        opened.append(Path(path).name)
-        return scandir(path)
+    def noting(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        opened.append(path)
+        return real(path, flags, mode, dir_fd=dir_fd)
 
-    monkeypatch.setattr(os, "scandir", noting)
+    monkeypatch.setattr(os, "open", noting)
     assert _keys(store, "run-1/", "run-1/checkpoints0") == ["run-1/logs/x", "run-1/metadata.json"]
-    assert opened == ["run-1", "logs"]
+    assert opened == [str(root), "run-1", "logs"]
 
 
 def test_the_clock_is_the_file_systems(root: Path) -> None:
@@ -229,9 +261,7 @@ def test_the_clock_is_the_file_systems(root: Path) -> None:
     assert abs(DirectoryStore(root / "missing").clock().timestamp() - time.time()) < 5
 
 
-_NAMES = st.text(st.sampled_from("ab-.0~é実 "), min_size=1, max_size=3).filter(
-    lambda n: not n.startswith(".") and n not in {".", ".."}
-)
+_NAMES = st.text(st.sampled_from("ab-.0~é実 "), min_size=1, max_size=3).filter(lambda n: not n.startswith("."))
 
 
 @given(paths=st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=12), after=st.lists(_NAMES, max_size=3))
@@ -247,7 +277,7 @@ def test_a_walk_is_the_sorted_keys_after_the_start(
     keys = sorted((p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()), key=lambda k: k.encode())
     for start in ("/".join(after), "/".join(after) + "/"):
         expected = [k for k in keys if k.encode() > start.encode()]
-        assert [k for k, _ in walk(str(root), "", start)] == expected
+        assert [k for k, _ in walk(Beneath(str(root)), "", start)] == expected
 
 
 def test_a_private_root_is_made_for_its_user_alone(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ for call in (
     lambda: store.write("run-2/x", b""),
     lambda: store.delete("run-1/metadata.json"),
     lambda: store.read("closed/x", 1),
-    lambda: store.list(""),
+    lambda: store.list("closed/"),
 ):
     try:
         call()
@@ -32,7 +32,7 @@ for call in (
         assert "not allowed to" in str(error), error
     else:
         raise AssertionError("allowed")
-assert [e.key for e in store.list("run-1/").entries] == ["run-1/metadata.json"]
+assert [(e.key, e.fault is None) for e in store.list("").entries] == [("closed/", False), ("run-1/metadata.json", True)]
 store.clock()
 """
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.status import Status
-from lastbeat.model.view import Fault, FleetView, Row, Span, Watching
+from lastbeat.model.view import FleetView, Row, Span, StoreOutage, WatchState
 from lastbeat.views.documents import Delta, fleet_document, row_document
 from lastbeat.views.order import sorted_rows
 from lastbeat.views.table import Table
@@ -44,12 +44,14 @@ def test_all_keys_are_there_and_what_is_not_known_is_null() -> None:
 def test_a_fleet_is_told_as_it_is() -> None:
     rows = (Row("a", Status.FAILED), Row("b", Status.RUNNING, conditions=("stalled",)), Row("c", Status.RUNNING))
     view = FleetView(
-        "s3://b/p", NOW, rows, older=7, unread=2, watching=Watching(NOW, 60.0, overdue=True),
-        fault=Fault("no answer", "wait", NOW), ignored=("<b>",), notes=("one",),
+        "s3://b/p", NOW, rows, older=7, unread=2, watching=WatchState(NOW, 60.0, overdue=True),
+        fault=StoreOutage("no answer", "wait", NOW), ignored=("<b>",), notes=("one",),
     )  # fmt: skip
     document = strict(fleet_document(view, made_at=NOW, live=True, interval_s=5.0, stale_s=600.0, seq=9, epoch="e"))
     assert document["counts"] == {"FAILED": 1, "RUNNING (WARNING)": 1, "RUNNING": 1}
-    assert document["watching"] == {"last_pass_at": "2026-01-02T12:00:00Z", "interval_s": 60.0, "overdue": True}
+    assert document["watching"] == {
+        "last_pass_at": "2026-01-02T12:00:00Z", "interval_s": 60.0, "overdue": True, "known": True,
+    }  # fmt: skip
     assert document["fault"] == {"reason": "no answer", "advice": "wait", "since": "2026-01-02T12:00:00Z"}
     assert [(row["run_id"], row["rank"]) for row in document["runs"]] == [("a", 0), ("b", 1), ("c", 2)]
     assert (document["seq"], document["epoch"], document["live"], document["gone"]) == (9, "e", True, [])

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from lastbeat.model.view import Gpu, Resources
 from lastbeat.stores.port import Blob
-from lastbeat.views.heartbeats import POINTS_LIMIT, Told, read_told, thinned
+from lastbeat.views.heartbeats import POINTS_LIMIT, HeartbeatFields, read_told, thinned
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 AT = NOW.timestamp()
 
 
-def told(document: Any, **options: Any) -> Told:
+def told(document: Any, **options: Any) -> HeartbeatFields:
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
     return read_told(Blob(body, len(body), NOW, "v1"), **options)
 

@@ -12,9 +12,9 @@ from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import Explained, Transition
 from lastbeat.model.status import Status
 from lastbeat.model.view import (
-    Beat,
     Excerpt,
     Gpu,
+    HeartbeatFile,
     PhaseSpan,
     Point,
     RankLine,
@@ -38,7 +38,7 @@ FULL = replace(
         ("also",),
     ),
     evidence=Excerpt("logs/a.log", ("boom",), 3, 0, START, 5, "note"),
-    beats=(Beat("metadata.json", START, START, "fault", {"host": "node-1"}),),
+    beats=(HeartbeatFile("metadata.json", START, START, "fault", {"host": "node-1"}),),
     points=(Point(START, 1, float("nan"), 1e-4), Point(START + timedelta(seconds=10), 21, float("inf"))),
     metrics={"acc": 0.5, "bad": float("-inf"), "none": None},
     learning_rate=1e-4,

@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import pytest
 
-from lastbeat.deliver.dispatch import dispatch
-from lastbeat.deliver.outbox import Claim
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.effects.dispatch import dispatch
+from lastbeat.effects.outbox import Claim
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from support.channel import ListChannel, down, refusing
 from support.memory import START
-from support.scene import RUN, Scene
+from support.scene import Scene
 
 
 def message() -> Message:
@@ -25,12 +25,9 @@ class TwoChannels(Scene):
         self.other = ListChannel("other:2")
         super().__init__()
 
-    def fresh_watch(self, **options: object) -> object:  # type: ignore[override]
-        from lastbeat.watchdog import Watch  # noqa: PLC0415 - only here two channels are watched with
-
-        return Watch(
-            RUN, self.store, [self.channel, self.other], self.policy, clock=lambda: self.store.now, state=self.state
-        )
+    @property
+    def channels(self) -> list[Channel]:
+        return [self.channel, self.other]
 
 
 def test_the_next_pass_tries_again_at_once_and_then_less_and_less_often() -> None:
@@ -110,8 +107,7 @@ def test_a_channel_that_breaks_in_an_unforeseen_way_is_one_that_is_down() -> Non
 
 def test_a_watcher_without_channels_loses_nothing_for_one_that_has_them() -> None:
     scene = TwoChannels()
-    lonely = Scene.fresh_watch(scene)
-    lonely._rounds.channels = []
+    lonely = scene.fresh_watch(channels=[])
     scene.put("_error", "boom")
     assert lonely.tick().status.value == "FAILED"
     scene.after(60)
@@ -221,6 +217,6 @@ def test_a_slow_look_does_not_make_a_claim_that_has_run_out() -> None:
 
     scene.store.after = slow_once
     scene.watch = scene.fresh_watch()
-    other._rounds.channels = [scene.channel]
+    other._runner.channels = [scene.channel]
     scene.watch.tick()
     assert scene.channel.events == ["FAILED"]

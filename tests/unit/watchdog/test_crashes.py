@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.model.policy import Policy
-from lastbeat.stores.port import UnreachableError
+from lastbeat.stores.port import Expect, UnreachableError
 from support.channel import ListChannel
 from support.memory import Killed
 from support.scene import RUN, Scene
@@ -118,6 +118,30 @@ def test_a_write_whose_answer_got_lost_is_recognised_at_once() -> None:
     scene.store.after = lose_the_first
     assert scene.look().pending == 0
     assert scene.channel.events == ["FAILED"], "not only when the claim has run out"
+
+
+@pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
+def test_a_claim_that_arrives_when_nobody_waits_for_it_any_more_delays_the_alert_and_no_more(restarted: bool) -> None:
+    scene = Scene()
+    scene.put("_error", "boom")
+    at_once = scene.store.write
+    late: list[Callable[[], str]] = []
+
+    def hold_back(key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        late.append(lambda: at_once(key, body, expect))
+        raise UnreachableError("no answer")
+
+    scene.store.write = hold_back  # type: ignore[method-assign]
+    assert not scene.look().recorded
+    scene.store.write = at_once  # type: ignore[method-assign]
+    late[0]()
+    for _ in range(3):
+        scene.look(restarted=restarted)
+    assert scene.channel.events == [], "whose claim it is, and whether they send, nobody knows"
+    scene.after(scene.policy.lease_s + 1)
+    for _ in range(3):
+        scene.look(restarted=restarted)
+    assert scene.channel.events == ["FAILED"]
 
 
 def test_a_watcher_that_lost_the_race_says_nothing() -> None:

@@ -156,6 +156,24 @@ def test_a_full_disk_is_no_reason_to_be_silent(code: str) -> None:
     assert scene.channel.events == ["FAILED"]
 
 
+def test_a_watch_is_not_done_before_what_it_sent_is_written_down() -> None:
+    scene = Scene()
+    scene.put("_error", "boom")
+
+    def full(operation: str, _key: str) -> None:
+        if operation == "write" and scene.channel.sent:
+            raise StoreError("the disk is full")
+
+    scene.store.before = scene.state.before = full
+    assert scene.look().pending == 1
+    assert scene.look(restarted=False).pending == 1
+    scene.store.heal()
+    assert scene.look(restarted=False).pending == 0
+    scene.after(scene.policy.lease_s + 1)
+    scene.look()
+    assert scene.channel.events == ["FAILED"]
+
+
 def test_one_refused_write_does_not_split_a_watcher_off_for_good() -> None:
     scene = Scene()
     scene.both(1)

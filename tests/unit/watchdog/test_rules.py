@@ -1,6 +1,6 @@
 """Random histories of writes, outages, clock jumps, crashes and passes: the rules that never bend hold."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -28,10 +28,14 @@ CRASH = (
 class Watching(RuleBasedStateMachine):
     """Two watchers over one run. The model knows what training really did; the watchers only see the store."""
 
-    @initialize(skew_s=st.sampled_from([0.0, -3600.0, 3600.0, 20.0, -20.0]))
-    def begin(self, skew_s: float) -> None:
+    @initialize(skew_s=st.sampled_from([0.0, -3600.0, 3600.0, 20.0, -20.0]), says_offset=st.booleans())
+    def begin(self, skew_s: float, says_offset: bool) -> None:
         self.scene = Scene(Policy(stale_s=STALE_S, alert_on=DEFAULT_ALERT_ON - {Event.WARNING}))
         self.scene.skew_s = skew_s
+        self.says_offset = says_offset
+        # A clock slower than the limit that does not say so is known for slow at the second document of it.
+        self.unlearned = skew_s == -3600.0 and not says_offset
+        self.first_recorded: datetime | None = None
         self.channel: ListChannel = self.scene.channel
         self.watches = [self.scene.fresh_watch(), self.scene.fresh_watch()]
         self.outage = False
@@ -50,7 +54,8 @@ class Watching(RuleBasedStateMachine):
 
     def _beat(self) -> None:
         self.step += 1
-        self.scene.beat(attempt=self.attempt, start_time=self.started.isoformat())
+        told = {"clock_offset_s": -self.scene.skew_s} if self.says_offset else {}
+        self.scene.beat(attempt=self.attempt, start_time=self.started.isoformat(), **told)
         self.scene.progress(self.step)
         self.last_beat = self.scene.now
 
@@ -209,12 +214,23 @@ class Watching(RuleBasedStateMachine):
         elif self.died:
             assert outcome.status is Status.FAILED, "what ended with a crash has failed"
             assert outcome.cause == "oom", "and it is known why"
+        elif self._may_be_thought_old(outcome):
+            assert outcome.status in {Status.RUNNING, Status.TIMED_OUT}
         elif age < timedelta(seconds=STALE_S):
             assert outcome.status is Status.RUNNING, "no false alarm"
         elif age > timedelta(seconds=STALE_S + 1):
             assert outcome.status is Status.TIMED_OUT, "no missed one"
         self.seen_attempt = self.attempt
         return outcome
+
+    def _may_be_thought_old(self, outcome: Outcome) -> bool:
+        """Whether this look may have believed the first time that a slow clock told."""
+        if not self.unlearned:
+            return False
+        if self.first_recorded is None and outcome.recorded:
+            self.first_recorded = self.last_beat
+        self.unlearned = self.first_recorded in {None, self.last_beat}
+        return self.unlearned
 
     @invariant()
     def each_transition_is_decided_once(self) -> None:

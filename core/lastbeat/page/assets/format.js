@@ -19,6 +19,11 @@ const Format = (() => {
     return null;
   }
 
+  /** Steps of a run, given its row: one that SUCCEEDED at the last step of a loop which counts from 0 did all. */
+  function stepsDone(row) {
+    return row.status === "SUCCEEDED" && row.step === row.total_steps - 1 ? row.total_steps : row.step;
+  }
+
   /** A measured number with so many significant digits: 2.314, 0.000123, 1.2e-7, 12,345. */
   function number(given, digits = 4) {
     const known = value(given);
@@ -166,7 +171,7 @@ const Format = (() => {
   }
 
   return Object.freeze({
-    MISSING, value, number, integer, compact, percent, bytes, duration, moment, ageSeconds, age, ago, clock, time, full,
-    stepRate, throughput, count, clip,
+    MISSING, value, stepsDone, number, integer, compact, percent, bytes, duration, moment, ageSeconds, age, ago, clock, time,
+    full, stepRate, throughput, count, clip,
   });
 })();

@@ -53,10 +53,11 @@ const Progress = (() => {
     const metrics = Object.entries(doc.metrics ?? {});
     const loss = Format.value(run.loss);
     const total = typeof run.total_steps === "number" && run.total_steps > 0 && typeof run.step === "number";
-    const share = total ? run.step / run.total_steps : null;
+    const step = Format.stepsDone(run);
+    const share = total ? step / run.total_steps : null;
     const left = Format.value(run.eta_s);
     const of = total ? ` / ${Format.integer(run.total_steps)} · ${Format.percent(share)}` : " of an unknown total";
-    const words = total ? `step ${Format.integer(run.step)}${of}` : "";
+    const words = total ? `step ${Format.integer(step)}${of}` : "";
     const until = now === null || left === null ? "" : ` · until ${Format.time((now + left * 1000) / 1000, now)}`;
     if (!some(run.step) && loss === null && metrics.length === 0 && !some(doc.epoch)) {
       return [
@@ -71,7 +72,7 @@ const Progress = (() => {
       total ? [meter("progressbar", "Progress", share, words, run.status === "RUNNING" ? "" : "ended")] : null,
       facts(
         [
-          ["Step", some(run.step) ? [Format.integer(run.step), el("span", { class: "muted" }, of)] : null],
+          ["Step", some(run.step) ? [Format.integer(step), el("span", { class: "muted" }, of)] : null],
           ["Time left", left === null ? null : [Format.duration(left), el("span", { class: "muted" }, until)]],
           ["Loss", loss === null ? null : lossOf(loss)],
           ["Learning rate", Format.number(doc.learning_rate ?? null)],

@@ -37,7 +37,7 @@ const Rows = (() => {
 
   /** How much of it is done, from 0 to 1; null where that is not known. */
   function done(row) {
-    const step = Format.value(row.step), total = Format.value(row.total_steps);
+    const step = Format.stepsDone(row), total = Format.value(row.total_steps);
     return step === null || !(total > 0) ? null : Math.min(1, Math.max(0, step / total));
   }
 
@@ -61,8 +61,8 @@ const Rows = (() => {
     if (row.step === null) return unknown(row);
     const total = row.total_steps === null ? "" : ` / ${Format.compact(row.total_steps)}`;
     const ofAll = row.total_steps === null ? "" : ` of ${Format.integer(row.total_steps)}`;
-    return [el("div", { class: "steps", title: `step ${Format.integer(row.step)}${ofAll}` },
-      el("span", {}, `${Format.compact(row.step)}${total}`),
+    return [el("div", { class: "steps", title: `step ${Format.integer(Format.stepsDone(row))}${ofAll}` },
+      el("span", {}, `${Format.compact(Format.stepsDone(row))}${total}`),
       part === null ? null : el("span", { class: "muted" }, Format.percent(part))),
     part === null ? null : el("div", { class: "bar", "aria-hidden": "true" },
       el("div", { style: { width: `${part * 100}%` } }))];
@@ -126,7 +126,7 @@ const Rows = (() => {
         : unknown(row)),
       none: (row) => !row.phase },
     { key: "progress", title: "Progress", down: true, by: done,
-      facts: (row) => [row.step, row.total_steps, row.complete], draw: progressCell, none: (row) => row.step === null },
+      facts: (row) => [Format.stepsDone(row), row.total_steps, row.complete], draw: progressCell, none: (row) => row.step === null },
     { key: "eta", title: "ETA", label: "ETA", by: (row) => row.eta_s, facts: (row) => [row.eta_s],
       draw: (row) => Format.duration(row.eta_s), none: (row) => row.eta_s === null },
     { key: "loss", title: "Loss", label: "loss", down: true,

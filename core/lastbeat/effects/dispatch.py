@@ -5,8 +5,8 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
-from lastbeat.deliver.outbox import Claim
 from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.effects.outbox import Claim
 
 log = logging.getLogger(__name__)
 

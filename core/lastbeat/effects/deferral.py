@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lastbeat.deliver.outbox import ADOPT_S
+from lastbeat.effects.outbox import ADOPT_S
 from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event
@@ -25,7 +25,7 @@ notice, and a few passes that die before their end: what is told alone and by th
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class DeliveryCounts:
     """What became of deliveries."""
 
     sent: int = 0
@@ -33,11 +33,11 @@ class Tally:
     """Tried in vain."""
     pending: int = 0
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.sent + other.sent, self.failed + other.failed, self.pending + other.pending)
+    def __add__(self, other: "DeliveryCounts") -> "DeliveryCounts":
+        return DeliveryCounts(self.sent + other.sent, self.failed + other.failed, self.pending + other.pending)
 
 
-def hold(record: Record, decided_after: int, identities: Iterable[str], now: datetime, until: datetime) -> Record:
+def defer(record: Record, decided_after: int, identities: Iterable[str], now: datetime, until: datetime) -> Record:
     """Hold what groups may tell of the alerts with a number above ``decided_after``, which were decided just now.
 
     Likewise those that a watcher without the channels ``identities`` decided and that these have yet to meet, and those
@@ -63,7 +63,7 @@ def hold(record: Record, decided_after: int, identities: Iterable[str], now: dat
     return _changed(record, held)
 
 
-def held_numbers(record: Record, identities: Iterable[str]) -> tuple[int, ...]:
+def deferred_numbers(record: Record, identities: Iterable[str]) -> tuple[int, ...]:
     """Numbers of the alerts that are held, or were until just now, on any of the channels."""
     wanted = tuple(identities)
     return tuple(
@@ -74,18 +74,18 @@ def held_numbers(record: Record, identities: Iterable[str]) -> tuple[int, ...]:
     )
 
 
-def release(record: Record, numbers: Collection[int], identities: Iterable[str]) -> Record:
+def release(record: Record, identities: Iterable[str], *, numbers: Collection[int]) -> Record:
     """Let them go: they are due at once."""
     return _with(record, numbers, identities, not_before=None)
 
 
-def keep_holding(record: Record, numbers: Collection[int], identities: Iterable[str], until: datetime) -> Record:
+def prolong(record: Record, identities: Iterable[str], *, numbers: Collection[int], until: datetime) -> Record:
     """Hold them until ``until``, those that are held for a shorter time."""
     return _with(record, numbers, identities, not_before=until, later_than=until)
 
 
 def settle_as_told(
-    record: Record, numbers: Collection[int], identities: Iterable[str], key: str, now: datetime
+    record: Record, identities: Iterable[str], *, numbers: Collection[int], key: str, now: datetime
 ) -> Record:
     """A group's alert ``key`` has told them. One that somebody is sending stays as it is."""
     return _with(record, numbers, identities, not_before=None, sent_at=now, told_by=key)

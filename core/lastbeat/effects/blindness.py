@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from lastbeat.deliver.message import Place
-from lastbeat.deliver.outbox import enqueue, pending
+from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
-from lastbeat.deliver.rounds import Rounds
+from lastbeat.effects.outbox import enqueue, pending
+from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_duration, format_time
-from lastbeat.record.keeper import Keeper
+from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, StoreError
 from lastbeat.stores.volatile import VolatileStore
 
@@ -43,20 +43,20 @@ def state_key(kind: str, url: str, run_id: str) -> str:
     return f"{kind}/{root}/{run_id}.json"
 
 
-class Sight:
+class BlindnessAlert:
     """Whether this watcher can see one run (or the whole fleet), and since when it cannot."""
 
     def __init__(
         self,
-        keeper: Keeper,
+        keeper: RecordRepository,
         channels: Sequence[Channel],
         policy: Policy,
-        place: Place,
+        place: RunLocation,
         clock: Callable[[], datetime],
         *,
         subject: str = "this run",
     ) -> None:
-        self._rounds = Rounds(keeper, channels, policy.lease_s, clock)
+        self._runner = EffectRunner(keeper, channels, policy.lease_s, clock)
         self._blind_s = policy.blind_s
         self._place = place
         self._subject = subject
@@ -78,35 +78,35 @@ class Sight:
             # Another watcher on this host is at the same; what it wrote is seen by the next pass.
             return
         except StoreError as error:
-            keeper = self._rounds.keeper
+            keeper = self._runner.repository
             if isinstance(keeper.store, VolatileStore):
                 raise
             log.warning("the state directory cannot be used, so blindness is remembered only here: %s", error)
-            here = Keeper(VolatileStore(self._clock), keeper.key, keeper.token)
+            here = RecordRepository(VolatileStore(self._clock), keeper.key, keeper.token)
             if keeper.record is not None:
                 here.save(keeper.record, self._clock())
-            self._rounds.keeper = here
+            self._runner.repository = here
             self._with_memory(act)
 
     def _lost(self, run_id: str, reason: str, since: datetime | None) -> None:
         now = self._clock()
-        record = self._rounds.keeper.reload()
+        record = self._runner.repository.reload()
         if record is None or record.status is not Status.UNKNOWN or _is_over(record, since):
             blind = Record(run_id, status=Status.UNKNOWN, reason=reason, since=since or now, conditional_writes=True)
             outbox = () if record is None else record.outbox
             alerts = 0 if record is None else record.alerts
-            self._rounds.carry_out(replace(blind, outbox=outbox, alerts=alerts), now, must_write=True)
+            self._runner.round(replace(blind, outbox=outbox, alerts=alerts), now, must_write=True)
             return
         blind_s = (now - record.since).total_seconds() if record.since else 0.0
         tell = record.transitions == 0 and blind_s >= self._blind_s
         if tell:
             what = f"lastbeat has not been able to watch {self._subject} for {format_duration(blind_s)}: {reason}"
             message = self._message(run_id, Event.BLIND, what, now, record)
-            record = enqueue(replace(record, transitions=1), message, self._rounds.identities)
-        self._rounds.carry_out(record, now, must_write=tell)
+            record = enqueue(replace(record, transitions=1), message, self._runner.identities)
+        self._runner.round(record, now, must_write=tell)
 
     def _regained(self, run_id: str) -> None:
-        record = self._rounds.keeper.reload()
+        record = self._runner.repository.reload()
         if record is None:
             return
         now = self._clock()
@@ -115,13 +115,13 @@ class Sight:
                 blind_s = (now - record.since).total_seconds() if record.since else 0.0
                 what = f"lastbeat can watch {self._subject} again, after {format_duration(blind_s)}"
                 message = self._message(run_id, Event.SIGHTED, what, now, record)
-                record = enqueue(record, message, self._rounds.identities)
+                record = enqueue(record, message, self._runner.identities)
             record = replace(record, status=Status.RUNNING, transitions=0)
-            record = self._rounds.carry_out(record, now, must_write=True)
+            record = self._runner.round(record, now, must_write=True)
         else:
-            record = self._rounds.carry_out(record, now, must_write=False)
-        if not pending(record, self._rounds.identities, now):
-            keeper = self._rounds.keeper
+            record = self._runner.round(record, now, must_write=False)
+        if not pending(record, self._runner.identities, now):
+            keeper = self._runner.repository
             keeper.store.delete(keeper.key)
 
     def _message(self, run_id: str, event: Event, what: str, now: datetime, record: Record) -> Message:

@@ -1,12 +1,15 @@
 """Keeping a record: read it, change it by compare-and-set, and know who won when the answer got lost."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lastbeat.codec import DamagedError, NewerError
 from lastbeat.model.record import Record
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode, encode
+from lastbeat.stores.limited import LimitedStore
 from lastbeat.stores.port import (
     Blob,
     ConflictError,
@@ -22,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Keeper:
+class RecordRepository:
     """One record in ``store`` under ``key``; where the store refuses writes, in ``fallback`` instead.
 
     Holds the record between passes, so an unchanged one is not read again. ``token`` names this watcher.
@@ -74,6 +77,18 @@ class Keeper:
         self._read(self.store.read(self.key, self.limit_bytes))
         self._look_elsewhere()
         return self.record
+
+    @contextmanager
+    def hurrying(self, limit_s: float) -> Iterator[None]:
+        """Meanwhile each request to ``store`` is given up after ``limit_s`` seconds, whatever the store's own limit is.
+
+        Every write of a record bears a condition, so one that was given up and arrives late does no harm.
+        """
+        own, self.store = self.store, LimitedStore(self.store, limit_s)
+        try:
+            yield
+        finally:
+            self.store = own
 
     def keep(self, record: Record) -> None:
         """Remember ``record`` for this process's next pass without writing it: it can be seen again."""

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.deliver.outbox import claim, enqueue, pending, settle
 from lastbeat.deliver.port import DeliveryError
+from lastbeat.effects.outbox import claim, enqueue, pending, settle
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status

@@ -4,9 +4,18 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.deliver.hold import LONGEST_S, Tally, held_numbers, hold, keep_holding, release, settle_as_told, trouble
-from lastbeat.deliver.outbox import claim, enqueue, failures, pending, settle
 from lastbeat.deliver.port import DeliveryError
+from lastbeat.effects.deferral import (
+    LONGEST_S,
+    DeliveryCounts,
+    defer,
+    deferred_numbers,
+    prolong,
+    release,
+    settle_as_told,
+    trouble,
+)
+from lastbeat.effects.outbox import claim, enqueue, failures, pending, settle
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
@@ -24,7 +33,7 @@ def held(*events: Event, on: tuple[str, ...] = (SLACK,)) -> Record:
     record = Record("run")
     for event in events or (Event.TIMED_OUT,):
         record = enqueue(record, message(event), on)
-    return hold(record, 0, on, NOW, UNTIL)
+    return defer(record, 0, on, NOW, UNTIL)
 
 
 def claimed(record: Record, now: datetime, identity: str = SLACK) -> list[int]:
@@ -35,17 +44,17 @@ def claimed(record: Record, now: datetime, identity: str = SLACK) -> list[int]:
 def test_only_what_groups_tell_is_held(event: Event) -> None:
     record = held(event)
     grouped = event in {Event.TIMED_OUT, Event.RECOVERED}
-    assert held_numbers(record, [SLACK]) == ((1,) if grouped else ())
+    assert deferred_numbers(record, [SLACK]) == ((1,) if grouped else ())
     assert claimed(record, NOW) == ([] if grouped else [1])
 
 
 def test_a_hold_that_has_run_out_makes_it_due_and_until_it_is_claimed_a_group_may_still_tell_it() -> None:
     record = held()
     assert claimed(record, UNTIL) == [1]
-    assert held_numbers(record, [SLACK]) == (1,)
+    assert deferred_numbers(record, [SLACK]) == (1,)
     begun, _ = claim(record, [SLACK], "me", UNTIL, 60)
-    assert held_numbers(begun, [SLACK]) == ()
-    assert settle_as_told(begun, [1], [SLACK], "_groups/1", UNTIL) is begun
+    assert deferred_numbers(begun, [SLACK]) == ()
+    assert settle_as_told(begun, [SLACK], numbers=[1], key="_groups/1", now=UNTIL) is begun
 
 
 def test_a_held_alert_says_nothing_about_its_channel() -> None:
@@ -54,26 +63,26 @@ def test_a_held_alert_says_nothing_about_its_channel() -> None:
 
 
 def test_what_is_released_is_due_at_once_and_not_held_again() -> None:
-    record = release(held(), [1], [SLACK])
+    record = release(held(), [SLACK], numbers=[1])
     assert claimed(record, NOW) == [1]
-    assert hold(record, 1, [SLACK], NOW, UNTIL) is record
+    assert defer(record, 1, [SLACK], NOW, UNTIL) is record
 
 
 def test_what_another_watcher_decided_without_this_channel_is_held_for_it_too() -> None:
     record = enqueue(Record("run"), message(), [SNS])
-    both = hold(record, 1, [SLACK, SNS], NOW, UNTIL)
-    assert held_numbers(both, [SLACK]) == (1,)
-    assert held_numbers(both, [SNS]) == (), "it was on its way there already"
-    assert hold(record, 1, [SLACK], NOW + timedelta(hours=25), UNTIL) is record, "and old news is no news"
+    both = defer(record, 1, [SLACK, SNS], NOW, UNTIL)
+    assert deferred_numbers(both, [SLACK]) == (1,)
+    assert deferred_numbers(both, [SNS]) == (), "it was on its way there already"
+    assert defer(record, 1, [SLACK], NOW + timedelta(hours=25), UNTIL) is record, "and old news is no news"
 
 
 def test_told_by_a_group_is_settled_and_counts_as_no_delivery() -> None:
-    record = settle_as_told(held(on=(SLACK, SNS)), [1], [SLACK], "_groups/1", NOW)
+    record = settle_as_told(held(on=(SLACK, SNS)), [SLACK], numbers=[1], key="_groups/1", now=NOW)
     assert (record.delivered, pending(record, [SLACK], NOW), pending(record, [SNS], NOW)) == (0, 0, 1)
     delivery = record.outbox[0].deliveries[SLACK]
     assert (delivery.told_by, delivery.sent_at, delivery.settled) == ("_groups/1", NOW, True)
     assert claimed(record, UNTIL) == []
-    assert held_numbers(record, [SNS]) == (1,), "another channel has a sweep of its own to come for it"
+    assert deferred_numbers(record, [SNS]) == (1,), "another channel has a sweep of its own to come for it"
 
 
 @pytest.mark.parametrize("act", ["release", "told", "wait"])
@@ -81,9 +90,9 @@ def test_other_alerts_are_left_alone(act: str) -> None:
     record = held(Event.TIMED_OUT, Event.RECOVERED)
     later = UNTIL + timedelta(seconds=60)
     changed = {
-        "release": lambda: release(record, [2], [SLACK]),
-        "told": lambda: settle_as_told(record, [2], [SLACK], "_groups/1", NOW),
-        "wait": lambda: keep_holding(record, [2], [SLACK], later),
+        "release": lambda: release(record, [SLACK], numbers=[2]),
+        "told": lambda: settle_as_told(record, [SLACK], numbers=[2], key="_groups/1", now=NOW),
+        "wait": lambda: prolong(record, [SLACK], numbers=[2], until=later),
     }[act]()
     assert changed.outbox[0] == record.outbox[0]
     assert changed.outbox[1] != record.outbox[1]
@@ -91,18 +100,18 @@ def test_other_alerts_are_left_alone(act: str) -> None:
 
 def test_a_longer_hold_is_not_made_shorter() -> None:
     record = held()
-    assert keep_holding(record, [1], [SLACK], NOW) is record
-    assert claimed(keep_holding(record, [1], [SLACK], UNTIL + timedelta(seconds=60)), UNTIL) == []
+    assert prolong(record, [SLACK], numbers=[1], until=NOW) is record
+    assert claimed(prolong(record, [SLACK], numbers=[1], until=UNTIL + timedelta(seconds=60)), UNTIL) == []
 
 
 def test_what_was_tried_in_vain_is_counted() -> None:
-    record, _ = claim(release(held(), [1], [SLACK]), [SLACK], "me", NOW, 60)
+    record, _ = claim(release(held(), [SLACK], numbers=[1]), [SLACK], "me", NOW, 60)
     record = settle(record, {(1, SLACK): DeliveryError("503", retryable=True)}, "me", NOW)
     assert (trouble(record, [1], [SLACK]), trouble(record, [2], [SLACK]), len(failures(record, NOW))) == (1, 0, 1)
-    assert Tally(1, 2, 3) + Tally(4, 5, 6) == Tally(5, 7, 9)
+    assert DeliveryCounts(1, 2, 3) + DeliveryCounts(4, 5, 6) == DeliveryCounts(5, 7, 9)
 
 
 def test_a_hold_that_has_run_out_is_renewed_by_the_next_look_but_not_for_ever() -> None:
     soon, late = NOW + timedelta(seconds=LONGEST_S), NOW + timedelta(seconds=LONGEST_S + 1)
-    assert claimed(hold(held(), 1, [SLACK], soon, soon + timedelta(seconds=60)), soon) == []
-    assert claimed(hold(held(), 1, [SLACK], late, late + timedelta(seconds=60)), late) == [1]
+    assert claimed(defer(held(), 1, [SLACK], soon, soon + timedelta(seconds=60)), soon) == []
+    assert claimed(defer(held(), 1, [SLACK], late, late + timedelta(seconds=60)), late) == [1]

@@ -1,0 +1,142 @@
+"""What changes the world, and may do so at most once. All functions here are pure.
+
+    one executor                                  another, or the same one after its death
+    ────────────                                  ────────────────────────────────────────
+    write: decision + action                      (its own write of the same record fails: it reads again,
+    write: claim                                   finds the action claimed, and leaves it alone)
+    ask the world: has it happened?
+    do it, under its name ──────────► world       when the claim has run out:
+    write: done                                   write: claim; ask the world: it has happened; write: done
+
+Nothing is done without a claim, and nobody begins what could not end before the claim does. Whoever claims later asks
+the world first, so whatever an executor dies of, and wherever, the action happens once. A process that is suspended
+between its look at the clock and the deed for longer than its claim is not guarded against: only the world could.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.effects.executor import ExecutorError, NotDoneError, RefusedError
+from lastbeat.model.action import Action
+from lastbeat.model.record import Record
+
+KEPT: Final = 20
+"""So many settled actions are remembered. One that is not settled is never forgotten, however old it is."""
+MOST_OPEN: Final = 20
+"""More are refused when they are asked for: whoever asks without end is wrong."""
+_BACKOFF_S: Final = 5.0
+_BACKOFF_CAP_S: Final = 600.0
+_RETRY_AFTER_CAP_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """The action has happened; ``result`` is what the world calls it."""
+
+    result: str
+
+
+Answer = Performed | ExecutorError
+"""What came of setting about an action."""
+
+
+def request(record: Record, action: Action) -> Record:
+    """Write down that ``action`` is wanted. One of the same name is the same action: it is not asked for twice."""
+    if any(each.name == action.name for each in record.actions):
+        return record
+    still_open = [each for each in record.actions if not each.settled]
+    if len(still_open) >= MOST_OPEN:
+        action = replace(action, failed=f"refused: {len(still_open)} others have not been carried out yet")
+    return replace(record, actions=_bounded((*record.actions, action)))
+
+
+def due(action: Action, kinds: Collection[str], now: datetime) -> bool:
+    """Whether somebody with executors of ``kinds`` may set about it now."""
+    waits_until = (action.claimed_until, action.not_before)
+    return action.kind in kinds and not action.settled and all(at is None or at <= now for at in waits_until)
+
+
+def claim(
+    record: Record, kinds: Collection[str], token: str, now: datetime, lease_s: float
+) -> tuple[Record, tuple[Action, ...]]:
+    """Claim whatever is due for the holder of ``token``; the claimed actions as they are in the record then."""
+    claimed: list[Action] = []
+
+    def one(action: Action) -> Action:
+        if not due(action, kinds, now):
+            return action
+        until = now + timedelta(seconds=lease_s)
+        mine = replace(action, claimed_by=token, claimed_until=until, claims=action.claims + 1)
+        claimed.append(mine)
+        return mine
+
+    actions = tuple(map(one, record.actions))
+    return (replace(record, actions=actions), tuple(claimed)) if claimed else (record, ())
+
+
+def settle(record: Record, answers: Mapping[str, Answer], token: str, now: datetime) -> Record:
+    """Write down what came of the actions that the holder of ``token`` had claimed: action's name → answer."""
+
+    def one(action: Action) -> Action:
+        answer = answers.get(action.name)
+        if answer is None or action.settled:
+            return action
+        if isinstance(answer, Performed):
+            # True whoever has the claim now.
+            return _ended(action, done_at=now, result=answer.result)
+        if action.claimed_by != token:
+            # Somebody else has claimed it since, and knows more.
+            return action
+        if isinstance(answer, RefusedError):
+            return _ended(action, failed=str(answer))
+        if isinstance(answer, NotDoneError):
+            return replace(
+                action,
+                claimed_by=None,
+                claimed_until=None,
+                last_error=str(answer),
+                not_before=now + timedelta(seconds=_wait_s(action, answer)),
+            )
+        return replace(action, last_error=str(answer))
+
+    actions = _bounded(tuple(map(one, record.actions)))
+    return record if actions == record.actions else replace(record, actions=actions)
+
+
+def wake_at(record: Record, kinds: Collection[str], now: datetime) -> datetime | None:
+    """When somebody with executors of ``kinds`` has something to do next; None: not before something changes."""
+    times = [
+        max([now, *(at for at in (action.claimed_until, action.not_before) if at is not None)])
+        for action in record.actions
+        if action.kind in kinds and not action.settled
+    ]
+    return min(times, default=None)
+
+
+def _ended(
+    action: Action, *, done_at: datetime | None = None, result: str | None = None, failed: str | None = None
+) -> Action:
+    return replace(
+        action,
+        claimed_by=None,
+        claimed_until=None,
+        not_before=None,
+        last_error=None,
+        done_at=done_at,
+        result=result,
+        failed=failed,
+    )
+
+
+def _wait_s(action: Action, answer: NotDoneError) -> float:
+    if answer.retry_after_s is not None:
+        return min(max(answer.retry_after_s, 0.0), _RETRY_AFTER_CAP_S)
+    doublings = min(max(action.claims - 1, 0), 10)
+    return min(_BACKOFF_S * (1 << doublings), _BACKOFF_CAP_S)
+
+
+def _bounded(actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    over = [action for action in actions if action.settled][:-KEPT]
+    return tuple(action for action in actions if action not in over) if over else actions

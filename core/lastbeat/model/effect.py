@@ -1,0 +1,17 @@
+"""What follows from a decision, as data. Each kind has a rule of its own for how often it may happen."""
+
+from dataclasses import dataclass
+
+from lastbeat.model.action import Action
+from lastbeat.model.status import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """People are told of ``event``: at least once on each channel, see ``effects.outbox``."""
+
+    event: Event
+
+
+Effect = Notify | Action
+"""An action changes the world: at most once, see ``effects.actions``."""

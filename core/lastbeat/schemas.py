@@ -1,0 +1,230 @@
+"""JSON Schema of the documents that others write or read: a run's heartbeats, its record, a catalogue.
+
+Of the record and the catalogue the types in the code are the source, so they cannot say anything else. Of heartbeats,
+which anybody may write, the models here say what lastbeat makes something of; it reads far worse documents than these.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from functools import partial
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from lastbeat.handwritten import UNSAID
+from lastbeat.model.persisted import Persisted
+from lastbeat.model.record import SCHEMA, Record
+from lastbeat.signals.catalogue_files import CatalogueFile
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+
+_NUMBER: Final = {"anyOf": [{"type": "number"}, {"enum": list(_NOT_FINITE)}]}
+"""As JSON knows no others, these three are written as text."""
+
+Number = Annotated[float, WithJsonSchema(_NUMBER)]
+RunId = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"^(?!\.{1,2}$)(?!_)[A-Za-z0-9._+=@:-]{1,200}$"})]
+Time = str | float
+
+
+class HeartbeatDocument(BaseModel):
+    """What both heartbeats have. Every field is optional, and unknown ones are left alone."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run_id: RunId = UNSAID
+    phase: str = UNSAID
+    """What training does: setup, train, validation, checkpoint, …"""
+    last_update: Time = UNSAID
+    """The document's own time: ISO 8601 with Z or an offset (without one it is UTC), or an epoch number."""
+    last_updated: Time = UNSAID
+    """The same."""
+    timestamp: Time = UNSAID
+    """The same."""
+    start_time: Time = UNSAID
+    """When this attempt began. A later one than before tells a new attempt."""
+    attempt: int = UNSAID
+    """Which life of the run this is, from 1; a restart begins the next."""
+    step: int = UNSAID
+    total_steps: int = UNSAID
+    loss: Number = UNSAID
+
+
+class GpuDocument(BaseModel):
+    """One GPU that training sees."""
+
+    name: str = UNSAID
+    utilization: float = Field(default=UNSAID, ge=0, le=1)
+    memory_used_bytes: int = UNSAID
+    memory_total_bytes: int = UNSAID
+
+
+class ResourcesDocument(BaseModel):
+    """What training uses of its machine."""
+
+    cpu: float = UNSAID
+    """Cores in use."""
+    rss_bytes: int = UNSAID
+    memory_available_bytes: int = UNSAID
+    memory_total_bytes: int = UNSAID
+    gpus: list[GpuDocument] = UNSAID
+
+
+class MetadataDocument(HeartbeatDocument):
+    """metadata.json: a run's liveness heartbeat, written every so often by training."""
+
+    status: str = UNSAID
+    """What training says of itself, as running; what counts as its end are the files _error and _complete."""
+    phase_detail: str = UNSAID
+    instance_id: str = UNSAID
+    """The machine, as people look for it in a console or a queue."""
+    zone: str = UNSAID
+    instance_type: str = UNSAID
+    host: str = UNSAID
+    process: int = UNSAID
+    owner: str = UNSAID
+    """Whose run it is."""
+    beat_seconds: float = Field(default=UNSAID, gt=0)
+    """How often this document is written."""
+    clock_offset_s: float = UNSAID
+    """The store's clock minus the one that this document's times are from."""
+    stale_minutes: float = Field(default=UNSAID, gt=0)
+    """The run's own limit: a heartbeat older than this is stale."""
+    stall_minutes: float = Field(default=UNSAID, gt=0)
+    """The run's own limit: no new step for this long is a stall."""
+    resources: ResourcesDocument = UNSAID
+    phases: list[tuple[float, str]] = UNSAID
+    """The latest changes of phase, oldest first: Unix time and name."""
+    lastbeat: str = UNSAID
+    """The version of lastbeat that wrote it."""
+
+
+class ProgressDocument(HeartbeatDocument):
+    """progress.json: a run's progress heartbeat, optional."""
+
+    learning_rate: Number = UNSAID
+    epoch: Number = UNSAID
+    tokens: int = UNSAID
+    """Tokens seen so far in this attempt."""
+    steps_per_second: float = UNSAID
+    tokens_per_second: float = UNSAID
+    eta_s: float = UNSAID
+    """Seconds left, as far as speed tells."""
+    metrics: dict[str, Number] = UNSAID
+    """Figures of training's own."""
+    recent: list[tuple[float, int, Number | None, Number | None]] = UNSAID
+    """The latest points, oldest first: Unix time, step, loss, learning rate."""
+
+
+# Types → schemas.
+
+
+class _Generator(GenerateJsonSchema):
+    """With the sentences that stand below the fields, and without what pydantic makes up."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's face
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        made = super().default_schema(schema)
+        return {key: value for key, value in made.items() if (key, value) != ("default", None)}
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        return _described(super().model_schema(schema), schema["cls"])
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        return _described(super().dataclass_schema(schema), schema["cls"])
+
+
+class _RecordGenerator(_Generator):
+    """As :mod:`lastbeat.codec` writes what is kept."""
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        made = super().dataclass_schema(schema)
+        # What is not known is not said: any further field may be there.
+        properties = {name: value for name, value in made["properties"].items() if name != "unknown"}
+        return {**made, "properties": properties}
+
+
+def _flattened(definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """``definitions`` in which the fields of a part that is written flat stand among those of its parent."""
+    flat = {
+        (kind.__name__, each.name): each.type.__name__
+        for kind in Persisted.__subclasses__()
+        for each in fields(kind)
+        if each.metadata.get("flat") and isinstance(each.type, type)
+        if kind.__name__ in definitions
+    }
+    made = {name: dict(definition) for name, definition in definitions.items()}
+    for (parent, field), part in flat.items():
+        own = {name: value for name, value in made[parent]["properties"].items() if name != field}
+        made[parent]["properties"] = {**made[part]["properties"], **own}
+        required = [name for name in made[parent].get("required", []) if name != field]
+        made[parent]["required"] = [*made[part].get("required", []), *required]
+    return made
+
+
+def _described(made: JsonSchemaValue, cls: type[Any]) -> JsonSchemaValue:
+    said = {name: text for each in reversed(cls.__mro__) for name, text in _sentences(each)}
+    properties = {
+        name: {**value, "description": said[name]} if name in said else value
+        for name, value in made.get("properties", {}).items()
+    }
+    whole = _text(cls.__doc__ or "")
+    return {**made, **({"description": whole} if whole else {}), **({"properties": properties} if properties else {})}
+
+
+def _sentences(cls: type[Any]) -> Iterator[tuple[str, str]]:
+    """Field → the docstring below it, of one class of ours."""
+    if not cls.__module__.startswith("lastbeat."):
+        return
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(tree, ast.ClassDef)  # noqa: S101 - what the source of a class is
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
+            yield field.target.id, _text(below.value.value)
+
+
+def _text(docstring: str) -> str:
+    return " ".join(docstring.replace("``", "`").split())
+
+
+def _heartbeat(model: type[HeartbeatDocument]) -> dict[str, Any]:
+    return model.model_json_schema(schema_generator=_Generator)
+
+
+def _record() -> dict[str, Any]:
+    made = TypeAdapter(Record).json_schema(schema_generator=_RecordGenerator)
+    version = {"type": "integer", "minimum": 1, "description": f"Version of the format; this is of {SCHEMA}."}
+    return {
+        **made,
+        "description": "_watchdog.json: the watchdog's whole memory of one run, written by nobody else.",
+        "properties": {"schema": version, **made["properties"]},
+        "required": ["schema", *made["required"]],
+        "$defs": _flattened(made["$defs"]),
+    }
+
+
+def _catalogue() -> dict[str, Any]:
+    return CatalogueFile.model_json_schema(schema_generator=_Generator)
+
+
+SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "metadata": partial(_heartbeat, MetadataDocument),
+    "progress": partial(_heartbeat, ProgressDocument),
+    "record": _record,
+    "catalogue": _catalogue,
+}
+"""Document → what makes its schema."""
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The schema of one of :data:`SCHEMAS`."""
+    return {"$schema": DIALECT, **SCHEMAS[name](), "title": f"lastbeat: {name}"}

@@ -1,0 +1,492 @@
+"""The log monitor of a Megatron launcher → a catalogue, and what of it has no counterpart here.
+
+Such a file (``class_name: SlurmLogMonitor``, or a job with ``log_events``) lists patterns with the state, the actions
+and the metadata of each. There are three generations of it: ``log_signals`` with ``action`` and ``mode``;
+``log_events`` with ``state`` and ``actions``; ``log_events`` with one ``action`` and a ``condition``.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Annotated, Any, Final, NamedTuple, get_args
+
+import yaml
+from pydantic import BeforeValidator, ConfigDict
+
+from lastbeat import handwritten
+from lastbeat.handwritten import TEXT_LIMIT, UNSAID, Document, Text, Written
+from lastbeat.model.file_fault import FileFault
+from lastbeat.model.signal import CONFIRMATION, Severity
+from lastbeat.scanning import literals
+from lastbeat.scanning.matching import matcher_of
+from lastbeat.signals import python_patterns
+from lastbeat.signals.error_types import TYPES, UNKNOWN
+from lastbeat.signals.hints import STANDING, fields_of
+from lastbeat.signals.loading import DEFAULT, CatalogueError, load, load_setting, names
+
+DEPTH_LIMIT: Final = 24
+_SECTIONS: Final = ("monitoring", "monitor", "job")
+"""Where a whole configuration has its monitor."""
+_ENTRIES: Final = ("log_signals", "log_events")
+_LIMITS: Final = {
+    "inactivity_threshold_seconds": "inactivity_s",
+    "inactivity_timeout_s": "inactivity_s",
+    "check_interval_seconds": "inactivity_check_s",
+    "poll_interval_seconds": "poll_s",
+}
+_VERDICTS: Final = {
+    "CrashState": "crash",
+    "StalledState": "stalled",
+    "TimeoutState": "timeout",
+    "SuccessState": "success",
+    "crash": "crash",
+    "stall": "stalled",
+    "timeout": "timeout",
+    "success": "success",
+    "run_finished": "success",
+    "RestartAction": "crash",
+    "CancelAction": "crash",
+    "FinishAction": "success",
+}
+"""What a state, a mode or an action says of the line that it belongs to."""
+_KINDS: Final = {"new_checkpoint": "checkpoint", "progress_update": "progress"}
+_DONE: Final = (None, "completion", "completed", "complete", "done", "finished", "success")
+_PARTICULAR: Final = ("traceback", "chain", "exception", "nan", "restart", "retry", "quiet", "announced", "expected")
+"""Kinds that mean something of their own here."""
+_SEVERITIES: Final = {**{name: name for name in get_args(Severity)}, "fatal": "critical", "warn": "warning"}
+_METADATA: Final = ("severity", "error_type", "subsystem", "kind")
+_UNDERSTOOD: Final = (
+    *("class_name", "state", "mode", "action", "actions", "metadata", "extract_groups"),
+    *("inactivity_timeout_s", "progress_timeout_s", "progress_group", "progress_mode", "progress_polls"),
+)
+"""Keys of an entry that something is made of."""
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {}, False)
+
+_LOGS = "name logs with --log or LASTBEAT_LOGS, which take * and Slurm's %j, or let them lie in the run's logs/"
+_BEGIN = "a watch may begin before its run does: LASTBEAT_START_MINUTES gives it time to its first heartbeat"
+_ONCE = "not needed: people are told once of each change of a run's status"
+_OTHER_ACTION = "lastbeat tells people; what LASTBEAT_WEBHOOK_URL calls can do the rest"
+_ADVICE: Final = {
+    **dict.fromkeys(("log_path", "log_path_template", "log_path_current", "output_paths"), _LOGS),
+    **dict.fromkeys(("start_condition", "start_condition_cmd", "start_condition_interval_seconds"), _BEGIN),
+    "termination_command": "run the program under 'lastbeat exec', or let it call 'lastbeat complete'",
+    "state_events": "a job's state is not asked for: lastbeat learns of an end from sentinels, logs and silence",
+    "RestartAction": "lastbeat restarts nothing; alerts say that a restart may help (restartable: true)",
+    "CancelAction": "lastbeat cancels nothing; alerts say that a restart does not help (restartable: false)",
+    **dict.fromkeys(("LogAction", "ErrorNoteAction"), "alerts go to the channels that are set (SLACK_WEBHOOK_URL, …)"),
+    **dict.fromkeys(("condition", "conditions"), "it goes with the action that it belongs to"),
+    "match_once": _ONCE,
+    "inactivity_polls": "not needed: inactivity is measured in seconds",
+}
+_MOST_OF: Final = 0.7
+_LEFT_OUT = "left out; nothing here goes by it"
+
+
+class Imported(NamedTuple):
+    """A catalogue, and what people have to know of it."""
+
+    text: str
+    """YAML."""
+    notes: tuple[str, ...]
+    """One for each thing that has no counterpart: where it stands, what it is, what to do instead."""
+
+
+def imported(text: str, file: str) -> Imported:
+    """The monitor in ``text`` as a catalogue that can be used. Raises :class:`CatalogueError` where it is none."""
+    faults: list[FileFault] = []
+    document = handwritten.read(text, file, faults, depth=DEPTH_LIMIT)
+    section = _section(document, faults) if document is not None else None
+    monitor = handwritten.checked(_Monitor, section, faults)[0] if section is not None else None
+    if section is None or monitor is None or faults:
+        raise CatalogueError(faults)
+    importer = _Importer(monitor, section)
+    said = yaml.safe_dump(importer.catalogue(), sort_keys=False, allow_unicode=True, width=1000)
+    head = f"# Taken over from {PurePath(file).name} by 'lastbeat signals import'."
+    written = f"{head} 'extends: []' leaves out what lastbeat knows itself.\n{said}"
+    # Whatever was taken over, the result has to be of use as it is.
+    load_setting("./imported.yaml", lambda _: written)
+    return Imported(written, tuple(importer.notes.lines()))
+
+
+# The file.
+
+
+def _texts(value: object) -> object:
+    """Numbers as the text that they may have been meant as, nothing as no text."""
+    return "" if value is None else str(value) if isinstance(value, int | float) else value
+
+
+def _lists(value: object) -> object:
+    return [] if value is None else value
+
+
+class _Event(Written):
+    """One entry. What else it says may be anything: what is not understood is noted."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Annotated[Text, BeforeValidator(_texts)]
+    pattern: Annotated[str, BeforeValidator(_texts)] = ""
+    pattern_type: Annotated[str, BeforeValidator(_texts)] = ""
+
+
+class _Monitor(Written):
+    """The part of a file that is about logs."""
+
+    model_config = ConfigDict(extra="allow")
+
+    log_signals: Annotated[list[_Event], BeforeValidator(_lists)] = UNSAID
+    log_events: Annotated[list[_Event], BeforeValidator(_lists)] = UNSAID
+
+
+def _section(document: Document, faults: list[FileFault]) -> Document | None:
+    """The part that is a monitor, by itself."""
+    whole = document.value if isinstance(document.value, dict) else {}
+    for key, value in (((), whole), *(((name,), whole.get(name)) for name in _SECTIONS)):
+        if isinstance(value, dict) and value.keys() & {*_ENTRIES, "inactivity_threshold_seconds"}:
+            lines = {place[len(key) :]: at for place, at in document.lines.items() if place[: len(key)] == key}
+            return Document(document.file, value, lines)
+    where = f"neither it nor {', '.join(_SECTIONS)} in it has {' or '.join(_ENTRIES)}"
+    faults.append(FileFault(document.file, 0, f"{where}; name the file of a log monitor"))
+    return None
+
+
+# What has no counterpart.
+
+
+@dataclass
+class _Notes:
+    """The same thing of many entries is one note."""
+
+    file: str
+    _found: dict[tuple[str, str], tuple[int, list[str]]] = field(default_factory=dict)
+
+    def add(self, line: int, what: str, advice: str, entry: str = "") -> None:
+        """``what`` there is at ``line``, of the entry of that name, and what to do instead."""
+        _, entries = self._found.setdefault((what, advice), (line, []))
+        if entry and entry not in entries:
+            entries.append(entry)
+
+    def lines(self) -> Iterator[str]:
+        for (what, advice), (line, entries) in sorted(self._found.items(), key=lambda each: each[1][0]):
+            named = ", ".join([*entries[:3], *(["…"] if len(entries) > 3 else [])])
+            of = f" ({len(entries)} entries: {named})" if len(entries) > 1 else f" ({named})" if named else ""
+            yield str(FileFault(self.file, line, f"{what}{of}: {advice}"))
+
+
+# The translation.
+
+
+class _Importer:
+    def __init__(self, monitor: _Monitor, document: Document) -> None:
+        self.notes = _Notes(document.file)
+        self._document = document
+        self._settings = monitor.model_extra or {}
+        self._events = [
+            _Entry(event, document.line(key, index), self.notes)
+            for key in _ENTRIES
+            for index, event in enumerate(getattr(monitor, key) or ())
+        ]
+        self._origin = f"Taken over from {PurePath(document.file).name}."
+        self._extends: list[str] = []
+        self._limits: dict[str, float] = {}
+        self._types: dict[str, dict[str, Any]] = {}
+        self._signals: dict[str, dict[str, Any]] = {}
+
+    def catalogue(self) -> dict[str, Any]:
+        """What the monitor says, as a catalogue file says it."""
+        for key, value in self._settings.items():
+            if value not in _NOTHING:
+                self._setting(key, value, self._document.key_line(key))
+        # Jobs of the latest generation, which are no monitors by name, mean plain text where they do not say.
+        latest = any(isinstance(entry.said.get("action"), dict) for entry in self._events)
+        default = "substring" if latest and "class_name" not in self._settings else "regex"
+        for entry in self._events:
+            self._entry(entry, default)
+        parts = {"error_types": self._types, "signals": self._signals, "limits": self._limits}
+        whole = {"description": self._origin, "extends": self._extends or [DEFAULT], **parts}
+        return {key: value for key, value in whole.items() if value}
+
+    def _setting(self, key: str, value: Any, line: int) -> None:
+        if key in _LIMITS:
+            self._limit(key, value, line)
+        elif key == "defaults":
+            for each in value if isinstance(value, list) else [value]:
+                self._default(each, line)
+        elif key == "termination_string" and python_patterns.unfit(str(value), substring=True) is None:
+            self._put(key, {"substring": str(value), "verdict": "success", "kind": "done"}, line)
+        elif key == "state_events":
+            for index, each in enumerate(value if isinstance(value, list) else [value]):
+                said = each if isinstance(each, dict) else {}
+                name, its_line = _shown(said.get("name")), self._document.line(key, index)
+                self.notes.add(its_line, key, _ADVICE[key], name)
+                _Actions.of(said, its_line, name, self.notes)
+        elif key != "class_name":
+            self.notes.add(line, key, _ADVICE.get(key, _LEFT_OUT))
+        elif value == "NullMonitor":
+            self.notes.add(line, "class_name: NullMonitor, which watches nothing", "lastbeat watches all the same")
+
+    def _limit(self, key: str, value: Any, line: int) -> None:
+        name = _LIMITS[key]
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 10**9:
+            # Where several are said the first one that is reached counts.
+            self._limits[name] = min(value, self._limits.get(name, value))
+        else:
+            self.notes.add(line, f"{key}: {_shown(value)}", f"that is no number of seconds; write {name} under limits")
+
+    def _default(self, name: Any, line: int) -> None:
+        if isinstance(name, str) and name in names():
+            self._extends.append(name)
+            if name != DEFAULT:
+                advice = f"lastbeat's own catalogue stands in for it, see 'lastbeat signals show {name}'"
+                self.notes.add(line, f"defaults: {name}", advice)
+        elif name != "_self_":
+            advice = "import that file as well, and name its catalogue under extends"
+            self.notes.add(line, f"defaults: {_shown(name)}", advice)
+
+    def _entry(self, entry: "_Entry", default: str) -> None:
+        kind = entry.event.pattern_type or default
+        entry.note_keys()
+        if kind == "inactivity":
+            self._inactivity(entry)
+        elif kind == "progress":
+            self._progress(entry)
+        elif kind not in {"regex", "substring"}:
+            advice = "it is none of regex, substring, inactivity, progress; write that signal by hand"
+            entry.note(f"pattern_type: {_shown(kind)}", advice)
+        else:
+            found = entry.search(substring=kind == "substring")
+            if found is not None:
+                meaning = entry.meaning(found)
+                self._declare(meaning, entry)
+                self._put(entry.event.name, {**found, **meaning}, entry.line)
+
+    def _inactivity(self, entry: "_Entry") -> None:
+        own = entry.said.get("inactivity_timeout_s")
+        if own not in _NOTHING:
+            self._limit("inactivity_timeout_s", own, entry.line)
+        elif "inactivity_s" not in self._limits:
+            entry.note("pattern_type: inactivity", "it says no time; write inactivity_s under limits")
+
+    def _progress(self, entry: "_Entry") -> None:
+        seconds = entry.said.get("progress_timeout_s")
+        minutes = f"={seconds / 60:g}" if isinstance(seconds, int | float) and seconds > 0 else ""
+        entry.note("pattern_type: progress", f"set LASTBEAT_STALL_MINUTES{minutes}: no new step for so long is a stall")
+        found = entry.search(substring=False, groups={"step": entry.said.get("progress_group", 1)})
+        if found is not None and {**found, "kind": "progress"} not in self._signals.values():
+            self._put(entry.event.name, {**found, "kind": "progress"}, entry.line)
+
+    def _declare(self, meaning: Mapping[str, Any], entry: "_Entry") -> None:
+        """An error type that lastbeat does not know."""
+        name = meaning.get("error_type", UNKNOWN)
+        if name not in TYPES and name not in self._types:
+            self._types[name] = {key: meaning[key] for key in meaning if key == "restartable"}
+            self._types[name]["meaning"] = self._origin
+            advice = "it is none of lastbeat's; say under error_types what it means, and what to do"
+            self.notes.add(entry.line, f"error_type: {name}", advice)
+
+    def _put(self, name: str, fields: dict[str, Any], line: int) -> None:
+        plain = re.sub(r"[^\w.-]+", "_", name).strip("_.-")[:90]
+        plain = plain if re.match(r"[A-Za-z0-9]", plain) else f"signal_{plain}".rstrip("_")
+        chosen, count = plain, 1
+        while chosen in self._signals:
+            count += 1
+            chosen = f"{plain}_{count}"
+        if chosen != name:
+            self.notes.add(line, f"name: {_shown(name)}", f"its signal is called {chosen}")
+        self._signals[chosen] = fields
+
+
+@dataclass
+class _Entry:
+    """One entry of the monitor, as it is taken over."""
+
+    event: _Event
+    line: int
+    notes: _Notes
+    actions: "_Actions" = field(init=False)
+    """What is done about such a line."""
+
+    def __post_init__(self) -> None:
+        self.actions = _Actions.of(self.said, self.line, _shown(self.event.name), self.notes)
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        return self.event.model_extra or {}
+
+    def note(self, what: str, advice: str) -> None:
+        self.notes.add(self.line, what, advice, _shown(self.event.name))
+
+    def note_keys(self) -> None:
+        """What nothing is made of."""
+        for key, value in self.said.items():
+            if value not in _NOTHING and key not in _UNDERSTOOD:
+                self.note(key, _ADVICE.get(key, _LEFT_OUT))
+
+    def search(self, *, substring: bool, groups: Mapping[str, object] | None = None) -> dict[str, Any] | None:
+        """The fields that say what is looked for; None, with a note, where nothing can be."""
+        # A block of YAML ends in a newline, as each line does.
+        pattern = self.event.pattern.removesuffix("\n")
+        wanted = self._groups() if groups is None else groups
+        fault = python_patterns.unfit(pattern, substring=substring)
+        if fault is None and substring:
+            if wanted:
+                self.note("extract_groups", "plain text has no groups; alerts show the line")
+            return {"substring": pattern}
+        if fault is None:
+            made = python_patterns.translated(pattern, wanted)
+            for group in made.missing:
+                self.note(f"extract_groups: {_shown(group)}", "the pattern has no such group; left out")
+            if re.search(r"\[(?:rank|default|trainer)", pattern.replace("\\", "")):
+                self.note(
+                    "the prefix of a rank in a pattern", "lines are searched without it ([rank3]:, 3:); take it out"
+                )
+            if made.fault is None:
+                return dict(made.fields)
+            fault = made.fault
+        self.notes.add(self.line, f"{_shown(self.event.name)}: {fault}", "left out; write that signal by hand")
+        return None
+
+    def _groups(self) -> dict[str, object]:
+        given = self.said.get("extract_groups")
+        if given in _NOTHING:
+            return {}
+        if not isinstance(given, dict):
+            self.note("extract_groups", "it has to be 'field: group' lines; left out")
+            return {}
+        return {name: group for key, group in given.items() if (name := _word(key)) is not None}
+
+    def meaning(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields that say what a line that ``found`` finds means."""
+        metadata = self._metadata()
+        verdict = self._verdict()
+        severity = _SEVERITIES.get(str(metadata.get("severity")).lower())
+        error_type = _word(metadata.get("error_type"))
+        kind = self._kind(metadata, verdict)
+        known = _known(found) if error_type is None else None
+        if verdict == "success" and self.actions.classes and known is not None:
+            self.note("FinishAction", "the line tells of a failure, and is taken for one")
+            verdict, kind = "crash", None
+        told = kind is None and known is not None
+        healthy = verdict == "success" or not (verdict or error_type or told or severity not in {None, "info"})
+        if healthy:
+            if verdict == "success" and kind not in _DONE:
+                self.note(f"SuccessState of kind {kind}", "it is no end of training here; kind: done would be one")
+                return {"kind": kind}
+            return {"verdict": "success", "kind": "done"} if verdict else {"kind": kind or "event"}
+        if kind is not None:
+            self.note(f"metadata.kind: {kind}", "lines that have a kind are no failures; left out")
+        if error_type is None and known is None:
+            self.note("no error_type", f"{UNKNOWN} is written; name one of lastbeat's or of your own")
+        subsystem = _word(metadata.get("subsystem"))
+        fields = {
+            **(known or {"error_type": error_type or UNKNOWN}),
+            "subsystem": subsystem,
+            "severity": severity,
+            "verdict": verdict,
+            "hint": self._hint(found),
+            "restartable": self.actions.restartable,
+        }
+        return {key: value for key, value in fields.items() if value is not None}
+
+    def _metadata(self) -> Mapping[str, Any]:
+        given = self.said.get("metadata")
+        metadata = given if isinstance(given, dict) else {}
+        for key in (key for key in metadata if key not in _METADATA):
+            self.note(f"metadata.{_shown(key)}", "alerts tell error type, subsystem and hint; write it into a hint")
+        return metadata
+
+    def _verdict(self) -> str | None:
+        state = self.said.get("state")
+        called = state.get("class_name") if isinstance(state, dict) else state
+        if called not in _NOTHING and str(called) not in _VERDICTS:
+            self.note(f"state: {_shown(called)}", "left out; a run is RUNNING as long as it beats")
+        words = [called, self.said.get("mode"), self.said.get("action"), *self.actions.classes]
+        return next((_VERDICTS[word] for word in words if isinstance(word, str) and word in _VERDICTS), None)
+
+    def _kind(self, metadata: Mapping[str, Any], verdict: str | None) -> str | None:
+        kind = _word(metadata.get("kind")) or _KINDS.get(str(self.said.get("action")))
+        if kind in _PARTICULAR and verdict is None:
+            self.note(f"metadata.kind: {kind}", "that word has a meaning of its own here; left out")
+            return None
+        return kind
+
+    def _hint(self, found: Mapping[str, Any]) -> str | None:
+        reason = self.actions.reason
+        if "${" in reason or fields_of(reason) - found.get("extract", {}).keys() - STANDING:
+            self.note("a reason with places to fill", "left out; write a hint with what extract names")
+            return None
+        return reason[:TEXT_LIMIT] or None
+
+
+@dataclass
+class _Actions:
+    """What an entry has done about a line that it finds."""
+
+    classes: list[str] = field(default_factory=list)
+    reason: str = ""
+    conditions: bool = False
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any], line: int, entry: str, notes: _Notes) -> "_Actions":
+        """Those of an entry, each with its note."""
+        found = cls()
+        for key in ("action", "actions"):
+            found._add(said.get(key))
+        for called in found.classes:
+            if called != "FinishAction":
+                notes.add(line, called, _ADVICE.get(called, _OTHER_ACTION), entry)
+        if found.conditions:
+            notes.add(line, "conditions of actions", _ADVICE["conditions"], entry)
+        return found
+
+    def _add(self, action: Any) -> None:
+        if isinstance(action, list):
+            for each in action:
+                self._add(each)
+        elif isinstance(action, dict) and "action" in action:
+            self.conditions = self.conditions or bool(action.get("conditions") or action.get("condition"))
+            self._add(action["action"])
+        elif isinstance(action, dict):
+            called, reason = action.get("class_name"), action.get("reason")
+            self.classes += [called[:60]] if isinstance(called, str) else []
+            self.reason = self.reason or (" ".join(reason.split()) if isinstance(reason, str) else "")
+
+    @property
+    def restartable(self) -> bool | None:
+        """Whether the same run is to be begun again; None: nothing says, or both."""
+        said = {name for name in self.classes if name in {"RestartAction", "CancelAction"}}
+        return "RestartAction" in said if len(said) == 1 else None
+
+
+def _known(found: Mapping[str, Any]) -> dict[str, str] | None:
+    """What lastbeat itself makes of the text that a line has to have; None: nothing, or no failure."""
+    plain = found.get("substring")
+    texts = (plain,) if plain else literals.required(found["pattern"], ignore_case=False, substring=False)[:8]
+    catalogue = load(DEFAULT)
+    failures = [s for s in catalogue.signals if s.kind is None and (s.error_type is not None or s.role == CONFIRMATION)]
+    for text in texts:
+        matched = {signal.name for signal, _ in matcher_of(catalogue).matches(text)}
+        for signal in failures:
+            # What is looked for may also be most of what lastbeat looks for.
+            near = any(text in each and len(text) > _MOST_OF * len(each) for each in signal.literals)
+            if signal.name in matched or near:
+                told = {"error_type": signal.error_type, "role": signal.role}
+                return {key: value for key, value in told.items() if value is not None}
+    return None
+
+
+def _word(value: Any) -> str | None:
+    """``value`` as a word that a catalogue can have, or None."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    word = re.sub(r"[^\w.-]+", "_", str(value).strip())[:100]
+    return word if re.match(r"[A-Za-z0-9]", word) else None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return _shown(value.get("class_name") or value.get("name") or ", ".join(map(str, value)))
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,175 @@
+"""Opens what lies below a root and nothing else: no link leads out of it, not even one that is put there meanwhile.
+
+Every part of a key is opened below the part before it, and never through a link. Where one is met it is found out where
+it leads, and what lies there is opened in the same way, part by part, from the root on. So what was allowed is what is
+read, whoever renames and links beside it.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from lastbeat.stores.ownership import is_watchdogs, refusal
+from lastbeat.stores.regular_file import open_regular
+
+TRUST: Final = (
+    "let it lie below the fleet root, as a file of whoever owns the run's folder; where everybody is trusted who may "
+    "write there, set LASTBEAT_FOLLOW_LINKS=on"
+)
+LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+"""How a folder is opened that is to be listed."""
+# Nobody has to be allowed to list a folder in order to go through it.
+THROUGH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+
+Parts = Sequence[str]
+
+
+class RefusedError(PermissionError):
+    """The system might allow it, and lastbeat does not; ``strerror`` says why."""
+
+    def __init__(self, why: str, advice: str = TRUST) -> None:
+        super().__init__(errno.EPERM, why)
+        self.advice = advice
+
+
+class _LinkError(Exception):
+    """There is a link on the way."""
+
+
+class _Place(NamedTuple):
+    """Where a key leads: ``name`` in the open folder ``at``, which is ``found`` there and no link."""
+
+    at: int
+    name: str
+    found: os.stat_result
+    run: os.stat_result
+    """The folder of the key's run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beneath:
+    """What lies below ``root``, which may itself be a link. Keys come as their parts; none of these is ``.`` or ``..``.
+
+    With ``trusting``, links are followed wherever they lead, and files are read whoever they belong to. All methods
+    raise ``OSError``, and :class:`RefusedError` of what is not to be read.
+    """
+
+    root: str
+    trusting: bool = False
+
+    def open_folder(self, parts: Parts, flags: int = LISTED) -> int:
+        """A descriptor of the folder, which the caller closes."""
+        if self.trusting:
+            return os.open(self._path(parts), flags)
+        handle, _ = self._follow(parts, flags)
+        return handle
+
+    @contextmanager
+    def folder(self, parts: Parts) -> Iterator[int]:
+        """The folder, for what is done in it while the block lasts; it need not be readable."""
+        handle = self.open_folder(parts, THROUGH)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+    def stat(self, parts: Parts) -> os.stat_result:
+        """What lies there; links are followed, and whoever it belongs to."""
+        if self.trusting:
+            return os.stat(self._path(parts))  # noqa: PTH116 - names and descriptors here, no paths
+        with self._reach(parts) as place:
+            return place.found
+
+    def open_file(self, parts: Parts) -> int | None:
+        """A descriptor of the regular file, which the caller closes; None for whatever else lies there."""
+        if self.trusting:
+            return open_regular(self._path(parts))
+        with self._reach(parts) as place:
+            handle = open_regular(place.name, at=place.at, follow=False)
+        if handle is None or is_watchdogs(parts) or (why := refusal(os.fstat(handle), place.run)) is None:
+            return handle
+        os.close(handle)
+        raise RefusedError(why)
+
+    def _path(self, parts: Parts) -> str:
+        return os.path.join(self.root, *parts)  # noqa: PTH118 - as above
+
+    @contextmanager
+    def _reach(self, parts: Parts) -> Iterator[_Place]:
+        run_parts = parts[:1] if len(parts) > 1 else ()
+        with ExitStack() as held:
+            handle, real = self._follow(run_parts, THROUGH)
+            held.callback(os.close, handle)
+            run = os.fstat(handle)
+            try:
+                *folder, name = parts[len(run_parts) :]
+                at = _down(os.dup(handle), folder, THROUGH)
+                held.callback(os.close, at)
+                found = _no_link(name, at)
+            except _LinkError:
+                *folder, name = self._real((*real, *parts[len(run_parts) :])) or (".",)
+                with _circles():
+                    at = _down(os.open(self.root, THROUGH), folder, THROUGH)
+                    held.callback(os.close, at)
+                    found = _no_link(name, at)
+            yield _Place(at, name, found, run)
+
+    def _follow(self, parts: Parts, flags: int) -> tuple[int, Parts]:
+        """The open folder, and the parts that lead there without any link."""
+        try:
+            return _down(os.open(self.root, THROUGH if parts else flags), parts, flags), parts
+        except _LinkError:
+            real = self._real(parts)
+        with _circles():
+            return _down(os.open(self.root, THROUGH if real else flags), real, flags), real
+
+    def _real(self, parts: Parts) -> Parts:
+        """The parts that lead to the same without any link, as of now."""
+        try:
+            root, real = os.path.realpath(self.root), os.path.realpath(self._path(parts))
+        except OSError as error:
+            # What was a link a moment ago is none any more.
+            number = errno.EAGAIN if error.errno == errno.EINVAL else error.errno
+            raise OSError(number, os.strerror(number or 0)) from error
+        if real == root:
+            return ()
+        inside = root.rstrip("/") + "/"
+        if not real.startswith(inside):
+            raise RefusedError("it is a link that leads out of the fleet root")
+        return tuple(real[len(inside) :].split("/"))
+
+
+def _down(at: int, parts: Parts, flags: int) -> int:
+    """The folder that ``parts`` lead to from ``at``, which is closed. Raises :class:`_LinkError` at the first link."""
+    for number, part in enumerate(parts, 1):
+        try:
+            below = os.open(part, (THROUGH if number < len(parts) else flags) | os.O_NOFOLLOW, dir_fd=at)
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+                with suppress(OSError):
+                    _no_link(part, at)
+            raise
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def _no_link(name: str, at: int) -> os.stat_result:
+    found = os.stat(name, dir_fd=at, follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        raise _LinkError
+    return found
+
+
+@contextmanager
+def _circles() -> Iterator[None]:
+    """Where every link was followed already, one more leads to itself, or came this very moment."""
+    try:
+        yield
+    except _LinkError:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None

@@ -1,0 +1,71 @@
+"""A store whose calls are given up after a time that whoever asks chooses, whatever the store's own limits are."""
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from lastbeat.stores.port import Blob, Expect, Page, Store, UnreachableError
+
+T = TypeVar("T")
+
+_MOST_HANGING = 64
+_room = threading.BoundedSemaphore(_MOST_HANGING)
+"""A call that hangs keeps its thread; a process has only so many of them."""
+
+
+class LimitedStore:
+    """``store``, each call of which fails with :class:`UnreachableError` after ``limit_s`` seconds.
+
+    A call that was given up goes on alone, and a write may still happen then: only one with a condition does no harm.
+    """
+
+    def __init__(self, store: Store, limit_s: float) -> None:
+        self._store = store
+        self._limit_s = limit_s
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
+        return self._within(f"list {prefix}", lambda: self._store.list(prefix, start_after, limit))
+
+    def folders(self) -> tuple[str, ...]:
+        return self._within("list the folders", self._store.folders)
+
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
+        return self._within(f"read {key}", lambda: self._store.read(key, limit_bytes, from_end=from_end, start=start))
+
+    def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        return self._within(f"write {key}", lambda: self._store.write(key, body, expect))
+
+    def delete(self, key: str) -> None:
+        self._within(f"delete {key}", lambda: self._store.delete(key))
+
+    def clock(self) -> datetime:
+        return self._store.clock()
+
+    def _within(self, doing: str, call: Callable[[], T]) -> T:
+        if not _room.acquire(blocking=False):
+            raise UnreachableError(f"{self.url}: cannot {doing} now: {_MOST_HANGING} calls have not come back")
+        answers: list[T] = []
+        faults: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                answers.append(call())
+            except BaseException as fault:  # noqa: BLE001 - whatever it is, it is raised where the call was made
+                faults.append(fault)
+            finally:
+                _room.release()
+
+        # A daemon: a call that hangs must not keep the process from ending.
+        thread = threading.Thread(target=ask, name="lastbeat-limited", daemon=True)
+        thread.start()
+        thread.join(self._limit_s)
+        if faults:
+            raise faults[0]
+        if not answers:
+            raise UnreachableError(f"{self.url}: cannot {doing}: no answer within {self._limit_s:g} s")
+        return answers[0]

@@ -1,0 +1,272 @@
+"""A directory in which not all may be looked at, as commands see it: real processes that the modes of files bind."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import LASTBEAT, RunFolder, call
+from support.closed import BOUND, lastbeat_as, open_place
+
+SECRET = "what only the watchdog may read"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    root = tmp_path / "training-runs"
+    for name in ("before", "run", "then"):
+        run = RunFolder(root, name)
+        run.metadata()
+        run.progress()
+        run.put("ckpt/last.pt")
+        run.put("logs/rank0.log", "step 25/100 loss 1.5\n")
+    yield root
+    for folder, _, _ in os.walk(root, onerror=lambda fault: Path(fault.filename).chmod(0o700)):
+        Path(folder).chmod(0o700)
+
+
+def bound(root: Path, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    return call([*BOUND, *LASTBEAT], *arguments, cwd=root.parent, **settings)
+
+
+def swept(root: Path, **settings: str) -> tuple[int, dict[str, Any]]:
+    done = bound(root, "sweep", "--once", "--json", **settings)
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def _close(path: Path) -> None:
+    path.chmod(0)
+
+
+def test_a_closed_run_is_named_everywhere_and_all_others_are_watched(root: Path) -> None:
+    assert swept(root)[0] == 0
+    _close(root / "run")
+    RunFolder(root, "new").put("_error", "RuntimeError: boom")
+    code, report = swept(root)
+    assert (code, report["blind"]) == (2, None)
+    assert report["statuses"] == {"RUNNING": 2, "FAILED": 1, "UNKNOWN": 1}
+    assert list(report["unreadable"]) == ["run"]
+    assert "not allowed to list run/: Permission denied" in report["unreadable"]["run"]
+    shutil.rmtree(root / "new")
+    assert swept(root)[0] == 3
+
+    told = bound(root, "sweep", "--once").stdout
+    assert "1 unreadable" in told
+    assert "UNKNOWN  run  " in told
+
+    fleet = json.loads(bound(root, "fleet", "--json").stdout)
+    faults = {run["run_id"]: run["fault"] for run in fleet["runs"]}
+    assert faults.pop("run").endswith("not allowed to list run/: Permission denied")
+    assert faults == {"before": None, "then": None}
+
+    for command in (["watch", "--run-id", "run", "--once"], ["show", "run"], ["logs", "run"]):
+        done = bound(root, *command)
+        assert done.returncode == 3
+        assert "Permission denied" in done.stdout + done.stderr
+        assert "no run" not in done.stdout + done.stderr
+
+    doctor = bound(root, "doctor")
+    assert doctor.returncode == 1
+    (line,) = [line for line in doctor.stdout.splitlines() if line.startswith("warn  reading: ")]
+    assert "run: " in line
+    assert "Permission denied" in line
+    assert "ok    reading: allowed, of 2 runs" in doctor.stdout
+
+
+def _private_checkpoint(root: Path) -> None:
+    private = root.parent / "home" / "private"
+    private.mkdir(parents=True)
+    (private / "last.pt").write_text("")
+    (root / "run" / "ckpt" / "last.pt").unlink()
+    (root / "run" / "ckpt" / "last.pt").symlink_to(private / "last.pt")
+    _close(private)
+
+
+HARMLESS = {
+    "a folder of checkpoints": lambda root: _close(root / "run" / "ckpt"),
+    "a checkpoint that is a link into somebody's home": _private_checkpoint,
+    "the file system's own lost+found": lambda root: (root / "lost+found").mkdir(mode=0),
+    "somebody's waste basket": lambda root: (root / ".Trash-1000").mkdir(mode=0),
+    "snapshots": lambda root: (root / ".snapshot").mkdir(mode=0),
+}
+
+
+@pytest.mark.parametrize("make", HARMLESS.values(), ids=HARMLESS)
+def test_what_is_no_run_does_no_harm(root: Path, make: Any) -> None:
+    make(root)
+    code, report = swept(root)
+    assert (code, report["statuses"], report["unreadable"]) == (0, {"RUNNING": 3}, {})
+    assert "warn  reading" not in bound(root, "doctor").stdout
+    assert len(json.loads(bound(root, "fleet", "--json").stdout)["runs"]) == 3
+
+
+@pytest.mark.parametrize("name", ["lost+found", ".Trash-1000"])
+def test_a_closed_folder_that_is_hardly_a_run_is_named_all_the_same(root: Path, name: str) -> None:
+    (root / name).mkdir(mode=0)
+    _, report = swept(root)
+    assert any(name in note and "Permission denied" in note for note in report["notes"])
+    assert any(name in note for note in json.loads(bound(root, "fleet", "--json").stdout)["notes"])
+    assert f"reading: {name} is taken for no run" in bound(root, "doctor").stdout
+
+
+def test_a_run_whose_logs_are_closed_is_not_said_to_have_none(root: Path) -> None:
+    _close(root / "run" / "logs")
+    for command in (["logs", "run"], ["logs", "run", "--rank", "0"], ["explain", "run"]):
+        done = bound(root, *command)
+        assert done.returncode == 3
+        assert "not allowed to list run/logs/: Permission denied" in done.stderr
+        assert "has no" not in done.stderr
+    shown = bound(root, "show", "run")
+    assert shown.returncode == 0
+    assert "logs/: " in shown.stdout
+
+
+def test_a_closed_run_can_be_silenced_and_nobody_says_that_there_is_none(root: Path) -> None:
+    _close(root / "run")
+    done = bound(root, "silence", "run", "--for", "1h", "--why", "maintenance", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert [silence["runs"] for silence in document["silences"]] == ["run"]
+    (note,) = document["notes"]
+    assert note.startswith("whether there is a run called run could not be seen: ")
+
+
+def test_a_link_to_the_whole_system_is_a_run_that_cannot_be_seen(root: Path) -> None:
+    (root / "p").symlink_to("/proc")
+    # Root, too, who may look at everything.
+    done = call(LASTBEAT, "sweep", "--once", "--json", cwd=root.parent)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["statuses"]) == (3, {"RUNNING": 3})
+    assert "leads out of the fleet root" in report["unreadable"]["p"]
+    assert "warn  reading: p: " in call(LASTBEAT, "doctor", cwd=root.parent).stdout
+
+
+def test_a_hidden_run_is_swept_as_it_is_watched(root: Path) -> None:
+    RunFolder(root, ".mine").put("_error", "RuntimeError: boom")
+    (root / ".git" / "logs").mkdir(parents=True)
+    (root / ".git" / "logs" / "HEAD").write_text("")
+    (root / ".snapshot" / "hourly" / "run").mkdir(parents=True)
+    (root / ".snapshot" / "hourly" / "run" / "_error").write_text("old")
+    code, report = swept(root)
+    assert (code, report["statuses"]) == (2, {"RUNNING": 3, "FAILED": 1})
+    assert [line["run_id"] for line in report["runs"] if line["status"] == "FAILED"] == [".mine"]
+    watched = bound(root, "watch", "--run-id", ".mine", "--once")
+    assert watched.stdout.startswith("Run .mine: FAILED")
+
+
+LINKS = ["_error", "logs/rank0.log", "metadata.json", "ranks/0.json", ""]
+
+
+@pytest.mark.parametrize("name", LINKS, ids=lambda name: name or "the run's folder")
+def test_nothing_outside_of_the_root_is_shown_to_anybody(root: Path, name: str) -> None:
+    outside = RunFolder(root.parent / "secret", "run")
+    outside.metadata(phase=SECRET)
+    outside.put("_error", SECRET)
+    outside.put("logs/rank0.log", SECRET)
+    outside.put("ranks/0.json", json.dumps({"rank": 0, "phase": SECRET}))
+    place = root / "run" / name if name else root / "linked"
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.symlink_to(outside.path / name)
+    run = "run" if name else "linked"
+    said = ""
+    for command in (
+        ["sweep", "--once", "--json"],
+        ["sweep", "--once"],
+        ["fleet", "--json"],
+        ["fleet", "--once"],
+        ["show", run],
+        ["show", run, "--json"],
+        ["logs", run],
+        ["logs", run, "--file", "_error"],
+        ["explain", run],
+        ["watch", "--run-id", run, "--once", "--dry-run"],
+        ["doctor"],
+    ):
+        done = call(LASTBEAT, *command, cwd=root.parent, LASTBEAT_PAGE_MINUTES="1")
+        assert "Traceback" not in done.stderr
+        said += done.stdout + done.stderr
+    said += "".join(path.read_text(errors="replace") for path in root.rglob("_watchdog*") if path.is_file())
+    said += (root / "_watchdog" / "index.html").read_text()
+    assert SECRET not in said
+    assert "leads out of the fleet root" in said
+    assert sorted(path.name for path in outside.path.iterdir()) == ["_error", "logs", "metadata.json", "ranks"]
+
+
+def test_a_root_of_links_is_read_where_its_writers_are_trusted(root: Path) -> None:
+    outside = RunFolder(root.parent / "scratch", "linked")
+    outside.put("_error", "RuntimeError: boom")
+    (root / "linked").symlink_to(outside.path)
+    done = call(LASTBEAT, "sweep", "--once", "--json", cwd=root.parent, LASTBEAT_FOLLOW_LINKS="on")
+    assert (done.returncode, json.loads(done.stdout)["statuses"]) == (2, {"RUNNING": 3, "FAILED": 1})
+    wrong = call(LASTBEAT, "sweep", "--once", cwd=root.parent, LASTBEAT_FOLLOW_LINKS="perhaps")
+    assert wrong.returncode == 3
+    assert "LASTBEAT_FOLLOW_LINKS='perhaps' is neither on nor off" in wrong.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_file_of_somebody_else_is_not_shown_and_said(root: Path) -> None:
+    error = root / "run" / "_error"
+    error.write_text(SECRET)
+    error.chmod(0o600)
+    os.chown(root / "run", 65532, 65532)
+    os.chown(error, 65531, 65531)
+    done = call(LASTBEAT, "sweep", "--once", "--json", cwd=root.parent)
+    # That it is there is enough to know that the run failed.
+    assert (done.returncode, json.loads(done.stdout)["statuses"]) == (2, {"RUNNING": 2, "FAILED": 1})
+    said = done.stdout
+    for command in (["show", "run"], ["logs", "run", "--file", "_error"], ["explain", "run"], ["doctor"]):
+        told = call(LASTBEAT, *command, cwd=root.parent)
+        assert "it belongs to user 65531" in told.stdout + told.stderr
+        said += told.stdout + told.stderr
+    assert SECRET not in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+def test_one_user_watches_what_others_let_him_see() -> None:
+    alice, bob, watcher = 65531, 65532, 65533
+    with open_place() as place:
+        root, state = place / "training-runs", place / "state"
+        state.mkdir(mode=0o777)
+        state.chmod(0o777)
+        for name, owner in (("alices", alice), ("bobs", bob)):
+            run = RunFolder(root, name)
+            run.metadata()
+            run.put("_error", f"RuntimeError: {name}")
+            for path in (run.path, *run.path.iterdir()):
+                os.chown(path, owner, owner)
+        # As an umask of 077 makes it, and another run of whose only the error is closed.
+        (root / "alices").chmod(0o700)
+        (root / "lost+found").mkdir(mode=0o700)
+        (root / "bobs" / "_error").chmod(0o600)
+        settings = {"MONITORING_ROOT": str(root), "LASTBEAT_STATE_DIR": str(state)}
+        done = call(lastbeat_as(watcher), "sweep", "--once", "--json", cwd=place, **settings)
+        report = json.loads(done.stdout)
+        assert done.stderr == ""
+        assert report["statuses"] == {"FAILED": 1}
+        assert list(report["unreadable"]) == ["alices"]
+        assert any("lost+found" in note for note in report["notes"])
+        assert "RuntimeError" not in done.stdout
+        told = call(lastbeat_as(watcher), "doctor", cwd=place, **settings).stdout
+        assert {line.split(": ")[1] for line in told.splitlines() if line.startswith("warn  reading")} == {
+            "alices",
+            "bobs",
+        }
+        mine = json.loads(call(lastbeat_as(alice), "sweep", "--once", "--json", cwd=place, **settings).stdout)
+        assert mine["statuses"] == {"FAILED": 2}
+        assert "RuntimeError: alices" in json.dumps(mine)
+
+
+def test_training_writes_where_its_own_links_lead(root: Path) -> None:
+    outside = root.parent / "scratch" / "linked"
+    outside.mkdir(parents=True)
+    (root / "linked").symlink_to(outside)
+    done = call(LASTBEAT, "beat", "--run-id", "linked", cwd=root.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (outside / "metadata.json").is_file()

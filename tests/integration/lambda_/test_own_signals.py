@@ -1,0 +1,113 @@
+"""A user's own catalogue in the function: compiled into its zip, read where there is neither PyYAML nor pydantic."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from integration.lambda_.conftest import ARCHITECTURE, SCHEDULE, Deployed, package
+from support.checkout import ROOT
+
+CLUSTER = """\
+description: What happens on our cluster only.
+extends: [parts/licences.yaml, megatron_production]
+signals:
+  cuda_out_of_memory: {hint: 'Use the profile small-batch.'}
+"""
+LICENCES = """\
+extends: []
+error_types:
+  licence: {restartable: true, meaning: The licence server has no seat left., hint: lmstat -a}
+signals:
+  seat_denied:
+    pattern: 'LicenceError: no seat for (?P<product>\\w{1,40})'
+    error_type: licence
+    severity: critical
+    verdict: crash
+    hint: 'No seat for {product}: lmstat -a shows who holds them.'
+"""
+LOG = "step 1/100 loss 2.5\nLicenceError: no seat for solver\n"
+
+
+@pytest.fixture(scope="session")
+def own_zip(function_zip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``function_zip`` is asked for because it knows where there can be no zip."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "parts").mkdir()
+    (folder / "cluster.yaml").write_text(CLUSTER, encoding="utf-8")
+    (folder / "parts" / "licences.yaml").write_text(LICENCES, encoding="utf-8")
+    return package(folder / "lambda.zip", ARCHITECTURE, "--signals", str(folder / "cluster.yaml"))
+
+
+@pytest.fixture
+def unpacked(own_zip: Path, tmp_path: Path) -> Path:
+    """With modules that refuse to be imported in the place of those that Lambda does not have."""
+    folder = tmp_path / "task"
+    with zipfile.ZipFile(own_zip) as archive:
+        archive.extractall(folder)
+    for name in ("yaml", "pydantic"):
+        (folder / f"{name}.py").write_text("raise ModuleNotFoundError(f'no {__name__} here', name=__name__)\n")
+    return folder
+
+
+def test_the_cause_in_the_alert_is_the_users_own(deployed: Deployed, unpacked: Path) -> None:
+    deployed.folder = unpacked
+    deployed.beat("run-1")
+    deployed.put("run-1", "logs/training_log_latest.txt", LOG)
+    deployed.put("run-1", "_error", "exit status 1")
+    running = deployed.start(LASTBEAT_SIGNALS="cluster")
+    answer = running.invoke(SCHEDULE)
+    assert [each["run_id"] for each in answer["transitions"]] == ["run-1"], running.log()
+    (alert,) = [json.loads(each["Message"]) for each in deployed.topic.received()]
+    assert (alert["status"], alert["cause"]) == ("FAILED", "licence")
+    assert alert["action"] == "No seat for solver: lmstat -a shows who holds them."
+
+
+def test_its_limits_are_those_of_what_it_extends(deployed: Deployed, unpacked: Path) -> None:
+    probe = (
+        "from lastbeat.settings_signals import catalogue; import json\n"
+        "found = catalogue('cluster'); hints = {each.name: each.hint for each in found.signals}\n"
+        "print(json.dumps([found.inactivity_s, hints['cuda_out_of_memory'], found.signals[0].name]))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], cwd=unpacked, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [1200, "Use the profile small-batch.", "seat_denied"]
+
+
+def test_a_zip_without_it_says_what_is_missing(deployed: Deployed) -> None:
+    running = deployed.start(LASTBEAT_SIGNALS="cluster")
+    answer = running.invoke(SCHEDULE)
+    assert answer["errorType"] == "SettingsError"
+    assert "there is no built-in catalogue 'cluster'" in answer["errorMessage"]
+
+
+def test_the_zip_grows_by_the_catalogue_alone(own_zip: Path, function_zip: Path) -> None:
+    with zipfile.ZipFile(own_zip) as own, zipfile.ZipFile(function_zip) as plain:
+        assert own.namelist() == plain.namelist()
+        changed = {name for name in own.namelist() if own.read(name) != plain.read(name)}
+    assert changed == {"lastbeat/signals/catalog/compiled.json"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("signals: {s: {pattern: x, error_type: ooom}}", "own.yaml:1: signal 's': there is no error type 'ooom'"),
+        ("signals: {s: {pattern: x, sevrity: error}}", "own.yaml:1: signals.s: unknown key 'sevrity'"),
+        (None, "own.yaml: it cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_used_is_not_packaged(tmp_path: Path, text: str | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / "own.yaml").write_text(text, encoding="utf-8")
+    out = tmp_path / "lambda.zip"
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    command = [str(ROOT / "infra" / "package.sh"), "--runtime", version, "--out", str(out), "--signals", "own.yaml"]
+    environment = {**os.environ, "PYTHON": sys.executable}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not out.exists()

@@ -1,0 +1,345 @@
+"""Executors that die at any moment, two at once, answers that get lost: what changes the world happens exactly once, as
+long as somebody lives on, and people are told at least once."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from lastbeat.effects.actions import request
+from lastbeat.effects.executor import ExecutorError, NotDoneError
+from lastbeat.effects.outbox import enqueue
+from lastbeat.effects.runner import ACTION_LEASE_S, EffectRunner
+from lastbeat.model.action import Action
+from lastbeat.model.alert import Message
+from lastbeat.model.record import Record
+from lastbeat.model.status import Event, Status
+from lastbeat.record.repository import RecordRepository
+from lastbeat.stores.port import ConflictError, StoreError, UnreachableError
+from support.channel import ListChannel
+from support.cluster import Cluster, ClusterExecutor, no_answer
+from support.memory import START, Killed, MemoryStore
+
+KEY = "mistral/_watchdog.json"
+
+
+@dataclass
+class World:
+    """A store, a cluster and a channel, and whoever acts on them."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    cluster: Cluster = field(default_factory=Cluster)
+    channel: ListChannel = field(default_factory=ListChannel)
+    executors: int = 0
+
+    def executor(self) -> "Supervisor":
+        self.executors += 1
+        return Supervisor(self, f"token-{self.executors}")
+
+    def pass_time(self, seconds: float) -> None:
+        self.store.pass_time(seconds)
+
+    def steady(self) -> float:
+        return (self.store.now - START).total_seconds()
+
+    def heal(self) -> None:
+        self.store.heal()
+        self.cluster.heal()
+
+    def settle_everything(self) -> Record:
+        """Nothing goes wrong any more: what becomes of it all."""
+        self.heal()
+        survivor = self.executor()
+        for _ in range(8):
+            survivor.round("r1")
+            self.pass_time(ACTION_LEASE_S)
+        record = survivor.repository.reload()
+        assert record is not None
+        return record
+
+
+class Supervisor:
+    """One process: reads the record, asks for what it wants, carries out what it may."""
+
+    def __init__(self, world: World, token: str) -> None:
+        self.world = world
+        store = world.store
+        self.repository = RecordRepository(store, KEY, token, proven=True)
+        self.runner = EffectRunner(
+            self.repository,
+            [world.channel],
+            60.0,
+            store.clock,
+            [ClusterExecutor(world.cluster)],
+            sleep=store.pass_time,
+            steady=world.steady,
+        )
+
+    def round(self, *names: str) -> None:
+        """Decide, record, carry out, settle; a lost race or a store that fails is the next round's affair."""
+        try:
+            record = self.repository.reload() or Record("mistral", conditional_writes=True)
+            for name in names:
+                if any(action.name == name for action in record.actions):
+                    continue
+                now = self.world.store.now
+                record = request(record, Action(name, "restart", now, "policy", "hang"))
+                record = enqueue(record, Message("mistral", Event.FAILED, Status.FAILED, name, now), ["list:1"])
+            self.runner.round(record, self.world.store.now, must_write=bool(names))
+        except StoreError:
+            pass
+
+
+def happened_once(world: World, record: Record) -> None:
+    assert world.cluster.submitted == {"r1": 1}
+    (action,) = record.actions
+    assert (action.result, action.failed) == (world.cluster.jobs["r1"], None)
+    assert world.channel.events
+    assert all(delivery.sent_at for alert in record.outbox for delivery in alert.deliveries.values())
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["right before", "right after"])
+@pytest.mark.parametrize("call", range(6))
+def test_an_executor_that_dies_at_any_call_of_the_store_leaves_it_to_be_done_once(call: int, before: bool) -> None:
+    world = World()
+    world.store.die_at(call, before=before)
+
+    def live() -> None:
+        for _ in range(6):
+            world.executor().round("r1")
+
+    with pytest.raises(Killed):
+        live()
+    happened_once(world, world.settle_everything())
+
+
+@pytest.mark.parametrize("operation", ["find", "perform"])
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_an_executor_that_dies_while_it_speaks_with_the_world(operation: str, side: str) -> None:
+    world = World()
+
+    def die(doing: str, _name: str) -> None:
+        if doing == operation:
+            raise Killed
+
+    setattr(world.cluster, side, die)
+    with pytest.raises(Killed):
+        world.executor().round("r1")
+    happened_once(world, world.settle_everything())
+
+
+@pytest.mark.parametrize(
+    ("side", "error"),
+    [
+        pytest.param("before", no_answer, id="a question that never arrived"),
+        pytest.param("after", no_answer, id="an answer that got lost"),
+        pytest.param("after", lambda _operation, _name: 1 / 0, id="an executor that breaks over the answer"),
+    ],
+)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_answers_that_get_lost_are_asked_for_again(side: str, error: Callable[[str, str], None], rounds: int) -> None:
+    world = World()
+    setattr(world.cluster, side, error)
+    supervisor = world.executor()
+    for _ in range(rounds):
+        supervisor.round("r1")
+        world.pass_time(ACTION_LEASE_S)
+    happened_once(world, world.settle_everything())
+
+
+def test_two_executors_at_once_do_it_once() -> None:
+    world = World()
+    one, two = world.executor(), world.executor()
+    meanwhile = [two.round]
+
+    def interrupt(operation: str, _key: str) -> None:
+        if operation in {"write", "perform"} and meanwhile:
+            meanwhile.pop()("r1")
+
+    for side in ("before", "after"):
+        world = World()
+        for where in (world.store, world.cluster):
+            one, two = world.executor(), world.executor()
+            meanwhile = [two.round]
+            setattr(where, side, interrupt)
+            one.round("r1")
+            world.heal()
+        happened_once(world, world.settle_everything())
+
+
+def test_who_was_slow_to_begin_leaves_it_to_others() -> None:
+    world = World()
+    slow, quick = world.executor(), world.executor()
+
+    def stall(operation: str, _name: str) -> None:
+        world.cluster.before = lambda _operation, _name: None
+        if operation == "find":
+            world.pass_time(ACTION_LEASE_S)
+            quick.round("r1")
+
+    world.cluster.before = stall
+    slow.round("r1")
+    happened_once(world, world.settle_everything())
+
+
+def test_what_was_done_and_could_not_be_written_down_is_written_by_the_next_round() -> None:
+    world = World()
+    supervisor = world.executor()
+
+    def refuse(operation: str, _key: str) -> None:
+        if operation == "write" and world.cluster.submitted:
+            raise UnreachableError("503")
+
+    world.store.before = refuse
+    supervisor.round("r1")
+    world.heal()
+    supervisor.round()
+    record = supervisor.repository.reload()
+    assert record is not None
+    assert record.actions[0].result == "job-1"
+    assert world.cluster.asked["r1"] == 1, "it knew: nobody had to be asked"
+
+
+def test_the_world_is_asked_before_the_first_try_too() -> None:
+    world = World()
+    world.cluster.jobs["r1"] = "job-of-a-record-that-was-lost"
+    record = world.settle_everything()
+    assert world.cluster.submitted.total() == 0
+    assert record.actions[0].result == "job-of-a-record-that-was-lost"
+
+
+class Protocol(RuleBasedStateMachine):
+    """Three executors, any order of deeds, deaths, outages and silences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.supervisors = [self.world.executor() for _ in range(3)]
+        self.wanted: set[str] = set()
+
+    @rule(which=st.integers(0, 2), name=st.sampled_from(["r1", "r2"]))
+    def somebody_decides_and_acts(self, which: int, name: str) -> None:
+        self.wanted.add(name)
+        self.supervisors[which].round(name)
+
+    @rule(which=st.integers(0, 2))
+    def somebody_carries_out_what_others_recorded(self, which: int) -> None:
+        self.supervisors[which].round()
+
+    @rule(which=st.integers(0, 2), call=st.integers(0, 5), before=st.booleans(), name=st.sampled_from(["r1", "r2"]))
+    def somebody_is_killed(self, which: int, call: int, before: bool, name: str) -> None:
+        self.world.store.die_at(call, before=before)
+        self.wanted.add(name)
+        with contextlib.suppress(Killed):
+            self.supervisors[which].round(name)
+        self.world.store.heal()
+        self.supervisors[which] = self.world.executor()
+
+    @rule(
+        which=st.integers(0, 2),
+        operation=st.sampled_from(["find", "perform"]),
+        side=st.sampled_from(["before", "after"]),
+        how=st.sampled_from([Killed, ExecutorError, ZeroDivisionError]),
+    )
+    def the_world_does_not_answer(self, which: int, operation: str, side: str, how: type[BaseException]) -> None:
+        def fail(doing: str, _name: str) -> None:
+            if doing == operation:
+                raise how("no answer")
+
+        setattr(self.world.cluster, side, fail)
+        try:
+            self.supervisors[which].round()
+        except Killed:
+            self.supervisors[which] = self.world.executor()
+        self.world.cluster.heal()
+
+    @rule(which=st.integers(0, 2))
+    def the_world_has_no_room(self, which: int) -> None:
+        def refuse(doing: str, _name: str) -> None:
+            if doing == "perform":
+                raise NotDoneError("the queue is full")
+
+        self.world.cluster.before = refuse
+        self.supervisors[which].round()
+        self.world.cluster.heal()
+
+    @rule(one=st.integers(0, 2), other=st.integers(0, 2), at=st.sampled_from(["write", "find", "perform"]))
+    def two_act_at_once(self, one: int, other: int, at: str) -> None:
+        started = False
+
+        def interrupt(doing: str, _name: str) -> None:
+            nonlocal started
+            if doing == at and not started:
+                started = True
+                self.supervisors[other].round()
+
+        if one != other:
+            self.world.store.before = self.world.cluster.before = interrupt
+            self.supervisors[one].round()
+            self.world.heal()
+
+    @rule(which=st.integers(0, 2), slow_s=st.sampled_from([30.0, 290.0, 400.0]), other=st.integers(0, 2))
+    def somebody_is_slow_while_others_go_on(self, which: int, slow_s: float, other: int) -> None:
+        stalled = False
+
+        def stall(doing: str, _name: str) -> None:
+            nonlocal stalled
+            if doing == "find" and not stalled:
+                stalled = True
+                self.world.pass_time(slow_s)
+                if other != which:
+                    self.supervisors[other].round()
+
+        self.world.cluster.before = stall
+        self.supervisors[which].round()
+        self.world.cluster.heal()
+
+    @rule(seconds=st.sampled_from([1.0, 61.0, 301.0, 4000.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.pass_time(seconds)
+
+    @rule(lost=st.booleans(), which=st.integers(0, 2))
+    def the_store_fails_at_a_write(self, lost: bool, which: int) -> None:
+        def fail(doing: str, _key: str) -> None:
+            if doing == "write":
+                raise UnreachableError("503")
+
+        setattr(self.world.store, "after" if lost else "before", fail)
+        self.supervisors[which].round()
+        self.world.store.heal()
+
+    @invariant()
+    def nothing_happens_twice(self) -> None:
+        assert all(count == 1 for count in self.world.cluster.submitted.values())
+
+    def teardown(self) -> None:
+        self.world.heal()
+        survivor = self.world.executor()
+        for _ in range(10):
+            survivor.round(*self.wanted)
+            self.world.pass_time(700)
+        record = survivor.repository.reload()
+        for name in self.wanted:
+            assert self.world.cluster.submitted[name] == 1, "and what was wanted has happened"
+            assert record is not None
+            assert next(action.result for action in record.actions if action.name == name)
+
+
+TestProtocol = Protocol.TestCase
+TestProtocol.settings = settings(
+    max_examples=100 if settings().derandomize else 3000, stateful_step_count=30, deadline=None
+)
+
+
+def test_a_lost_race_carries_nothing_out() -> None:
+    world = World()
+    one, two = world.executor(), world.executor()
+    record = request(Record("mistral", conditional_writes=True), Action("r1", "restart", START, "policy", "hang"))
+    two.round("r1")
+    with pytest.raises(ConflictError):
+        one.runner.record(record, START, must_write=True)
+    assert world.cluster.submitted == {"r1": 1}

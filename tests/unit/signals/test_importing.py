@@ -1,0 +1,305 @@
+"""Log monitors of launchers taken over: what becomes of them, and what is said of the rest."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.scanning.matching import Matcher, compiled
+from lastbeat.scanning.splitting import Splitter
+from lastbeat.signals.importing import Imported, imported
+from lastbeat.signals.loading import CatalogueError
+from support.catalogues import read
+from support.checkout import ROOT
+
+MONITORS = sorted((ROOT / "tests" / "monitors").glob("*.yaml"))
+CORPUS = ROOT / "tests" / "corpus" / "files"
+each_monitor = pytest.mark.parametrize("path", MONITORS, ids=lambda path: str(path.stem))
+
+
+def take(path: Path) -> Imported:
+    return imported(path.read_text("utf-8"), path.name)
+
+
+def loaded(found: Imported) -> Catalogue:
+    return read({"/taken.yaml": found.text}, "/taken.yaml")
+
+
+def own(found: Imported) -> dict[str, Signal]:
+    return {each.name: each for each in loaded(found).signals if each.source == "/taken.yaml"}
+
+
+def take_one(text: str) -> tuple[Signal, Sequence[str]]:
+    """One entry of the second generation."""
+    found = imported(f"class_name: SlurmLogMonitor\nlog_events:\n- {{name: s, {text}}}", "m.yaml")
+    (signal,) = own(found).values()
+    return signal, found.notes
+
+
+@each_monitor
+def test_the_result_is_a_catalogue(path: Path) -> None:
+    found = take(path)
+    assert own(found)
+    assert path.name in found.text.splitlines()[0]
+    for note in found.notes:
+        assert re.match(rf"{re.escape(path.name)}:\d+: .+: .+", note), note
+
+
+def entries(path: Path) -> list[dict[str, Any]]:
+    document = yaml.safe_load(path.read_text("utf-8"))
+    document = document.get("job", document)
+    found: list[dict[str, Any]] = document.get("log_signals") or document["log_events"]
+    return found
+
+
+def patterns(path: Path) -> dict[str, "re.Pattern[str]"]:
+    """As the launcher searches for them, by name."""
+    default = "substring" if path.stem == "job" else "regex"
+    found = {}
+    for entry in entries(path):
+        kind = entry.get("pattern_type", default)
+        if kind in {"regex", "progress", "substring"} and entry["name"] in own(take(path)):
+            text = re.escape(entry["pattern"]) if kind == "substring" else entry["pattern"]
+            found[entry["name"]] = re.compile(text, re.MULTILINE)
+    return found
+
+
+LINES = (
+    " validation loss at iteration 1000 on test set | lm loss value: 2.345678E+00 | lm loss PPL: 1.04E+01",
+    "  successfully saved checkpoint from iteration     500 to /scratch/ckpt",
+    " [2025-08-04 17:16:21] iteration      100/    1000 | lm loss: 2.345678E+00 | grad norm: 1.0",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0",
+    "NCCL ERROR 12",
+    "NCCL ERROR",
+    "found NaN in local gradient norm",
+    "CUDA out of memory (again)",
+    "saved checkpoint to /scratch/ckpt",
+    "Launcher is up",
+    "[after training is done] datetime: 2025-08-04 17:16:21",
+    "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2025-08-04T17:16:21 DUE TO TIME LIMIT ***",
+    "OSError: [Errno 122] Disk quota exceeded",
+    "train.py: error: unrecognized arguments: --x",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/s/iter_0001000/__3_1.distcp'",
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+    "nothing in particular",
+    "",
+)
+
+
+@each_monitor
+def test_its_patterns_match_the_same_lines(path: Path) -> None:
+    """Of lines made for them, and of all labelled logs."""
+    signals, written = own(take(path)), patterns(path)
+    assert written.keys() <= signals.keys()
+    lines = set(LINES)
+    for log in CORPUS.glob("*.log"):
+        splitter = Splitter()
+        for batch in (splitter.feed(log.read_bytes()), splitter.finish()):
+            lines |= {batch.line(index).text for index in range(len(batch))}
+    short = [line for line in lines if len(line) <= 2000]
+    assert len(short) > 1000
+    for name, pattern in written.items():
+        taken = compiled(signals[name])
+        assert [line for line in short if pattern.search(line)] == [line for line in short if taken.search(line)], name
+    # And so that nothing before the patterns stands in their way.
+    matcher = Matcher(tuple(signals.values()))
+    for line in LINES:
+        wanted = {name for name, pattern in written.items() if pattern.search(line)}
+        assert wanted == {signal.name for signal, _ in matcher.matches(line)} & written.keys(), line
+
+
+def test_limits_are_taken_over() -> None:
+    first, _, _ = [loaded(take(path)) for path in MONITORS[::-1]]
+    assert (first.inactivity_s, first.inactivity_check_s, first.poll_s) == (1200, 120, 180)
+    assert [loaded(take(path)).inactivity_s for path in MONITORS] == [1200, 900, 1200]
+
+
+MEANINGS: list[Any] = [
+    pytest.param(
+        "pattern: x, state: {class_name: CrashState}, metadata: {severity: critical, error_type: oom, subsystem: cuda}",
+        {"verdict": "crash", "severity": "critical", "error_type": "oom", "subsystem": "cuda", "kind": None},
+        id="a crash with what is known of it",
+    ),
+    pytest.param(
+        "pattern: x, state: {class_name: StalledState}, metadata: {error_type: hang}",
+        {"verdict": "stalled"},
+        id="a stall",
+    ),
+    pytest.param(
+        "pattern: x, state: {class_name: TimeoutState}, metadata: {error_type: hang}",
+        {"verdict": "timeout"},
+        id="a timeout",
+    ),
+    pytest.param(
+        "pattern: x, mode: crash, metadata: {error_type: nccl, severity: fatal}",
+        {"verdict": "crash", "severity": "critical", "error_type": "nccl"},
+        id="a mode, and a severity in another word",
+    ),
+    pytest.param(
+        "pattern: x, state: {class_name: SuccessState}",
+        {"verdict": "success", "kind": "done", "severity": "info"},
+        id="success is that training is done",
+    ),
+    pytest.param(
+        "pattern: x, state: {class_name: SuccessState}, metadata: {kind: checkpoint}",
+        {"verdict": None, "kind": "checkpoint"},
+        id="but of a checkpoint it is not",
+    ),
+    pytest.param("pattern: x, action: new_checkpoint", {"kind": "checkpoint"}, id="an action that tells the kind"),
+    pytest.param("pattern: x, metadata: {kind: step}", {"kind": "step", "severity": "info"}, id="a kind of its own"),
+    pytest.param("pattern: it is ready", {"kind": "event", "severity": "info"}, id="nothing is known of the line"),
+    pytest.param(
+        "pattern: x, metadata: {severity: warning, error_type: nccl}",
+        {"verdict": None, "severity": "warning", "error_type": "nccl", "kind": None},
+        id="a warning without a state",
+    ),
+    pytest.param(
+        "pattern: 'Errno 122|Disk quota exceeded', action: {class_name: CancelAction, reason: Free some space.}",
+        {"error_type": "storage", "verdict": "crash", "restartable": False, "hint": "Free some space."},
+        id="what lastbeat knows itself, and a reason that is a hint",
+    ),
+    pytest.param(
+        "pattern: ChildFailedError, action: {class_name: RestartAction}",
+        {"error_type": None, "role": "confirmation", "restartable": True},
+        id="a line that only says that something ended stays one",
+    ),
+    pytest.param(
+        "pattern: DUE TO TIME LIMIT, action: {class_name: FinishAction}",
+        {"error_type": "time_limit", "verdict": "crash", "kind": None},
+        id="an end that lastbeat knows for a failure is no success",
+    ),
+    pytest.param(
+        "pattern: x, state: {class_name: CrashState}, metadata: {error_type: our own}",
+        {"error_type": "our_own"},
+        id="an error type that lastbeat does not have",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), MEANINGS)
+def test_an_entry_means(text: str, expected: Mapping[str, object]) -> None:
+    signal, _ = take_one(text)
+    assert {key: getattr(signal, key) for key in expected} == expected
+
+
+def test_an_error_type_of_its_own_is_declared() -> None:
+    text = "log_signals:\n- {name: s, pattern: x, mode: crash, metadata: {error_type: ours}}"
+    found = imported(text, "m.yaml")
+    assert loaded(found).error_types["ours"].meaning == "Taken over from m.yaml."
+    assert found.notes == (
+        "m.yaml:2: error_type: ours: it is none of lastbeat's; say under error_types what it means, and what to do",
+    )
+
+
+def test_each_note_is_one_line_whatever_an_entry_is_called() -> None:
+    found = imported('log_events: [{name: "a\\nb", pattern: x, pattern_type: "c\\nd", other: 1}]', "m.yaml")
+    first, second = found.notes
+    assert first == "m.yaml:1: other (a b): left out; nothing here goes by it"
+    assert second.startswith("m.yaml:1: pattern_type: c d (a b): it is none of regex")
+
+
+NOTES = [
+    ("log_signals", "log_path_template: name logs with --log or LASTBEAT_LOGS"),
+    ("log_signals", "termination_command: run the program under 'lastbeat exec'"),
+    ("log_signals", "metadata.issue (gradient_nan): alerts tell"),
+    ("log_events", "defaults: our_cluster: import that file as well"),
+    ("log_events", "state_events (timeout): a job's state is not asked for"),
+    ("log_events", "RestartAction (2 entries: out of memory!, timeout): lastbeat restarts nothing"),
+    ("log_events", "RunCommandAction (checkpoint): lastbeat tells people; what LASTBEAT_WEBHOOK_URL calls"),
+    ("log_events", "conditions of actions (out of memory!)"),
+    ("log_events", "state: StartedState (started)"),
+    ("log_events", "the prefix of a rank in a pattern (of_a_rank)"),
+    ("log_events", "pattern_type: inflight (in_flight): it is none of regex, substring, inactivity, progress"),
+    ("log_events", "two_lines: its pattern spans lines"),
+    ("log_events", "broken: its pattern does not compile"),
+    ("log_events", "filled_in: its pattern is filled in elsewhere"),
+    ("log_events", "extract_groups: 3 (checkpoint): the pattern has no such group"),
+    ("log_events", "name: out of memory!: its signal is called out_of_memory"),
+    ("job", "CancelAction (2 entries: quota, bad_flag): lastbeat cancels nothing"),
+    ("job", "condition (quota)"),
+    ("job", "match_once (quota)"),
+    ("job", "no error_type (bad_flag)"),
+    ("job", "a reason with places to fill (bad_flag)"),
+    ("job", "pattern_type: progress (frozen): set LASTBEAT_STALL_MINUTES=20"),
+    ("job", "inactivity_polls (silent)"),
+]
+
+
+@pytest.mark.parametrize(("stem", "said"), NOTES)
+def test_what_has_no_counterpart_is_told(stem: str, said: str) -> None:
+    (path,) = (path for path in MONITORS if path.stem == stem)
+    notes = take(path).notes
+    assert any(re.sub(r"^\S+:\d+: ", "", note).startswith(said) for note in notes), "\n".join(notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "m.yaml: neither it nor monitoring, monitor, job in it has log_signals or log_events"),
+        ("signals: {s: x}", "name the file of a log monitor"),
+        ("[1]", "name the file of a log monitor"),
+        ("log_events: {a: b}", "m.yaml:1: log_events is a mapping; it has to be a list"),
+        ("log_events:\n- {pattern: x}", "m.yaml:2: log_events.0.name is missing; add it"),
+        ("log_events:\n- {name: s, pattern: [x]}", "m.yaml:2: log_events.0.pattern is a list"),
+        ("log_events:\n- &a {name: s, pattern: x}\n- *a", "m.yaml:3: aliases (*a) are not taken"),
+        ("log_events: " + "[" * 30, "nested more than 24 levels"),
+    ],
+)
+def test_what_is_no_monitor_is_refused(text: str, said: str) -> None:
+    with pytest.raises(CatalogueError) as caught:
+        imported(text, "m.yaml")
+    assert said in str(caught.value)
+
+
+KEYS = st.sampled_from(
+    ["class_name", "name", "reason", "action", "conditions", "severity", "error_type", "kind", "subsystem", "a", "b"]
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=10)
+    | st.sampled_from(["crash", "(a)(b", "x+", "a.*(?P<m>.+)", "match", "CrashState", "{x} ${y}", "oom", "substring"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | KEYS, inner, max_size=4),
+    max_leaves=8,
+)
+ENTRY_KEYS = ["pattern_type", "state", "mode", "action", "actions", "metadata", "extract_groups", "progress_group",
+              "inactivity_timeout_s", "progress_timeout_s", "match_once", "condition", "other"]  # fmt: skip
+MONITOR_KEYS = ["class_name", "defaults", "inactivity_threshold_seconds", "poll_interval_seconds", "state_events",
+                "termination_string", "log_path", "other"]  # fmt: skip
+ENTRIES = st.builds(
+    lambda name, pattern, rest: {"name": name, "pattern": pattern, **rest},
+    st.text(min_size=1, max_size=12),
+    st.sampled_from(["x+", "CUDA out of memory", "(a)|b", "a.*(?P<m>.+)", "{", "", "NCCL.*(?P<k>.{0,9})"]) | VALUES,
+    st.dictionaries(st.sampled_from(ENTRY_KEYS), VALUES, max_size=5),
+)
+
+
+@given(st.dictionaries(st.sampled_from(MONITOR_KEYS), VALUES, max_size=4), st.lists(ENTRIES, max_size=4), st.booleans())
+def test_whatever_a_monitor_says_the_result_can_be_used_or_it_is_refused(
+    monitor: dict[str, Any], events: list[dict[str, Any]], first: bool
+) -> None:
+    document = {**monitor, "log_signals" if first else "log_events": events}
+    text = yaml.dump(document, Dumper=_NoAliases, allow_unicode=True)
+    told: list[str] = []
+    try:
+        found = imported(text, "m.yaml")
+    except CatalogueError as refused:
+        told = str(refused).splitlines()
+    if told:
+        assert all(line.startswith("m.yaml") for line in told)
+        return
+    assert all(note.startswith("m.yaml") and "\n" not in note for note in found.notes)
+    loaded(found)
+
+
+class _NoAliases(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        return True

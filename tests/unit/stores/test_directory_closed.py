@@ -1,0 +1,305 @@
+"""What may not be looked at in a directory is said by its name, at whatever depth, and hides nothing beside it."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.stores.directory import DirectoryStore
+from lastbeat.stores.folder_walk import MOST_DEEP
+from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from support.closed import as_nobody, open_place
+
+BESIDE = ("a/metadata.json", "a0/metadata.json", "z/metadata.json")
+"""Runs before and behind the one that something is wrong with."""
+
+
+def _fleet(place: Path) -> DirectoryStore:
+    store = DirectoryStore(place)
+    for key in (*BESIDE, "run/_error", "run/ckpt/1/deep/x.pt", "run/logs/rank0.log", "run/metadata.json"):
+        store.write(key, b"{}")
+    return store
+
+
+def _close(path: Path) -> None:
+    path.chmod(0)
+
+
+def _only_names(path: Path) -> None:
+    """They can be listed, and nothing else can be known of them."""
+    path.chmod(0o444)
+
+
+CLOSED: list[tuple[str, Callable[[Path], None], set[str], set[str]]] = [
+    ("run", _close, {"run/"}, {"run/_error", "run/ckpt/1/deep/x.pt", "run/logs/rank0.log", "run/metadata.json"}),
+    ("run/ckpt", _close, {"run/ckpt/"}, {"run/ckpt/1/deep/x.pt"}),
+    ("run/logs", _close, {"run/logs/"}, {"run/logs/rank0.log"}),
+    ("run/ckpt/1/deep", _close, {"run/ckpt/1/deep/"}, {"run/ckpt/1/deep/x.pt"}),
+    ("run/logs", _only_names, {"run/logs/rank0.log"}, {"run/logs/rank0.log"}),
+    ("run", _only_names, {"run/_error", "run/ckpt/", "run/logs/", "run/metadata.json"},
+     {"run/_error", "run/ckpt/1/deep/x.pt", "run/logs/rank0.log", "run/metadata.json"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("folder", "close", "faults", "hidden"), CLOSED)
+def test_a_folder_that_may_not_be_looked_into_is_named_and_all_else_is_listed(
+    place: Path, folder: str, close: Callable[[Path], None], faults: set[str], hidden: set[str]
+) -> None:
+    store = _fleet(place)
+    every = {entry.key for entry in store.list("").entries}
+    close(place / folder)
+    with as_nobody():
+        page = store.list("")
+        assert {entry.key for entry in page.entries if entry.fault is None} == every - hidden
+        assert {entry.key for entry in page.entries if entry.fault is not None} == faults
+        for entry in page.entries:
+            if entry.fault is not None:
+                assert isinstance(entry.fault, DeniedError)
+                assert entry.key in str(entry.fault)
+                assert "Permission denied" in str(entry.fault)
+                assert entry.fault.advice
+        assert [entry.key for entry in page.entries] == sorted(entry.key for entry in page.entries)
+
+
+def test_what_may_not_be_looked_at_is_not_missing(place: Path) -> None:
+    store = _fleet(place)
+    (place / "run").chmod(0)
+    with as_nobody():
+        for call in (
+            lambda: store.list("run/"),
+            lambda: store.list("run/ckpt/"),
+            lambda: store.read("run/metadata.json", 10),
+            lambda: store.read("run/nothing", 10),
+            lambda: store.write("run/x", b""),
+            lambda: store.delete("run/metadata.json"),
+        ):
+            with pytest.raises(DeniedError, match="Permission denied"):
+                call()
+        assert set(store.folders()) == {"a", "a0", "run", "z"}
+
+
+def test_a_file_that_may_not_be_read_is_listed_and_its_reading_denied(place: Path) -> None:
+    store = _fleet(place)
+    (place / "run" / "_error").chmod(0)
+    with as_nobody():
+        assert [entry.key for entry in store.list("run/").entries if entry.fault is not None] == []
+        with pytest.raises(DeniedError, match="not allowed to read run/_error"):
+            store.read("run/_error", 10)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        pytest.param("run/ckpt/last.pt", id="a checkpoint"),
+        pytest.param("run/_error", id="a sentinel"),
+        pytest.param("linked", id="a whole run"),
+    ],
+)
+def test_a_link_into_a_closed_folder_is_named_and_all_else_is_listed(place: Path, link: str) -> None:
+    store = _fleet(place)
+    private = place / "_private"
+    (private / "run").mkdir(parents=True)
+    (private / "last.pt").write_text("")
+    (place / link).unlink(missing_ok=True)
+    (place / link).symlink_to(private / ("run" if link == "linked" else "last.pt"))
+    private.chmod(0)
+    with as_nobody():
+        entries = store.list("").entries
+    faults = {entry.key.rstrip("/") for entry in entries if entry.fault is not None}
+    assert faults == {"_private", link}
+    assert {*BESIDE, "run/metadata.json"} <= {entry.key for entry in entries if entry.fault is None}
+
+
+def test_a_root_of_which_only_the_names_of_runs_are_to_be_guessed_can_be_watched_by_name(place: Path) -> None:
+    store = _fleet(place)
+    place.chmod(0o711)
+    with as_nobody():
+        assert store.read("run/metadata.json", 10) is not None
+        assert "run/metadata.json" in {entry.key for entry in store.list("run/").entries}
+        with pytest.raises(DeniedError, match="list the directory"):
+            store.list("")
+        with pytest.raises(DeniedError):
+            store.folders()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.EACCES, DeniedError),
+        (errno.EPERM, DeniedError),
+        (errno.EIO, UnreachableError),
+        (errno.ESTALE, UnreachableError),
+        (errno.ENOTCONN, UnreachableError),
+        (errno.ETIMEDOUT, UnreachableError),
+        (errno.EUCLEAN, StoreError),
+    ],
+    ids=lambda value: errno.errorcode[value] if isinstance(value, int) else value.__name__,
+)
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        pytest.param("run", "run/", id="a run's folder"),
+        pytest.param("ckpt", "run/ckpt/", id="a folder in it"),
+        pytest.param("deep", "run/ckpt/1/deep/", id="a folder far down"),
+    ],
+)
+def test_whatever_the_file_system_says_of_a_folder_concerns_that_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError], name: str, fault: str
+) -> None:
+    store = _fleet(place)
+    real = os.open
+
+    def failing(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == name:
+            raise OSError(number, os.strerror(number))
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", failing)
+    entries = store.list("").entries
+    assert {entry.key: type(entry.fault) for entry in entries if entry.fault is not None} == {fault: kind}
+    assert set(BESIDE) <= {entry.key for entry in entries if entry.fault is None}
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE], ids=errno.errorcode.get)
+def test_whatever_the_file_system_says_of_a_file_concerns_that_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    store = _fleet(place)
+    real = os.stat
+
+    def failing(path: str, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        if path == "_error":
+            raise OSError(number, os.strerror(number))
+        return real(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(os, "stat", failing)
+    entries = store.list("").entries
+    assert [entry.key for entry in entries if entry.fault is not None] == ["run/_error"]
+    assert {*BESIDE, "run/metadata.json"} <= {entry.key for entry in entries if entry.fault is None}
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM], ids=errno.errorcode.get)
+def test_what_this_process_lacks_is_no_fault_of_a_folder(
+    place: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    store = _fleet(place)
+    real = os.open
+
+    def failing(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "run":
+            raise OSError(number, os.strerror(number))
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", failing)
+    with pytest.raises(StoreError, match="cannot list"):
+        store.list("")
+
+
+def test_pages_go_on_over_what_is_closed(place: Path) -> None:
+    store = _fleet(place)
+    for number in range(5):
+        (place / "run" / "ckpt" / f"closed-{number}").mkdir(mode=0)
+    with as_nobody():
+        whole = [entry.key for entry in store.list("").entries]
+        for limit in (1, 2, 3):
+            found: list[str] = []
+            more = True
+            while more:
+                page = store.list("", found[-1] if found else "", limit)
+                found += [entry.key for entry in page.entries]
+                more = page.more
+            assert found == whole
+
+
+def test_a_listing_that_goes_on_within_what_is_closed_now_names_it(place: Path) -> None:
+    store = _fleet(place)
+    (place / "run").chmod(0)
+    with as_nobody():
+        went_on = store.list("", "run/ckpt/1").entries
+        assert [(entry.key, entry.fault is None) for entry in went_on] == [("run/", False), ("z/metadata.json", True)]
+        for behind in ("run/", "run/\U0010ffff"):
+            assert [entry.key for entry in store.list("", behind).entries][-1] == "z/metadata.json"
+        assert [entry.key for entry in store.list("", "run/").entries] == ["z/metadata.json"]
+
+
+def test_folders_within_folders_without_end_hide_nothing(place: Path) -> None:
+    store = _fleet(place)
+    at = os.open(place / "run", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    entries = store.list("").entries
+    faults = {entry.key: entry.fault for entry in entries if entry.fault is not None}
+    assert list(faults) == [f"run/{'d/' * (MOST_DEEP - 1)}"]
+    assert {*BESIDE, "run/metadata.json"} <= {entry.key for entry in entries}
+    # Python's own way of removing a tree is not deep enough for this one.
+    subprocess.run(["rm", "-rf", str(place / "run")], check=True)
+
+
+_NAMES = st.text(st.sampled_from("ab-"), min_size=1, max_size=2)
+_TREES = st.lists(st.lists(_NAMES, min_size=1, max_size=4), max_size=12)
+
+
+@given(paths=_TREES, shut=st.lists(st.integers(0, 50), max_size=4), limit=st.integers(1, 5))
+def test_whatever_is_closed_all_else_is_listed_and_each_closed_folder_named(
+    paths: list[list[str]], shut: list[int], limit: int
+) -> None:
+    with open_place() as place:
+        for parts in paths:
+            path = place.joinpath(*parts)
+            if not path.exists() and not any(place.joinpath(*parts[:n]).is_file() for n in range(1, len(parts))):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("")
+        below = sorted(path.relative_to(place).as_posix() for path in place.rglob("*"))
+        folders = [name for name in below if (place / name).is_dir()]
+        closed = {f"{folders[number % len(folders)]}/" for number in shut} if folders else set()
+        outer = {name for name in closed if not any(name != each and name.startswith(each) for each in closed)}
+        keys = [name for name in below if name not in folders and not any(name.startswith(each) for each in outer)]
+        # The inner ones first: once an outer one is closed nobody gets at them.
+        for name in sorted(closed, key=len, reverse=True):
+            (place / name).chmod(0)
+        with as_nobody():
+            found: list[tuple[str, bool]] = []
+            more = True
+            while more:
+                page = DirectoryStore(place).list("", found[-1][0] if found else "", limit)
+                found += [(entry.key, entry.fault is None) for entry in page.entries]
+                more = page.more
+        assert found == sorted([*((key, True) for key in keys), *((name, False) for name in outer)])
+
+
+def test_no_descriptor_stays_open(place: Path) -> None:
+    store = _fleet(place)
+    (place / "run" / "ckpt").chmod(0)
+    before = set(Path("/dev/fd").iterdir())
+    with as_nobody():
+        for limit in (1, 3, 1000):
+            store.list("", limit=limit)
+        store.folders()
+        store.read("run/metadata.json", 10)
+        with pytest.raises(DeniedError):
+            store.read("run/ckpt/1/deep/x.pt", 1)
+        with pytest.raises(DeniedError):
+            store.list("run/ckpt/")
+        assert store.read("nothing/metadata.json", 10) is None
+    assert set(Path("/dev/fd").iterdir()) == before
+
+
+def test_a_pipe_in_the_place_of_a_lock_holds_nobody_up(place: Path) -> None:
+    store = _fleet(place)
+    lock = place / "run" / ".lastbeat.lock"
+    lock.unlink()
+    os.mkfifo(lock, mode=0o444)
+    (place / "run").chmod(0o777)
+    with as_nobody():
+        store.write("run/_watchdog.json", b"{}")
+    blob = store.read("run/_watchdog.json", 10)
+    assert blob is not None
