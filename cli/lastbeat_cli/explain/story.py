@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model.cause import Cause, Evidence, Explanation
-from lastbeat.model.signal import ErrorType
+from lastbeat.model.error_type import ErrorType
 
 # Confidence is an ordering of guesses, so people get a word and no digits: the same as in an alert.
 SURE: Final = "sure"

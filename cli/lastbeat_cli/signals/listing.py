@@ -5,7 +5,8 @@ from difflib import get_close_matches
 
 import click
 
-from lastbeat.model.signal import Absence, Catalogue, ErrorType, Signal
+from lastbeat.model.error_type import ErrorType
+from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.settings import SettingsError
 from lastbeat.signals import loading
 from lastbeat_cli import exits, logs, options

@@ -13,8 +13,9 @@ from lastbeat.causes import error_file
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention
 from lastbeat.model.cause import Evidence
+from lastbeat.model.error_type import ErrorTraits
 from lastbeat.model.pattern import Pattern
-from lastbeat.model.signal import CASCADE, CONFIRMATION, ErrorTraits, Signal
+from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
 from lastbeat.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.signals.error_types import UNKNOWN, traits_of
 

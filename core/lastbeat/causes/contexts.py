@@ -3,8 +3,9 @@
 import re
 from typing import Final, Literal
 
+from lastbeat.model.error_type import ErrorTraits
 from lastbeat.model.pattern import Pattern
-from lastbeat.model.signal import CASCADE, CONFIRMATION, ErrorTraits, Signal
+from lastbeat.model.signal import CASCADE, CONFIRMATION, Signal
 from lastbeat.signals.error_types import UNKNOWN, traits_of
 
 Weight = Literal["none", "weak", "full"]
@@ -117,11 +118,11 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
     """How much it means that ``signal`` matches from ``start`` to ``end`` of a line that does not end a traceback.
     ``exception``: it looks like the last line of one.
 
-    1. A dump of arguments, source code or a transcript reports nothing.
-    2. What confirms an end counts fully, unless that is retried.
-    3. Nothing counts that is quoted from a prompt or answer, hypothetical, of an earlier attempt, counted as zero, a
-       metric, or said at INFO (but for what is announced calmly).
-    4. Weak are retries, troubles of trackers, rows and items of lists, warnings, and words in quotation marks.
+    1. A dump of arguments or source code reports nothing.
+    2. What confirms an end counts fully, unless it is retried.
+    3. Unless the line states the level of an error, nothing counts in a prompt or an answer, in a hypothetical clause,
+       or of an earlier attempt. Nor does a count of zero, a metric, or anything at INFO that is not announced calmly.
+    4. Weak are retries, the troubles of trackers, table rows and list items, warnings, and words in quotation marks.
     """
     if _DOTS.match(text) or (_DUMP.match(text) and signal.role != CONFIRMATION):
         return "none"

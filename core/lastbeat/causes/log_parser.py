@@ -111,7 +111,7 @@ class Vocabulary(NamedTuple):
         return cls(matcher_of(catalogue), next(general, None), awaited)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ParserState:
     """All that a parser knows, for a later process to go on with. Bounded."""
 

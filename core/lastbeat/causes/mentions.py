@@ -84,7 +84,7 @@ def text_of(raw: str) -> str:
     return raw if len(raw) <= _TEXT_LIMIT else raw[: _TEXT_LIMIT - 1] + "…"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class MentionWindow:
     """The mentions since training was last seen to get further. What the run survived is dropped, so it stays small."""
 

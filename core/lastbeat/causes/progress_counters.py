@@ -36,7 +36,7 @@ def has_finite_loss(text: str) -> bool:
     return _LOSS.search(lower) is not None and _NOT_FINITE.search(lower) is None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ProgressCounters:
     """The latest counters of each kind of line."""
 

@@ -27,7 +27,7 @@ _STEPS_LIMIT: Final = 4
 _STEP_CHARS: Final = 500
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ReaderState:
     """All that a reader knows. Bounded."""
 

@@ -46,7 +46,7 @@ class Stack:
     """The line that it begins with."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class StackDumpParser:
     """Collects the stacks of dumps, line by line."""
 

@@ -68,7 +68,7 @@ def place_of(file: str) -> str:
     return next((name for name, pattern in _PLACES if pattern.search(file)), "")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenTraceback:
     """A traceback that has begun."""
 
@@ -109,7 +109,7 @@ class OpenTraceback:
         return place_of(self.file)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TracebackParser:
     """The tracebacks that are open, by rank and prefix."""
 

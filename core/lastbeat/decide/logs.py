@@ -21,7 +21,8 @@ from lastbeat.model.text import clean, fit, one_line
 from lastbeat.model.times import format_duration
 
 if TYPE_CHECKING:
-    from lastbeat.model.signal import Absence, ErrorTraits
+    from lastbeat.model.error_type import ErrorTraits
+    from lastbeat.model.signal import Absence
 
 LAST_WORDS_S: Final = 60.0
 """What a dead program still told may reach the store so long after the line that says why it died."""
@@ -118,7 +119,7 @@ def weigh(
     of progress.json and of the logs, as of now, and ``spent`` names lines that belong to earlier attempts."""
     if report is None:
         return known
-    # When a step was new is not to be had from the report: to who knows of no earlier look every step is.
+    # The report cannot say when a step first appeared; a cold reader sees every step as new.
     steps = [memory.step_at for memory in memories if memory is not None and memory.step_at is not None]
     _, log = memories
     log_step_at = log.step_at if log is not None else None

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from lastbeat.observe.log_source import LogSource
-from lastbeat.observe.log_times import TOLERANCE, earlier
+from lastbeat.observe.log_times import TOLERANCE, bytes_before
 from lastbeat.observe.tailed_log import Readers, TailedLog
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def read_back(share: Share, since: datetime | None, readers: Readers) -> Numbere
     if blob is None:
         return before
     text = blob.body
-    old = earlier(text, since, blob.modified) if since is not None else 0
+    old = bytes_before(text, since, blob.modified) if since is not None else 0
     if old == len(text):
         return None
     reader = readers.fresh(file.name, file.rank, 1 if begin else 1 + text.count(b"\n", 0, old))

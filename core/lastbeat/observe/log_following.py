@@ -6,7 +6,7 @@ from datetime import datetime
 from lastbeat.model.times import format_time
 from lastbeat.observe.log_cursor import REACH_BYTES, SEARCHABLE_BYTES, Cursor
 from lastbeat.observe.log_source import LogSource
-from lastbeat.observe.log_times import TOLERANCE, earlier
+from lastbeat.observe.log_times import TOLERANCE, bytes_before
 from lastbeat.observe.tailed_log import PARTIAL_KEPT_BYTES, Readers, TailedLog
 from lastbeat.stores.port import Blob, StoreError, UnreachableError
 
@@ -74,7 +74,7 @@ class _Read:
         """Feed a part of ``text``, which was stored at ``at``, to the file's reader."""
         file = self.file
         if self.since is not None and not file.start_found:
-            old = earlier(text[begin:end], self.since, at)
+            old = bytes_before(text[begin:end], self.since, at)
             if old:
                 file.line, file.own_bytes = file.line + text.count(b"\n", begin, begin + old), -old
             if begin + old == end:

@@ -14,7 +14,7 @@ _EACH = 64
 _NAMES_ZONE = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? ?(?:Z|UTC\b|[+-]\d\d:?\d\d)"
 
 
-def earlier(text: bytes, since: datetime, modified: datetime) -> int:
+def bytes_before(text: bytes, since: datetime, modified: datetime) -> int:
     """How many bytes at the beginning of ``text``, a log stored at ``modified``, were printed before ``since``.
 
     1. Guess the log's zone: its last line was printed when the log was stored or a little before, so full half hours

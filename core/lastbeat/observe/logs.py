@@ -49,7 +49,7 @@ class LogReadLimits(NamedTuple):
 DEFAULT: Final = LogReadLimits()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RunLogsState:
     """How far the logs of a run were read and what they said, for a later process."""
 

@@ -87,7 +87,7 @@ class Batch:
         return line_of(self.number(index), self.piece(index).decode("utf-8", "replace"), self.reference)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Splitter:
     """Splits a file's bytes into lines as they arrive: the same lines however the bytes are cut.
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from lastbeat.model.error_type import ErrorType
 from lastbeat.model.file_fault import FileFault, nearest
-from lastbeat.model.signal import Absence, Catalogue, ErrorType, Signal
+from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.signals.error_types import TYPES
 from lastbeat.signals.hints import STANDING, fields_of
 
@@ -106,8 +107,7 @@ class Composition:
             self._silence(draft, name, line)
         for name, entry in draft.error_types.items():
             known = self._types.get(name, ErrorType(name, restartable=None, meaning="", hint=""))
-            changed = {key: getattr(known, key) for key in ("restartable", "meaning", "hint")} | dict(entry.fields)
-            self._types[name] = ErrorType(name, **changed)
+            self._types[name] = known._replace(**entry.fields)
         for name in draft.made.keys() & self._signals.keys():
             del self._signals[name]
         self._signals.update(draft.made)

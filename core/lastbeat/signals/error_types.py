@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from lastbeat.model.signal import ErrorTraits, ErrorType
+from lastbeat.model.error_type import ErrorTraits, ErrorType
 from lastbeat.model.status import LOSS_NAN, STALLED
 
 UNKNOWN: Final = "unknown"

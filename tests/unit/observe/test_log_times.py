@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.observe.log_times import earlier
+from lastbeat.observe.log_times import bytes_before
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 SINCE = NOW - timedelta(hours=1)
@@ -43,11 +43,11 @@ def stamped(minutes: float, count: int = 1, words: str = "step", form: str = "%Y
 )  # fmt: skip
 def test_how_much_of_a_log_is_an_earlier_attempts(before: str, after: str) -> None:
     text = (before + after).encode()
-    assert earlier(text, SINCE, NOW) == len(before)
+    assert bytes_before(text, SINCE, NOW) == len(before)
 
 
 def test_one_line_without_an_end_is_looked_at_once() -> None:
-    assert earlier(b"12:00:00 " * 200_000, SINCE, NOW) == 0
+    assert bytes_before(b"12:00:00 " * 200_000, SINCE, NOW) == 0
 
 
 _pieces = st.sampled_from(
@@ -58,5 +58,5 @@ _pieces = st.sampled_from(
 @given(st.lists(_pieces | st.text(max_size=5), max_size=60).map("".join))
 def test_no_text_breaks_it_and_lines_stay_whole(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    end = earlier(data, SINCE, NOW)
+    end = bytes_before(data, SINCE, NOW)
     assert end in {0, len(data)} or data[end - 1 : end] == b"\n"
