@@ -14,7 +14,7 @@ from bench import detection, fleet, loop, measure, sdk, signals, views
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "fleet", "signals", "views")
+PARTS = ("run", "counts", "fleet", "signals", "views")
 PACKAGES = ("obstore", "boto3", "moto")
 
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
     parser.add_argument("--rounds", type=int, default=5, help="loops of each logger (5)")
     parser.add_argument("--peers", action="store_true", help="install the peers into build/bench-peers first")
-    parser.add_argument("--only", choices=PARTS, help="what one run, a fleet, reading logs, or looking costs")
+    parser.add_argument("--only", choices=PARTS, help="one run, requests of fleets, their time, reading logs, looking")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args(argv)
@@ -41,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
+    if part == "counts":
+        return count_tables()
     if part == "fleet":
         return fleet_tables()
     if part == "views":
@@ -64,11 +66,15 @@ def run_tables(args: argparse.Namespace) -> Iterator[str]:
             yield from part
 
 
-def fleet_tables() -> Iterator[str]:
-    yield from machine("Each fleet on a server of its own, the poller right after the sweep;")
+def count_tables() -> Iterator[str]:
     progress("requests and dollars of fleets")
+    yield f"lastbeat {lastbeat.__version__}; such counts are the same on every machine."
     yield ""
     yield from fleet.counted()
+
+
+def fleet_tables() -> Iterator[str]:
+    yield from machine("Each fleet on a server of its own, the poller right after the sweep;")
     progress("passes over fleets")
     yield ""
     yield from fleet.measured(progress)

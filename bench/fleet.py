@@ -19,7 +19,9 @@ from bench.fleet_servers import Server, moto, seaweed
 from bench.server import BUCKET, CHECKOUT, PREFIX
 
 COUNTED = (Fleet(10), Fleet(100), Fleet(1000), Fleet(10_000), Fleet(100, 100_000))
-COUNTED_PASSES = 30
+COUNTED_PASSES = 60
+TRADED = (Fleet(10, 3000), Fleet(100, 10_000), Fleet(100, 100_000))
+TRADED_MINUTES = (5.0, 15.0, 60.0)
 MEASURED = {
     # moto sorts all of its keys for each page of a listing, so that many keys take it minutes.
     "moto": (Fleet(10), Fleet(1000), Fleet(10_000), Fleet(100, 10_000)),
@@ -97,7 +99,8 @@ def measure(server: Server, fleet: Fleet) -> Measured:
             "MONITORING_ROOT": f"s3://{BUCKET}/{PREFIX}",
             "LASTBEAT_STATE_DIR": folder,
             "LASTBEAT_READ_MINUTES": f"{passes * minutes:.4f}",
-            "LASTBEAT_DISCOVER_MINUTES": f"{10 * minutes:.4f}",
+            "LASTBEAT_INTERVAL_SECONDS": f"{period_s:.4f}",
+            "LASTBEAT_DISCOVER_MINUTES": f"{5 * minutes:.4f}",
             **({"LASTBEAT_NEWS_HOURS": f"{NEWS_S / 3600:.4f}"} if fleet.finished else {}),
         }
         with child("sweep", environment) as process:
@@ -144,6 +147,8 @@ def _period_s(server: Server, fleet: Fleet) -> float:
 
 def counted() -> Iterator[str]:
     yield from fleet_counts.table(COUNTED, COUNTED_PASSES)
+    yield ""
+    yield from fleet_counts.trade(TRADED, TRADED_MINUTES, COUNTED_PASSES)
 
 
 def measured(progress: Callable[[str], None]) -> Iterator[str]:

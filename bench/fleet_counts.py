@@ -2,17 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench import fleet_runs
 from bench.fleet_store import CountedStore
 from lastbeat.fleet.mark import Mark
 from lastbeat.fleet.passes import Passes
-from lastbeat.fleet.plans import PROBE, RELIST_S
+from lastbeat.fleet.plans import RELIST_S, SMALL_PAGES
 from lastbeat.fleet.prices import MONTH_S, dollars
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
+from lastbeat.stores.volatile import VolatileStore
 from lastbeat.watchdog import WatchContext
 
 PASS_S = 60.0
@@ -52,7 +53,12 @@ class Count:
     fleet: Fleet
     first: Counter[str]
     each: dict[str, float]
-    plan: str
+    plans: str
+
+    @property
+    def month(self) -> float:
+        """Dollars of the whole fleet."""
+        return self.run_month * self.fleet.active
 
     @property
     def run_month(self) -> float:
@@ -66,17 +72,18 @@ class Count:
         return dollars(requests) * MONTH_S / PASS_S / self.fleet.active
 
 
-def count(fleet: Fleet, passes: int) -> Count:
+def count(fleet: Fleet, passes: int, policy: FleetPolicy | None = None) -> Count:
     """``passes`` minutes of a fleet whose runs write both heartbeats each minute."""
-    store = CountedStore()
+    store, policy = CountedStore(), policy or FleetPolicy()
     for run in fleet.over:
         for key, body in fleet_runs.finished(run, store.now):
             store.put(key, body, age_s=FINISHED_S)
     for run in fleet.runs:
         for key, body in fleet_runs.active(run, 0, store.now):
             store.put(key, body)
-    policy = FleetPolicy()
-    passes_of = Passes(Sweep(WatchContext(store, (), Policy(), store.clock), policy), Mark(store, policy))
+    # What a service keeps in LASTBEAT_STATE_DIR costs nothing.
+    context = WatchContext(store, (), Policy(), store.clock, state=VolatileStore(store.clock))
+    passes_of = Passes(Sweep(context, policy), Mark(store, policy))
     _checked(passes_of.make(), fleet)
     first = Counter(store.requests)
     plans: Counter[str] = Counter()
@@ -90,11 +97,10 @@ def count(fleet: Fleet, passes: int) -> Count:
                 store.put(key, body)
         plans[_checked(passes_of.make(), fleet).plan] += 1
     each = {kind: number / passes for kind, number in store.requests.items()}
-    plan = plans.most_common(1)[0][0]
-    if plan == PROBE:
+    if first["LIST"] > SMALL_PAGES and len(plans) == 1 and "list" not in plans:
         # It still lists everything a few times a day, which these minutes do not show.
         each["LIST"] = each.get("LIST", 0.0) + first["LIST"] * PASS_S / RELIST_S
-    return Count(fleet, first, each, plan)
+    return Count(fleet, first, each, ", ".join(sorted(plans)))
 
 
 def _checked(report: PassReport, fleet: Fleet) -> PassReport:
@@ -111,13 +117,24 @@ def table(fleets: tuple[Fleet, ...], passes: int) -> Iterator[str]:
         found = count(fleet, passes)
         counts.append(found)
         poller = ", ".join(f"{number * fleet.active:,} {kind}" for kind, number in sorted(POLLER.items()))
-        yield f"| {fleet.name} | {_kinds(found.first)} | {_kinds(found.each)} ({found.plan}) | {poller} |"
+        yield f"| {fleet.name} | {_kinds(found.first)} | {_kinds(found.each)} ({found.plans}) | {poller} |"
     yield ""
     yield "| dollars a run and month, a pass each minute | `lastbeat sweep` | poller | poller ÷ sweep |"
     yield "|---|---:|---:|---:|"
     for found in counts:
         ours, theirs = found.run_month, found.poller_run_month
         yield f"| {found.fleet.name} | ${ours:.5f} | ${theirs:.5f} | {theirs / ours:.1f} |"
+
+
+def trade(fleets: tuple[Fleet, ...], minutes: tuple[float, ...], passes: int) -> Iterator[str]:
+    """What it costs to find new runs sooner, where few live among many that ended."""
+    shown = " | ".join(f"{each:g} min" for each in minutes)
+    yield f"| dollars a month, new and reopened runs found within | {shown} | poller |"
+    yield f"|---|{'---:|' * (len(minutes) + 1)}"
+    for fleet in fleets:
+        found = [count(fleet, passes, replace(FleetPolicy(), discover_s=60 * each)) for each in minutes]
+        shown = " | ".join(f"${each.month:.2f}" for each in found)
+        yield f"| {fleet.name} | {shown} | ${found[0].poller_run_month * fleet.active:.2f} |"
 
 
 def _kinds(requests: "Counter[str] | dict[str, float]") -> str:

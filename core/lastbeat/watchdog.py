@@ -112,7 +112,10 @@ class Watch:
         # What is read less often than that could seem dead in between.
         poll_s = None if policy.poll_s is None else min(policy.poll_s, policy.stale_s / 3)
         kept = None if context.dry_run else state
-        self._reading = Reading(store, run_id, context.mask, context.signals, kept, poll_s)
+        self._new_reading: Callable[[], Reading] = lambda: Reading(
+            store, run_id, context.mask, context.signals, kept, poll_s
+        )
+        self._reading = self._new_reading()
         fallback_key = state_key("records", store.url, run_id)
         self._repository = RecordRepository(
             store, f"{run_id}/{runid.RECORD}", token, state, fallback_key, proven=context.proven
@@ -280,6 +283,10 @@ class Watch:
     def reads_logs(self) -> bool:
         """Whether it holds what logs have said so far."""
         return self._reading.began
+
+    def forget_logs(self) -> None:
+        """Let go of that; the next tick finds it in the state directory, or reads the logs anew."""
+        self._reading = self._new_reading()
 
     def remember(self, record: Record) -> None:
         """What is known of the run from before, should its record be gone."""

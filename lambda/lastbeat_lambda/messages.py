@@ -19,16 +19,39 @@ class NotDoneError(Exception):
     """The message has to come back."""
 
 
+_WHOLE_BATCH = ({"itemIdentifier": ""},)
+"""What SQS takes for a failure of all messages."""
+
+
 def answer(event: dict[str, Any], warm: Warm, until: work.Until) -> dict[str, object]:
-    """``batchItemFailures`` as SQS wants them, and ``checked``, what became of the others."""
+    """``batchItemFailures`` as SQS wants them, and ``checked``, what became of the others.
+
+    SQS itself never leaves out an id; who passes messages on may. One without it is done like any other, and where it
+    fails nobody can be told but by the log: a failure that names none would bring back the whole batch.
+    """
     done: list[dict[str, object]] = []
+    lost: list[str] = []
 
     def message(record: SQSRecord) -> None:
-        done.extend(_one(record, warm, until))
+        try:
+            done.extend(_one(record, warm, until))
+        except Exception as fault:
+            if _id(record):
+                raise
+            lost.append(str(fault))
+            done.append({"error": str(fault)})
+            telling.logger.exception("a message without an id failed, and cannot be asked for again")
 
     processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
     told = process_partial_response(event=event, record_handler=message, processor=processor, context=None)
-    return {"batchItemFailures": told["batchItemFailures"], "checked": done}
+    nobody_named = not any(_id(SQSRecord(record)) for record in event["Records"])
+    failed = _WHOLE_BATCH if lost and nobody_named else told["batchItemFailures"]
+    return {"batchItemFailures": list(failed), "checked": done}
+
+
+def _id(record: SQSRecord) -> str | None:
+    given = record.raw_event.get("messageId")
+    return given if isinstance(given, str) and given else None
 
 
 def _one(record: SQSRecord, warm: Warm, until: work.Until) -> list[dict[str, object]]:
@@ -37,7 +60,7 @@ def _one(record: SQSRecord, warm: Warm, until: work.Until) -> list[dict[str, obj
     asked = read_message(record.raw_event.get("body"), warm.settings.root)
     if isinstance(asked, Refused):
         # Not dropped: after the queue's maxReceiveCount it lies in the dead-letter queue, where people find it.
-        telling.logger.error("refused: %s", asked.why, extra={"message_id": record.raw_event.get("messageId")})
+        telling.logger.error("refused: %s", asked.why, extra={"message_id": _id(record)})
         raise NotDoneError(asked.why)
     if isinstance(asked, Pass) and _waited_s(record) > OLD_INTERVALS * warm.settings.fleet.interval_s:
         asked = Ignored("a shard's message that waited too long: newer ones are on their way")
@@ -54,5 +77,6 @@ def _one(record: SQSRecord, warm: Warm, until: work.Until) -> list[dict[str, obj
 
 
 def _waited_s(record: SQSRecord) -> float:
-    sent = (record.raw_event.get("attributes") or {}).get("SentTimestamp")
+    attributes = record.raw_event.get("attributes")
+    sent = attributes.get("SentTimestamp") if isinstance(attributes, dict) else None
     return time.time() - int(sent) / 1000 if isinstance(sent, str) and sent.isdigit() else 0.0

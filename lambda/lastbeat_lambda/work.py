@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lastbeat.fleet.report import pass_document
+from lastbeat.fleet.steps import half_until
 from lastbeat.model.document import outcome_document
 from lastbeat.model.fleet import Shard
 from lastbeat.model.outcome import Outcome
@@ -99,7 +100,7 @@ def sweep(shard: Shard | None, warm: Warm, until: Until) -> dict[str, object]:
 def whole(warm: Warm, until: Until) -> dict[str, object]:
     """The whole fleet: here, or over the queue where there is one and the fleet is large."""
     queue = warm.settings[table.QUEUE_URL]
-    shards = _shards(warm) if isinstance(queue, str) else ()
+    shards = _shards(warm, until) if isinstance(queue, str) else ()
     if len(shards) < 2:
         return sweep(None, warm, until)
     from lastbeat_lambda import fanout  # noqa: PLC0415 - loads boto3
@@ -111,8 +112,10 @@ def whole(warm: Warm, until: Until) -> dict[str, object]:
     return {"shards": len(shards), "queued": len(shards) - len(refused), "swept": swept}
 
 
-def _shards(warm: Warm) -> tuple[Shard, ...]:
+def _shards(warm: Warm, until: Until) -> tuple[Shard, ...]:
+    # Half of the time at most: what is not known by then is a store that does not answer, as the pass will tell.
+    deadline = None if until.deadline is None else half_until(until.deadline)
     try:
-        return cast("Sweep", warm.over(None).sweep).shards()
+        return cast("Sweep", warm.over(None).sweep).shards(deadline=deadline)
     except StoreError:
         return ()  # The pass that is made instead finds the same out, and tells it as it should be told.

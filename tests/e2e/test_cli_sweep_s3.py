@@ -1,14 +1,16 @@
 """``lastbeat sweep`` and ``cost`` against an S3 API: what is counted is what was asked."""
 
 import json
+import subprocess
 from collections import Counter
-from datetime import datetime, timezone
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, call
+from support.cli import LASTBEAT, call, start
 from support.proxy import FaultProxy, s3_error
 from support.s3 import S3Server
 
@@ -85,3 +87,40 @@ def test_a_store_that_refuses_everything_is_a_blind_pass(
     told = sweep(tmp_path, bucket, settings)
     assert "access denied" in told["blind"]
     assert told["statuses"] == {}
+
+
+def passes_of(process: "subprocess.Popen[str]", since: datetime) -> Iterator[dict[str, Any]]:
+    """Those that began after ``since``, as they end."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        told: dict[str, Any] = json.loads(line)
+        if datetime.fromisoformat(told["at"].replace("Z", "+00:00")) > since:
+            yield told
+
+
+@pytest.mark.parametrize("living", [0, 1], ids=["while nothing lives", "beside one that lives"])
+def test_what_is_new_and_what_begins_again_is_seen_by_the_next_two_passes(
+    tmp_path: Path, settings: dict[str, Any], s3_server: S3Server, living: int
+) -> None:
+    bucket = s3_server.bucket()
+    over = datetime.now(timezone.utc) - timedelta(days=2)
+    for name in ("metadata.json", "_complete"):
+        s3_server.put(bucket, f"training-runs/old/{name}", b"{}", over)
+    for number in range(living):
+        put(s3_server, bucket, f"live-{number}/metadata.json", "{}")
+    arguments = ("sweep", "--json", "--interval", "0.2", "--bucket", bucket)
+    process = start(LASTBEAT, *arguments, cwd=tmp_path, **settings)
+    try:
+        passes = passes_of(process, over)
+        for _ in range(6):
+            told = next(passes)
+            assert (told["finished"], sum(told["statuses"].values())) == (1, living)
+        put(s3_server, bucket, "new/_error", "RuntimeError: boom")
+        begins = json.dumps({"attempt": 2, "start_time": datetime.now(timezone.utc).isoformat()})
+        put(s3_server, bucket, "old/metadata.json", begins)
+        passes = passes_of(process, datetime.now(timezone.utc))
+        next(passes)
+        assert next(passes)["statuses"] == {"RUNNING": living + 1, "FAILED": 1}
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)

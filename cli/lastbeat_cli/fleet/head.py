@@ -88,8 +88,8 @@ def _warnings(view: FleetView, now: datetime | None) -> Iterator[tuple[str, str]
         if view.fault.advice:
             yield harmless(view.fault.advice), ""
     elif view.watching.overdue and view.watching.last_pass_at is not None:
-        ago = f" {format_duration(now - view.watching.last_pass_at)} ago" if now is not None else ""
-        text = f"! Nobody watches: the last pass was{ago}; lastbeat sweep makes passes"
+        since = f" for {format_duration(now - view.watching.last_pass_at)}" if now is not None else ""
+        text = f"! Nobody watches: no pass has left its mark{since}; lastbeat sweep makes passes"
         yield text, "mark"
     elif view.watching == WatchState() and view.at is not None and _anything_lives(view.rows):
         text = "! No pass was made over this fleet: lastbeat sweep alerts people, this only looks"

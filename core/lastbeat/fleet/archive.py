@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from lastbeat.fleet.memory import LOG, FleetMemory, RunMemory
+from lastbeat.fleet.memory import LOG, FleetMemory, Round, RunMemory
+from lastbeat.fleet.plans import SMALL_PAGES
+from lastbeat.fleet.prices import PER_REQUEST, is_paid
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, RunLine, Shard
 from lastbeat.model.status import Status
@@ -26,10 +28,15 @@ LIMIT_BYTES: Final = 32 * 1024 * 1024
 _UNPACKED_BYTES: Final = 96 * 1024 * 1024
 """A fleet of 200,000 runs needs half of it."""
 _EVERY_S: Final = 600.0
-"""A memory in which only times have moved is written this often."""
+"""A memory in which only times have moved is written no more often."""
+_WORTH_WRITES: Final = 6
+"""Nor before the requests that it spares the next process cost as much as so many writes: few processes end."""
+_FOLDER_LIMIT: Final = 1024
 _NAMES: Final = (runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG)
 _WITHOUT_LOG: Final = 5
 """How many files a run had here before its log was one of them."""
+_FORMER: Final[Mapping[str, object]] = {"discovered_at": 0.0, "empty": {}}
+"""What earlier versions do not read a memory without."""
 Json = Any
 
 
@@ -51,6 +58,8 @@ class Archive:
         self._version: str | None = None
         self._saved: tuple[object, ...] = ()
         self._saved_at = 0.0
+        self._saved_round = Round()
+        self._first = True
 
     @property
     def name(self) -> str:
@@ -61,17 +70,20 @@ class Archive:
         """What is known; where that alone may not be read it is nothing, and a listing finds it all. Raises
         :class:`StoreError` when it cannot be found out."""
         if self._memory is None:
+            memory: FleetMemory | None = None
             try:
-                self._memory = self._read(key_of(self._shard))
-                if self._memory is None and self._shard != WHOLE:
+                memory = self._read(key_of(self._shard))
+                # What has no document of its own yet is saved whatever it is worth.
+                self._saved = () if memory is None else _worth(memory)
+                if memory is None and self._shard != WHOLE:
                     # A part that is new begins with what the whole knows of it.
-                    self._memory = _part(self._read(key_of(WHOLE)), self._shard)
+                    memory = _part(self._read(key_of(WHOLE)), self._shard)
                     self._version = None
             except DeniedError:
                 # Is it this document, or is it the store?
                 self._store.list("", limit=1)
-            self._memory = self._memory or FleetMemory()
-            self._saved = _worth(self._memory)
+            self._memory = memory or FleetMemory()
+            self._saved_round = self._memory.round
         return self._memory
 
     def refresh(self, entry: Entry | None = None) -> None:
@@ -92,21 +104,37 @@ class Archive:
 
     def save(self, memory: FleetMemory, now: datetime) -> tuple[str, ...]:
         """Write it if it is worth it; returns what people must know."""
-        worth = _worth(memory)
-        if worth == self._saved and now.timestamp() - self._saved_at < _EVERY_S:
+        worth, first, self._first = _worth(memory), self._first, False
+        with memory.lock:
+            unsaved = memory.unsaved
+        # The first pass of a process may be its only one, and then the next lists what this one had no part in.
+        parted = first and memory.pages > SMALL_PAGES and memory.round != self._saved_round
+        stands = worth == self._saved and not parted
+        if stands and not self._spares(unsaved, now, first=first):
             return ()
         try:
             self._version = self._store.write(key_of(self._shard), encode(memory))
         except StoreError as error:
             return (f"The fleet's memory could not be written, so the next process lists everything: {error}",)
-        self._saved, self._saved_at = worth, now.timestamp()
+        self._saved, self._saved_round, self._saved_at = worth, memory.round, now.timestamp()
+        with memory.lock:
+            memory.unsaved -= unsaved
         return ()
+
+    def _spares(self, unsaved: float, now: datetime, *, first: bool) -> bool:
+        """Whether ``unsaved`` dollars are worth a write although only times have moved."""
+        long_ago = abs(now.timestamp() - self._saved_at) >= _EVERY_S
+        if not is_paid(self._store.url):
+            return long_ago
+        much = unsaved > _WORTH_WRITES * PER_REQUEST["PUT"]
+        # The first pass of a process may be its only one, and then the next begins with what was saved.
+        return unsaved > 0 if long_ago and first else much and (long_ago or first)
 
     def _read(self, key: str) -> FleetMemory | None:
         blob = self._store.read(key, LIMIT_BYTES)
         if blob is None:
             return None
-        self._version = blob.version
+        self._version, self._saved_at = blob.version, blob.modified.timestamp()
         return _understood(blob, key, self._store.url)
 
 
@@ -135,7 +163,7 @@ def _worth(memory: FleetMemory) -> tuple[object, ...]:
     )
     with memory.lock:
         finished = len(memory.finished), sum(memory.finished.values())
-        return lines, finished, memory.cursor, frozenset(memory.unseen), frozenset(memory.empty)
+        return lines, finished, memory.cursor, frozenset(memory.unseen)
 
 
 def _merge(ours: FleetMemory, theirs: FleetMemory) -> None:
@@ -168,17 +196,17 @@ def encode(memory: FleetMemory) -> bytes:
     """Compressed JSON."""
     with memory.lock:
         rows = [_row(run) for run in memory.runs.values()]
-        finished, unseen, empty = dict(memory.finished), dict(memory.unseen), dict(memory.empty)
+        finished, unseen, part = dict(memory.finished), dict(memory.unseen), memory.round
     document = {
         "schema": SCHEMA,
         "cursor": memory.cursor,
         "pages": memory.pages,
         "listed_at": memory.listed_at,
-        "discovered_at": memory.discovered_at,
+        "round": [part.began_at, part.pages, part.reached, part.done],
         "passes": memory.passes,
         "cuts": memory.cuts,
         "unseen": unseen,
-        "empty": empty,
+        **_FORMER,
         "runs": rows,
         "finished": finished,
     }
@@ -196,14 +224,18 @@ def decode(body: bytes) -> FleetMemory:
         runs={run.line.run_id: run for run in runs},
         finished={runid.check_run_id(name): int(ended) for name, ended in document["finished"].items()},
         unseen={runid.check_run_id(name): float(since) for name, since in document["unseen"].items()},
-        empty={runid.check_run_id(name): float(since) for name, since in document["empty"].items()},
         cuts=tuple(runid.check_run_id(name) for name in document["cuts"]),
         cursor=str(document["cursor"]),
         pages=int(document["pages"]),
         listed_at=float(document["listed_at"]),
-        discovered_at=float(document["discovered_at"]),
+        round=_round(document["round"]) if "round" in document else Round(),
         passes=int(document["passes"]),
     )
+
+
+def _round(value: Json) -> Round:
+    began_at, pages, reached, done = value
+    return Round(float(began_at), int(pages), _text(reached)[:_FOLDER_LIMIT], bool(done))
 
 
 def _row(run: RunMemory) -> Json:

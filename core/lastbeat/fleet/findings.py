@@ -57,7 +57,7 @@ class Sendings:
 
 
 def take_over(late: Findings, found: Findings) -> None:
-    """Give the next pass what looks found that outlasted the last one."""
+    """Give the next pass what looks found that outlasted the last one, or what a pass found that turned blind."""
     found.transitions.extend(late.transitions)
     found.held.extend(late.held)
     found.seen_again.extend(late.seen_again)

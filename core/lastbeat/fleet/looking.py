@@ -6,7 +6,8 @@ from datetime import datetime
 
 from lastbeat.fleet.findings import Findings
 from lastbeat.fleet.groups import Gathered, Groups, hand_over
-from lastbeat.fleet.memory import SETTLED_S, FleetMemory, Glimpse, RunMemory, after_look, newest_of, wake_of
+from lastbeat.fleet.memory import FleetMemory, Glimpse, RunMemory, after_look, newest_of, wake_of
+from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.screen import screen, share
 from lastbeat.fleet.watches import Watches
@@ -17,7 +18,8 @@ from lastbeat.model.status import Status
 from lastbeat.observe.listing import ask_files, run_files
 from lastbeat.stores.port import Entry, Store, StoreError
 
-_EMPTY_LIMIT = 1000
+_LOOK_DOLLARS = 2 * PER_REQUEST["GET"]
+"""What a look costs that finds both heartbeats moved on and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,16 @@ class Looking:
         """Remember that nothing is to be expected of it."""
         with self.memory.lock:
             self.memory.finished[run_id] = int(newest_of(files)) + 1
-            self.memory.empty.pop(run_id, None)
 
     def still(self, known: RunMemory, glimpse: Glimpse, newest: float = 0.0) -> None:
         """It is as the last look left it; ``newest`` as far as it is known, see :func:`newest_of`."""
-        metadata = glimpse.files.get(runid.METADATA)
+        metadata, progress = glimpse.files.get(runid.METADATA), glimpse.files.get(runid.PROGRESS)
         with self.memory.lock:
-            self.found.answered += 1
             self.memory.runs[known.line.run_id] = replace(
                 known,
                 seen_at=glimpse.at,
                 moved=metadata[0] if metadata else known.moved,
+                progressed=progress[0] if progress else known.progressed,
                 newest=max(newest, known.newest),
             )
 
@@ -102,31 +103,6 @@ class Looking:
         else:
             self._could(outcome, files, at, version, known)
 
-    def look_first(self, run_id: str) -> None:
-        """At a folder that a search has found: perhaps it is a run, perhaps an old one."""
-        try:
-            at = self.store.clock()
-            files = run_files(self.store, run_id)
-        except StoreError as error:
-            self._could_not(run_id, str(error))
-            return
-        if self._is_empty_still(run_id, files, at.timestamp()):
-            return
-        if not files or self.is_history(run_id, files, at.timestamp()):
-            self.shelve(run_id, files)
-        else:
-            self.look(run_id, files, at)
-
-    def _is_empty_still(self, run_id: str, files: Mapping[str, Entry], now: float) -> bool:
-        """Checkpoints alone make no run, but a configuration often comes before the first heartbeat: a day's time."""
-        with self.memory.lock:
-            since = self.memory.empty.get(run_id, now)
-            if files or now - since > SETTLED_S or len(self.memory.empty) >= _EMPTY_LIMIT:
-                self.memory.empty.pop(run_id, None)
-                return False
-            self.memory.empty[run_id] = since
-            return True
-
     def probe(self, probe: Probe) -> None:
         """Ask how it is, and look if that is not as expected."""
         try:
@@ -135,11 +111,15 @@ class Looking:
             self._could_not(probe.run.line.run_id, str(error))
             return
         run_id = probe.run.line.run_id
-        if run_id in self.memory.unseen or screen(probe.run, glimpse, self.policy, self.fleet.read_s):
+        # What only the text of a heartbeat tells can wait for the listing, after which reading costs less.
+        read_s = float("inf") if probe.between else self.fleet.read_s
+        if run_id in self.memory.unseen or screen(probe.run, glimpse, self.policy, read_s):
             # Of logs only a listing knows the names.
             self.look(run_id, find=run_files if probe.run.by_log else ask_files)
         else:
             self.still(probe.run, glimpse)
+            with self.memory.lock:
+                self.found.answered += 1
 
     def hand_over(self, gathered: Gathered, run_id: str) -> None:
         """Write down in the run's record which of its alerts a group tells, and send the others."""
@@ -185,8 +165,8 @@ class Looking:
             found = self.late if self.found.closed else self.found
             found.looked += 1
             found.answered += 1
+            memory.unsaved += _LOOK_DOLLARS
             memory.finished.pop(outcome.run_id, None)
-            memory.empty.pop(outcome.run_id, None)
             if outcome.recorded:
                 memory.runs[outcome.run_id] = run
             elif known is not None:

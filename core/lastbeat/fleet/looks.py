@@ -25,6 +25,11 @@ class Looks:
         self._idle = 0
         self._running = 0
 
+    def is_open(self, run_id: str) -> bool:
+        """Whether a task of the run has not ended yet."""
+        with self._changed:
+            return run_id in self._open
+
     def submit(self, run_id: str, task: Callable[[], None], until: float) -> bool | None:
         """Have ``task`` done. None when the run is busy with an earlier one; False when no room was to be had by
         ``until`` (``time.monotonic()``)."""

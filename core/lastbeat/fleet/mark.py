@@ -1,10 +1,16 @@
-"""The mark that each pass leaves beside the runs: that somebody watches, and what it costs.
+"""The mark that passes leave beside the runs: that somebody watches, and what it costs.
 
-Whoever trains reads it to warn of a watchdog that has stopped, and ``lastbeat cost`` to tell what watching costs.
-Nothing rests on it: a mark that is lost, damaged or overwritten by another watcher's costs a few figures.
+Whoever trains reads it to warn of a watchdog that has stopped, people who look are told so, too, and ``lastbeat cost``
+tells from it what watching costs. Nothing rests on it: a mark that is lost, damaged or overwritten by another watcher's
+costs a few figures.
+
+Where a write costs money it would cost as much as a listing, so not every pass leaves one: a process does so with its
+first pass, and then as often as the mark itself says (``interval_s``, by which every reader, of earlier versions too,
+tells that marks have stopped to come). It tells of all the passes since; how often those are made is ``pass_s``.
 """
 
 import json
+import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,19 +18,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from lastbeat.fleet.prices import dollars
+from lastbeat.fleet.prices import dollars, is_paid
 from lastbeat.model import runid
 from lastbeat.model.fleet import PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time, parse_time
 from lastbeat.model.version import __version__
+from lastbeat.stores.limited import TimelyStore
 from lastbeat.stores.port import Store, StoreError
 
 LIMIT_BYTES: Final = 16 * 1024
 """The most that anybody reads of a mark; what is written stays at about half of it."""
 RECENT: Final = 60
 """Passes that a mark remembers in short: at one a minute, an hour, in which all that is done now and then was done."""
+EVERY_S: Final = 1200.0
+"""Where it costs money a mark is left this often: a third of what :data:`LATE` makes of it, an hour."""
+LATE: Final = 3
+"""Marks that have not come for so many of their intervals have stopped."""
 _KINDS: Final = ("LIST", "GET", "PUT", "DELETE")
 _MOST = 10**9
 """No count of one pass is larger."""
@@ -49,43 +60,70 @@ class Marked:
     """A mark that was read."""
 
     at: datetime
+    """When the pass was made that left it."""
+    every_s: float
+    """Time between two marks."""
     interval_s: float
+    """Time between two passes."""
     recent: tuple[ShortPass, ...]
     """Oldest first."""
 
+    @property
+    def late_s(self) -> float:
+        """How old a mark is when marks have stopped to come."""
+        return LATE * self.every_s
+
 
 class Mark:
-    """Writes the mark of each pass of one process, which remembers the last passes and so reads them only once."""
+    """Writes the marks of the passes of one process, which remembers the last passes and so reads them only once."""
 
     def __init__(self, store: Store, fleet: FleetPolicy, shard: Shard | None = None) -> None:
-        self._store = store
+        self._store = TimelyStore(store)
+        self._paid = is_paid(store.url)
         self._interval_s = fleet.interval_s
+        self._every_s = max(fleet.interval_s, EVERY_S) if self._paid else fleet.interval_s
         self._shard = shard or Shard()
+        self._left_at: datetime | None = None
+        """Of the last pass of this process that left one."""
         self._recent: deque[ShortPass] | None = None
 
-    def write(self, report: PassReport) -> PassReport:
-        """Write the mark of a pass that could see. Its report, with what the mark cost, and why there is none."""
-        own = {"PUT": 1}
+    def write(self, report: PassReport, until: float = float("inf")) -> PassReport:
+        """Remember a pass that could see, and write its mark where one is due. Its report, with what that cost, and why
+        there is none. Waits for the store until ``until``, a time of ``time.monotonic()``."""
+        self._store.until = until
+        due = self._due(report.at)
+        own = {"PUT": 1} if due else {}
         if self._recent is None:
             own["GET"] = 1
             self._recent = deque(self._remembered(), maxlen=RECENT)
         report = replace(report, requests=_sum(report.requests, own))
         whole = self._shard == Shard()
         self._recent.append(ShortPass(report.at, report.requests, _active(report), _runs(report), part=not whole))
+        if not due:
+            return report
         try:
             self._store.write(runid.SWEEP_MARK, json.dumps(self._document(report, self._recent)).encode())
         except StoreError as error:
             note = f"The mark of this pass could not be written, so that trainings may think nobody watches: {error}"
             return replace(report, notes=(*report.notes, note))
+        self._left_at = report.at
         return report
 
-    def amend(self, report: PassReport, *, at_once: bool = True) -> PassReport:
-        """What the last pass asked after its mark was written. Where that was much, the mark is written again, for this
-        process may make no other pass; little is told by the next one. The report, with what this cost."""
+    def _due(self, at: datetime) -> bool:
+        if not self._paid or self._left_at is None:
+            return True
+        # Half an interval early is better than nearly a whole one late.
+        return abs((at - self._left_at).total_seconds()) >= self._every_s - self._interval_s / 2
+
+    def amend(self, report: PassReport, until: float = float("inf")) -> PassReport:
+        """What the last pass asked after its mark. Where it left one and that was much, it is written again, for this
+        process may make no other pass; else the next one tells it. The report, with what this cost."""
         if not self._recent:
             return report
+        self._store.until = until
         own = {"PUT": 1}
-        at_once &= dollars(report.requests) - dollars(self._recent[-1].requests) > 2 * dollars(own)
+        much = dollars(report.requests) - dollars(self._recent[-1].requests) > 2 * dollars(own)
+        at_once = much and self._left_at == report.at and time.monotonic() < until
         if at_once:
             report = replace(report, requests=_sum(report.requests, own))
         self._recent[-1] = replace(self._recent[-1], requests=report.requests)
@@ -105,7 +143,8 @@ class Mark:
     def _document(self, report: PassReport, recent: "deque[ShortPass]") -> dict[str, object]:
         return {
             "at": format_time(report.at),
-            "interval_s": self._interval_s,
+            "interval_s": self._every_s,
+            "pass_s": self._interval_s,
             "seconds": round(report.seconds, 3),
             "runs": _runs(report),
             "statuses": dict(report.statuses),
@@ -145,13 +184,19 @@ def parse_mark(body: bytes) -> Marked | None:
         return None
     if not isinstance(document, dict):
         return None
-    at, interval_s, listed = parse_time(document.get("at")), document.get("interval_s"), document.get("recent")
-    if isinstance(interval_s, bool) or not isinstance(interval_s, (int, float)):
-        return None
-    if at is None or not 0 < interval_s < 1e7:
+    at, every_s, listed = parse_time(document.get("at")), _time_s(document.get("interval_s")), document.get("recent")
+    if at is None or every_s is None:
         return None
     recent = map(_short, listed[-RECENT:]) if isinstance(listed, list) else ()
-    return Marked(at, float(interval_s), tuple(each for each in recent if each is not None))
+    # Earlier versions left one with each pass.
+    interval_s = _time_s(document.get("pass_s")) or every_s
+    return Marked(at, every_s, interval_s, tuple(each for each in recent if each is not None))
+
+
+def _time_s(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e7:
+        return None
+    return float(value)
 
 
 def _short(value: object) -> ShortPass | None:

@@ -67,6 +67,8 @@ class RunMemory:
     """It is over or timed out, and went on writing without anything following from it."""
     by_log: bool = False
     """Its logs stand in for a heartbeat that this attempt has not written."""
+    progressed: float = 0.0
+    """When progress.json was stored that was last seen by this process, looked at or not."""
 
     def settled(self, now: float) -> bool:
         """Whether it ended long ago and everybody was told."""
@@ -94,6 +96,18 @@ class RunMemory:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How far everything was listed, a few pages a pass, since ``began_at``."""
+
+    began_at: float = 0.0
+    """Unix seconds of the store's clock."""
+    pages: int = 0
+    reached: str = ""
+    """The folder that was listed last."""
+    done: bool = True
+
+
 @dataclass
 class FleetMemory:
     """Everything that is known of one shard. Looks that outlast their pass still change it: whoever reads or changes
@@ -110,15 +124,16 @@ class FleetMemory:
     """What the last whole listing cost, in requests."""
     listed_at: float = 0.0
     """When the fleet was last listed as a whole."""
-    discovered_at: float = 0.0
-    """When new runs were last looked for."""
+    round: Round = Round()
     passes: int = 0
     unseen: dict[str, float] = field(default_factory=dict)
     """Runs that passes cannot observe → since when."""
     cuts: tuple[str, ...] = ()
     """The runs that the parts end with that the fleet was last split into."""
-    empty: dict[str, float] = field(default_factory=dict)
-    """Folders in which a search found no run's files yet → when that was first."""
+    just_listed: bool = False
+    """The last pass of this process listed everything."""
+    unsaved: float = 0.0
+    """What it would cost another process to find out what this one has since it saved this, in dollars."""
 
     def known(self) -> list[RunMemory]:
         """Every run that lives or ended within a day, as of now."""
@@ -154,7 +169,7 @@ def after_look(
     record, glimpse = outcome.record, glimpse_of(listed, at)
     by_log = record is None or record.metadata is None or record.progress is None
     files = {**glimpse.files, runid.RECORD: (glimpse.at, record_version) if record_version else None}
-    metadata = files.get(runid.METADATA)
+    metadata, progress = files.get(runid.METADATA), files.get(runid.PROGRESS)
     return RunMemory(
         line=RunLine(
             outcome.run_id,
@@ -183,6 +198,7 @@ def after_look(
         and known.line.status is outcome.status
         and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
         by_log=by_log,
+        progressed=progress[0] if progress else 0.0,
     )
 
 

@@ -2,34 +2,48 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from lastbeat.fleet.findings import Findings, Sendings, report, take_over
+from lastbeat.fleet.groups import Gathered
 from lastbeat.fleet.looking import Looking
-from lastbeat.fleet.memory import FleetMemory, glimpse_of, newest_of
+from lastbeat.fleet.memory import FleetMemory, Round, glimpse_of, newest_of
+from lastbeat.fleet.plans import moved_on, rolled
+from lastbeat.fleet.prices import PER_REQUEST, is_paid
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.screen import screen
 from lastbeat.fleet.stand import Stand
+from lastbeat.fleet.steps import half_until
 from lastbeat.model.fleet import PassReport, Shard
-from lastbeat.model.runid import InvalidRunIdError, check_run_id, is_hardly_a_run
+from lastbeat.model.group import DeferredAlert
+from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.status import Status
 from lastbeat.observe.fleet import FleetListing, RunFiles
 from lastbeat.stores.port import Entry, StoreError
 
 _AHEAD = 6
-"""Looks that a pass takes before they are needed: they cost no more than the mark of the pass does."""
+"""Looks that a pass takes before they are needed, where they cost nothing."""
 _SMALL = 100
 """In a fleet of more runs than this, so few looks would make no difference."""
 _NEW_AT_ONCE = 200
-_HAND_OVER_S = 2.0
 _LEDGER = "groups.json"
 _NAMED = 5
 """So many folders that are closed, and hardly runs, are named."""
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What a pass listed of a round."""
+
+    before: Round
+    listing: FleetListing
+    done: bool
+
+
 class Pass:
-    """One pass, until ``until`` (``time.monotonic()``), over a shard's ``memory``, which it changes."""
+    """One pass over a shard's ``memory``, which it changes. Looks end ``until`` (``time.monotonic()``)."""
 
     def __init__(
         self,
@@ -54,6 +68,7 @@ class Pass:
         """Those that an earlier pass's threads are still at."""
         self._mine: set[str] = set()
         """Those that its threads are at."""
+        self._read_s = stand.fleet.read_s
         self._closed: dict[str, str] = {}
         """Folders that nobody may look into and that are taken for no runs, and why."""
         self._ledger: Entry | None = None
@@ -74,79 +89,97 @@ class Pass:
             memory.passes += 1
             take_over(stand.late, self.found)
 
-    def by_listing(self) -> None:
+    def by_listing(self, now: float) -> None:
         """List everything from where the last pass stopped, then what lies before that.
 
-        Raises :class:`StoreError` when not even the first page is to be had.
+        ``now`` is the store's time when the pass began, in unix seconds. Raises :class:`StoreError` when not even the
+        first page is to be had.
         """
         memory, begin = self._memory, self._memory.cursor
+        memory.just_listed = False
         ahead: list[tuple[float, RunFiles]] = []
         pages, done = 0, True
         for after, until in ((begin, ""), ("", begin)) if begin else (("", ""),):
             part = Shard(after or self._on.shard.after, until or self._on.shard.until)
-            listing = FleetListing(self._on.store, part, until=self._until)
+            listing = FleetListing(self._on.timely, part, until=self._until)
             # What is known goes first, but for a pass that goes on where another stopped, or has used half its time.
             done = self._list(listing, ahead, patient=not begin) and done
             pages += listing.pages
             if not done:
                 break
         self._sight()
-        if self._closed:
-            self._note(_told(self._closed))
         if done:
-            at = self._on.store.clock().timestamp()
-            memory.pages, memory.listed_at, memory.discovered_at = pages, at, at
+            memory.pages, memory.listed_at, memory.just_listed = pages, now, True
+            memory.round = Round(now + self._on.fleet.interval_s, done=False)
             self._forget(frozenset(self._order))
-            if len(ahead) <= _SMALL:
+            if len(ahead) <= _SMALL and not is_paid(self._on.store.url):
                 for _, run in sorted(ahead, key=lambda each: each[0])[:_AHEAD]:
                     self._submit(run)
         self._finish()
         self.found.complete = done and not self._left
         memory.cursor = self._cursor(begin, done=done)
-        with memory.lock:
-            unknown = {*self._left, *self._busy, *memory.unseen}.difference(memory.runs, memory.finished)
-        if unknown:
-            # Whom nobody has looked at yet only a listing shows, so the next pass must be one.
-            memory.listed_at = 0.0
 
-    def by_probing(self, *, discover: bool) -> None:
-        """Ask the runs that are known to live, and now and then which runs there are.
+    def by_probing(self, now: float, *, between: bool) -> None:
+        """Ask the runs that are known to live, and list a part of everything; ``between`` two passes that list all of
+        it only ask.
 
-        Raises :class:`StoreError` when the store does not answer.
+        ``now`` as in :meth:`by_listing`. Raises :class:`StoreError` when the store does not answer.
         """
-        memory, looking = self._memory, self._looking
-        now = self._on.store.clock().timestamp()
-        # Those first that were last seen longest ago: whom this pass has no time for comes first in the next.
-        for run in sorted(memory.known(), key=lambda each: each.seen_at):
-            probe = Probe(self._on.store, run, memory.passes, self._on.policy)
-            if probe.due(now):
-                self._task(run.line.run_id, partial(looking.probe, probe))
-        if discover:
-            self._search(now)
+        memory = self._memory
+        memory.just_listed = False
+        # Where there is no time for both, either comes first in every second pass.
+        ask_first = between or memory.passes % 2 == 0
+        if ask_first:
+            self._ask(now, between=between)
+        part = None if between else self._roll(now)
+        if not ask_first:
+            self._ask(now, between=between)
         self._finish()
         self.found.complete = not self._left
-        if self._submitted and not self.found.answered:
+        if part is not None:
+            self._keep_place(part)
+        if not self.found.answered and (part is None or self._submitted):
             # Is it these runs, or is it the store?
-            self._on.store.list("", limit=1)
-            if not self.found.unreadable:
+            self._on.timely.list("", limit=1)
+            if self._submitted and not self.found.unreadable:
                 raise StoreError(f"{self._on.store.url}: no read was answered in time, of {self._submitted} runs")
         self._sight()
 
-    def _search(self, now: float) -> None:
-        """Look at the folders that are not known yet."""
-        memory = self._memory
+    def _ask(self, now: float, *, between: bool) -> None:
+        # Those first that were last seen longest ago: whom this pass has no time for comes first in the next.
+        for run in sorted(self._memory.known(), key=lambda each: each.seen_at):
+            probe = Probe(self._on.store, run, self._memory.passes, self._on.policy, between)
+            if probe.due(now):
+                self._task(run.line.run_id, partial(self._looking.probe, probe))
+
+    def _roll(self, now: float) -> "_Part | None":
+        """List this pass's part of everything, for what is new and what began again; None where nothing was listed."""
+        shard, fleet = self._on.shard, self._on.fleet
+        before, pages = rolled(self._memory, now, fleet)
+        if not pages:
+            return None
+        # Of a run that is listed the names are known, so that reading it costs less here than when it is asked.
+        self._read_s = max(fleet.read_s - fleet.discover_s, fleet.read_s / 2)
+        rest = Shard(before.reached or shard.after, shard.until)
+        listing = FleetListing(self._on.timely, rest, until=self._until, most_pages=pages)
         try:
-            folders = self._on.store.folders()
+            done = self._list(listing, [], patient=True)
         except StoreError as error:
-            self._note(f"New runs could not be looked for: {error}")
-            return
-        with memory.lock:
-            known = {*memory.runs, *memory.finished}
-        for folder in folders:
-            if folder not in known and self._may_be(folder):
-                self._task(folder, partial(self._looking.look_first, folder))
-        if not self._left:
-            memory.discovered_at = now
+            self._note(f"Runs that are new or began again could not be looked for: {error}")
+            return None
+        return _Part(before, listing, done)
+
+    def _keep_place(self, part: "_Part") -> None:
+        """Where the next pass goes on: where this one stopped, or before the first run that it had no time for."""
+        memory, before, done = self._memory, part.before, part.done
+        reached = part.listing.reached or before.reached
+        left = next((place for place, run_id in enumerate(self._order) if run_id in self._left), None)
+        if left is not None:
+            done, reached = False, self._order[left - 1] if left else before.reached
+        memory.round = moved_on(before, part.listing.pages, reached, done=done)
+        memory.unsaved += part.listing.pages * PER_REQUEST["LIST"]
+        if done:
+            memory.pages = memory.round.pages
 
     def _forget(self, seen: frozenset[str]) -> None:
         """What a listing of everything did not show."""
@@ -154,7 +187,6 @@ class Pass:
         with memory.lock:
             memory.finished = {run_id: at for run_id, at in memory.finished.items() if run_id in seen or not at}
             memory.unseen = {run_id: at for run_id, at in memory.unseen.items() if run_id in seen}
-            memory.empty = {run_id: at for run_id, at in memory.empty.items() if run_id not in seen}
             gone = [run_id for run_id in memory.runs if run_id not in seen]
         for run_id in gone:
             self._gone(run_id)
@@ -166,23 +198,34 @@ class Pass:
             return "" if done or not self._order else self._order[-1]
         return self._order[left - 1] if left else begin
 
-    def close(self, now: datetime, plan: str) -> PassReport:
-        """Tell what belongs together, forget what is long over, and report."""
-        memory, on = self._memory, self._on
+    def give_up(self) -> None:
+        """It cannot see: what it has found all the same, and what its looks still find, is for the next pass."""
+        with self._memory.lock:
+            self.found.closed = True
+            take_over(self.found, self._on.late)
+
+    def close(self, now: datetime, plan: str, deadline: float) -> PassReport:
+        """Tell what belongs together, forget what is long over, and report; a part of the time until ``deadline`` is
+        left for what comes after it."""
+        memory = self._memory
         live = sum(run.line.status in {Status.RUNNING, Status.TIMED_OUT} for run in memory.known())
         with memory.lock:
             self.found.closed = True
             held = tuple(self.found.held)
-        gathered = on.groups.gather(held, live, on.store.clock(), self._ledger, self._status_of, until=self._until)
+        gathered = self._gathered(held, live, half_until(deadline))
         # What was decided is handed over even if the looks have used up their time.
-        self._until = max(self._until, time.monotonic() + _HAND_OVER_S) if self._until < float("inf") else self._until
+        self._until = half_until(deadline)
         self._left.clear()
         for run_id in gathered.run_ids:
             self._task(run_id, partial(self._looking.hand_over, gathered, run_id))
         self._finish()
-        self._looking.look_soon(self._left | (self._busy & set(gathered.run_ids)))
+        # What could not be found out to belong together is held, and by the next pass held anew and asked about again.
+        waiting = {each.run_id for each in held}.difference(gathered.run_ids)
+        self._looking.look_soon(self._left | (self._busy & set(gathered.run_ids)) | waiting)
         if gathered.note:
             self._note(gathered.note)
+        if self._closed:
+            self._note(_told(self._closed))
         with memory.lock:
             at = now.timestamp()
             for run_id, run in list(memory.runs.items()):
@@ -190,6 +233,19 @@ class Pass:
                     del memory.runs[run_id]
                     memory.finished[run_id] = int(run.newest) + 1
             return report(self.found, memory, self._sendings, gathered.tally.pending, now, plan)
+
+    def _gathered(self, held: tuple[DeferredAlert, ...], live: int, until: float) -> Gathered:
+        """What belongs together, unless finding that out takes longer than there is time."""
+        on, ledger = self._on, self._ledger
+        gathered = on.steps.take(
+            "the ledger of groups",
+            lambda: on.groups.gather(held, live, on.store.clock(), ledger, self._status_of, until=until),
+            until,
+        )
+        if gathered is not None:
+            return gathered
+        late = f"there was no time to find out which of {len(held)} alerts belong together: a later pass tells them"
+        return Gathered(note=late if held else None)
 
     def _list(self, listing: FleetListing, ahead: list[tuple[float, RunFiles]], *, patient: bool) -> bool:
         """Whether it came to the end in time."""
@@ -229,6 +285,10 @@ class Pass:
         if run.fault is not None:
             self._miss(run.run_id, run.fault)
             return
+        if self._on.looks.is_open(run.run_id):
+            # It is being asked this very moment, or still hangs since an earlier pass.
+            self._busy.add(run.run_id)
+            return
         glimpse = glimpse_of(run.files, run.at)
         known = self._memory.runs.get(run.run_id)
         if known is None:
@@ -237,7 +297,7 @@ class Pass:
             else:
                 # What is known goes first: its news may be bad.
                 new.append(run)
-        elif run.run_id in self._memory.unseen or screen(known, glimpse, self._on.policy, self._on.fleet.read_s):
+        elif run.run_id in self._memory.unseen or screen(known, glimpse, self._on.policy, self._read_s):
             self._submit(run)
         else:
             self._looking.still(known, glimpse, newest_of(run.files))
@@ -300,12 +360,6 @@ class Pass:
     def _status_of(self, run_id: str) -> Status | None:
         run = self._memory.runs.get(run_id)
         return run.line.status if run is not None else None
-
-    def _may_be(self, folder: str) -> bool:
-        try:
-            return self._on.shard.holds(check_run_id(folder))
-        except InvalidRunIdError:
-            return False
 
     def _sight(self) -> None:
         if self._on_sight is not None:

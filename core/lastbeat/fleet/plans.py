@@ -1,32 +1,57 @@
-"""Which way of seeing a fleet is cheaper: listing it all, or asking the runs that live one by one."""
+"""How a pass sees a fleet: by listing all of it, or by asking the runs that live one by one and listing a part."""
 
 import math
+from dataclasses import replace
+from enum import Enum
 from itertools import pairwise
 from typing import Final
 
-from lastbeat.fleet.memory import FleetMemory
+from lastbeat.fleet.memory import FleetMemory, Round, RunMemory
 from lastbeat.fleet.prices import PER_REQUEST
+from lastbeat.model import runid
 from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 
-LIST: Final = "list"
-PROBE: Final = "probe"
+
+class Plan(Enum):
+    """The value is what a report says of it."""
+
+    LIST = "list", "everything is listed"
+    BETWEEN = "probe", "the runs that run are asked, since the last pass listed everything and the next one does"
+    ROLL = "probe", "the runs that live are asked, and a few pages of everything are listed"
+
+    @property
+    def told(self) -> str:
+        """As reports name it, which know two ways alone."""
+        return self.value[0]
+
+
 RELIST_S: Final = 6 * 3600.0
-"""However cheap the other way is, everything is listed this often: it alone shows that an old run was begun again."""
-_NAMES_A_REQUEST = 1000
+"""However cheap the other ways are, everything is listed at once this often: it alone shows which runs are gone."""
+SMALL_PAGES: Final = 2
+"""A fleet whose listing has no more pages is listed in every second pass at least."""
 SENTINELS_EVERY = 3
 """Of a run whose heartbeat moves, sentinels are asked for in every third pass; of one that stopped, in each."""
 OVER_EVERY = 5
 """Runs that ended within a day are asked in every fifth pass whether they live again."""
+_STILL_GETS = 3
+"""Of a run whose heartbeat did not move, the sentinels are asked for as well."""
 
 
-def choose(memory: FleetMemory, now: float, fleet: FleetPolicy, *, free: bool) -> str:
-    """``list`` or ``probe``, whichever costs less by S3's prices. Pure. ``free``: the store takes no money."""
+def choose(memory: FleetMemory, now: float, fleet: FleetPolicy, *, free: bool) -> Plan:
+    """What costs least by S3's prices and yet finds soon enough what is new. Pure. ``free``: the store takes no
+    money."""
     whole = not memory.cursor and memory.listed_at and 0 <= now - memory.listed_at < RELIST_S
     if free or not whole:
-        return LIST
-    return LIST if listing_dollars(memory) <= probing_dollars(memory, fleet) else PROBE
+        return Plan.LIST
+    if memory.pages <= SMALL_PAGES:
+        # A process that knows nothing of the last pass cannot know whether that listed.
+        fresh = memory.just_listed and now - memory.listed_at < fleet.discover_s / 2
+        # Who asks nobody would not notice a store that does not answer.
+        asking = fresh and 0 < between_dollars(memory, fleet) < listing_dollars(memory)
+        return Plan.BETWEEN if asking else Plan.LIST
+    return Plan.LIST if listing_dollars(memory) <= rolling_dollars(memory, fleet) else Plan.ROLL
 
 
 def listing_dollars(memory: FleetMemory) -> float:
@@ -34,15 +59,49 @@ def listing_dollars(memory: FleetMemory) -> float:
     return memory.pages * PER_REQUEST["LIST"]
 
 
-def probing_dollars(memory: FleetMemory, fleet: FleetPolicy) -> float:
-    """What a pass costs that asks each run, with its share of the search for new ones."""
+def between_dollars(memory: FleetMemory, fleet: FleetPolicy) -> float:
+    """What a pass costs that asks each run that runs, between two that list everything."""
+    return sum(_asking_dollars(run, fleet) for run in memory.known() if run.line.status is Status.RUNNING)
+
+
+def _asking_dollars(run: RunMemory, fleet: FleetPolicy) -> float:
+    if not run.files.get(runid.METADATA):
+        # Only a listing of its folder knows the names of its logs.
+        return PER_REQUEST["LIST"]
+    # One that did not beat within the pass before this is not expected to have done so when it is asked.
+    if run.seen_at - run.moved <= fleet.interval_s:
+        return PER_REQUEST["GET"]
+    return PER_REQUEST["LIST"] if run.by_log else PER_REQUEST["GET"] * _STILL_GETS
+
+
+def rolling_dollars(memory: FleetMemory, fleet: FleetPolicy) -> float:
+    """What a pass costs that asks each run, with its part of a listing of everything."""
     runs = memory.known()
-    live = sum(run.line.status in {Status.RUNNING, Status.TIMED_OUT} for run in runs)
-    gets = live * (1 + 2 / SENTINELS_EVERY) + (len(runs) - live) / OVER_EVERY
-    names = math.ceil((len(runs) + len(memory.finished) + 1) / _NAMES_A_REQUEST)
-    search = names * PER_REQUEST["LIST"] * min(1.0, fleet.interval_s / fleet.discover_s)
-    relist = memory.pages * PER_REQUEST["LIST"] * fleet.interval_s / RELIST_S
-    return gets * PER_REQUEST["GET"] + search + relist
+    live = [run for run in runs if run.line.status in {Status.RUNNING, Status.TIMED_OUT}]
+    asked = sum(_asking_dollars(run, fleet) for run in live)
+    rarely = len(live) * 2 / SENTINELS_EVERY + (len(runs) - len(live)) / OVER_EVERY
+    part = min(1.0, fleet.interval_s / fleet.discover_s) + fleet.interval_s / RELIST_S
+    return asked + rarely * PER_REQUEST["GET"] + listing_dollars(memory) * part
+
+
+def rolled(memory: FleetMemory, now: float, fleet: FleetPolicy) -> tuple[Round, float]:
+    """The round that a pass at ``now`` goes on with, and how many pages are its part: as many as it takes to be through
+    with all of them ``discover_s`` after the round began, the last part without a limit. Pure."""
+    round_, pace = memory.round, fleet.interval_s / fleet.discover_s
+    if round_.done:
+        # Passes are not that punctual: half an interval sooner is soon enough, too.
+        if 0 <= now - round_.began_at < fleet.discover_s - fleet.interval_s / 2:
+            return round_, 0
+        round_ = Round(began_at=now, done=False)
+    gone = max(0.0, now - round_.began_at) / fleet.discover_s
+    if gone + pace > 1.0 - pace / 2:
+        return round_, math.inf
+    return round_, max(0, math.ceil(memory.pages * (gone + pace)) - round_.pages)
+
+
+def moved_on(round_: Round, pages: int, reached: str, *, done: bool) -> Round:
+    """``round_`` after so many pages more."""
+    return replace(round_, pages=round_.pages + pages, reached="" if done else reached, done=done)
 
 
 def split(memory: FleetMemory, now: float, fleet: FleetPolicy, whole: Shard) -> tuple[Shard, ...]:

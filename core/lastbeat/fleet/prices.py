@@ -24,6 +24,11 @@ MONTH_S: Final = 30 * 86400.0
 """A month, as everything here that is told by the month counts it."""
 
 
+def is_paid(url: str) -> bool:
+    """Whether requests to the store at ``url`` cost money."""
+    return url.startswith("s3://")
+
+
 def dollars(requests: Mapping[str, float]) -> float:
     """What ``requests`` (kind → how many) cost; a kind without a price of its own costs what a GET does."""
     return sum(PER_REQUEST.get(kind, PER_REQUEST["GET"]) * count for kind, count in requests.items())

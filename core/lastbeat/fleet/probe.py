@@ -25,11 +25,17 @@ class Probe:
     run: RunMemory
     nth: int
     policy: Policy
+    between: bool = False
+    """The last pass listed everything, and the next one does."""
 
     def due(self, now: float) -> bool:
         """Whether it is to be asked in this pass."""
         run = self.run
-        if run.line.status not in {Status.SUCCEEDED, Status.FAILED} or (run.wake is not None and now >= run.wake):
+        if run.line.status is Status.RUNNING or (run.wake is not None and now >= run.wake):
+            return True
+        if self.between:
+            return False
+        if run.line.status not in {Status.SUCCEEDED, Status.FAILED}:
             return True
         return (self.nth + sum(run.line.run_id.encode())) % OVER_EVERY == 0
 
@@ -47,7 +53,7 @@ class Probe:
                 files[name] = _file(self.store.read(self._key(name), 1))
         # While it cannot matter whether progress.json is fresh or there at all, nobody need know.
         progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
-        if progress is None or at - progress[0] > self.policy.stale_s:
+        if progress is None or at - max(progress[0], run.progressed) > self.policy.stale_s:
             files[runid.PROGRESS] = _file(self.store.read(self._key(runid.PROGRESS), 1))
         if self._by_log(now):
             files[LOG] = _file(self.store.read(self._key(LOG), 1))
@@ -65,7 +71,9 @@ class Probe:
             # An error outranks a success, also one that was written later.
             return self.run.line.status is Status.SUCCEEDED
         moved = beat is not None and beat.modified.timestamp() != self.run.moved
-        return not moved or _ended(beat) or (self.nth + sum(self.run.line.run_id.encode())) % SENTINELS_EVERY == 0
+        if not moved or _ended(beat):
+            return True
+        return not self.between and (self.nth + sum(self.run.line.run_id.encode())) % SENTINELS_EVERY == 0
 
     def _key(self, name: str) -> str:
         return f"{self.run.line.run_id}/{name}"

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from lastbeat.effects.dispatch import SEND_LIMIT_S
 from lastbeat.fleet.archive import Archive
@@ -12,14 +13,18 @@ from lastbeat.fleet.blindness import Blindness
 from lastbeat.fleet.findings import Findings
 from lastbeat.fleet.groups import Groups
 from lastbeat.fleet.looks import Looks
+from lastbeat.fleet.memory import FleetMemory
 from lastbeat.fleet.one_pass import Pass
 from lastbeat.fleet.pacing import PacedChannel
-from lastbeat.fleet.plans import LIST, choose, split
+from lastbeat.fleet.plans import Plan, choose, split
+from lastbeat.fleet.prices import is_paid
 from lastbeat.fleet.stand import Stand
+from lastbeat.fleet.steps import Steps, half_until
 from lastbeat.fleet.watches import Watches
 from lastbeat.model.fleet import WHOLE, PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.counting import Tally
+from lastbeat.stores.limited import TimelyStore
 from lastbeat.stores.port import StoreError
 from lastbeat.watchdog import WatchContext
 
@@ -45,7 +50,10 @@ class Sweep:
         self._fleet = fleet
         self._shard = shard
         self._tally = tally or Tally()
-        self._archive = Archive(store, shard)
+        self._timely = TimelyStore(store)
+        self._steps = Steps()
+        self._archive = Archive(self._timely, shard)
+        self._first = True
         # Half of what a delivery's claim leaves beside the sending itself.
         wait_s = max(0.5, (0.8 * policy.lease_s - SEND_LIMIT_S) / 2)
         paced = tuple(PacedChannel(channel, wait_s) for channel in context.channels)
@@ -55,12 +63,14 @@ class Sweep:
         self._blindness = Blindness(store.url, paced, policy, clock=clock, state=context.state)
         self._stand = Stand(
             store=store,
+            timely=self._timely,
             channels=paced,
             policy=policy,
             fleet=fleet,
             shard=shard,
             watches=watches,
             looks=Looks(),
+            steps=self._steps,
             archive=self._archive,
             late=Findings(),
             groups=Groups(
@@ -82,33 +92,56 @@ class Sweep:
         ``on_sight`` is called once, when the store has first answered.
         """
         began, asked = time.monotonic(), self._tally.counts
-        until = float("inf") if deadline is None else max(began, deadline - min(_CLOSING_S, (deadline - began) / 4))
+        ends = float("inf") if deadline is None else deadline
+        until = ends if deadline is None else max(began, ends - min(_CLOSING_S, (ends - began) / 4))
+        self._timely.until = until
+        passing: Pass | None = None
         try:
-            memory = self._archive.load()
-            now = self._store.clock()
-            plan = choose(memory, now.timestamp(), self._fleet, free=not self._store.url.startswith("s3://"))
+            memory, now = self._known()
+            plan = choose(memory, now.timestamp(), self._fleet, free=not is_paid(self._store.url))
             passing = Pass(self._stand, memory, until, progress, on_sight)
-            if plan == LIST:
-                passing.by_listing()
+            if plan is Plan.LIST:
+                passing.by_listing(now.timestamp())
             else:
-                passing.by_probing(discover=now.timestamp() - memory.discovered_at >= self._fleet.discover_s)
+                passing.by_probing(now.timestamp(), between=plan is Plan.BETWEEN)
         except StoreError as error:
-            return self._blind(error, began, asked)
-        report = passing.close(now, plan)
+            if passing is not None:
+                passing.give_up()
+            return self._blind(error, began, asked, ends)
+        report = passing.close(now, plan.told, ends)
+        # The memory first: whoever cannot be seen is looked at again before people are told that nobody can.
+        self._timely.until = half_until(ends)
+        notes = [*report.notes, *self._archive.save(memory, now)]
+        told = self._steps.take("telling who cannot be seen", lambda: self._tell(passing, report), ends)
+        if told is None:
+            # Saying once more that a run can be seen does no harm.
+            with memory.lock:
+                self._stand.late.seen_again.extend(passing.found.seen_again)
+        return _timed(report, began, self._tally.since(asked), [*notes, *(told or ())])
+
+    def _known(self) -> tuple[FleetMemory, datetime]:
+        """What is known of the fleet, and the store's time."""
+        memory, now = self._archive.load(), self._timely.clock()
+        if self._first:
+            # A process that makes one pass has its turn all the same: what is done in every third pass, say.
+            memory.passes = int(now.timestamp() / self._fleet.interval_s)
+            self._first = False
+        return memory, now
+
+    def _tell(self, passing: Pass, report: PassReport) -> tuple[str, ...]:
         for run_id in passing.found.seen_again:
             self._blindness.regained(run_id)
-        # The memory first: whoever cannot be seen is looked at again before people are told that nobody can.
-        notes = [*report.notes, *self._archive.save(memory, now)]
-        notes += self._blindness.after(report, memory.unseen_since)
-        return _timed(report, began, self._tally.since(asked), notes)
+        return self._blindness.after(report, self._archive.load().unseen_since)
 
-    def shards(self) -> tuple[Shard, ...]:
+    def shards(self, *, deadline: float | None = None) -> tuple[Shard, ...]:
         """The parts that the fleet is to be split into, of about ``fanout_runs`` active runs each: one for a small
-        fleet, and whenever the fleet as a whole has not been seen for long. Raises :class:`StoreError`."""
-        return split(self._archive.load(), self._store.clock().timestamp(), self._fleet, self._shard)
+        fleet, and whenever the fleet as a whole has not been seen for long. Raises :class:`StoreError`, also where that
+        was not known by ``deadline``, a time of ``time.monotonic()``."""
+        self._timely.until = float("inf") if deadline is None else deadline
+        return split(self._archive.load(), self._timely.clock().timestamp(), self._fleet, self._shard)
 
-    def _blind(self, error: StoreError, began: float, asked: dict[str, int]) -> PassReport:
-        self._blindness.lost(str(error))
+    def _blind(self, error: StoreError, began: float, asked: dict[str, int], ends: float) -> PassReport:
+        self._steps.take("telling who cannot be seen", lambda: self._blindness.lost(str(error)), ends)
         report = PassReport(self._clock(), blind=str(error), advice=error.advice, complete=False)
         return _timed(report, began, self._tally.since(asked), ())
 

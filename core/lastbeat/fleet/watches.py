@@ -9,7 +9,8 @@ from lastbeat.watchdog import Watch, WatchContext
 KEPT = 10_000
 """Some 3 KB each."""
 KEPT_WITH_LOGS = 500
-"""Of those that read logs, some 100 KB each: what is not kept is read again, from the state directory or the log."""
+"""What so many logs said is kept with them, some 100 KB each; of the others it is read again, from the state directory
+or the log."""
 _LIGHT = 3
 """Alerts hold log lines and stacks: a record with more of them is rather read again."""
 
@@ -49,7 +50,7 @@ class Watches:
                 self._with_logs[watch.run_id] = None
             if len(self._with_logs) > KEPT_WITH_LOGS:
                 oldest, _ = self._with_logs.popitem(last=False)
-                del self._kept[oldest]
+                self._kept[oldest].forget_logs()
             if len(self._kept) > KEPT:
                 oldest, _ = self._kept.popitem(last=False)
                 self._with_logs.pop(oldest, None)

@@ -43,8 +43,9 @@ class FleetPolicy:
     """Time between the beginnings of two passes."""
     read_s: float = 1200.0
     """Heartbeats that only move on are read again after this long at the latest."""
-    discover_s: float = 900.0
-    """How old the last full search for new runs may be, where searching at each pass costs more than watching."""
+    discover_s: float = 300.0
+    """Everything is listed once in so long, for runs that are new or began again, where listing it in each pass costs
+    more than asking those that live."""
     news_s: float = 86400.0
     """A run that is first found this long after it ended is history, and nobody is told."""
     group_runs: int = 5

@@ -74,12 +74,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """Whether anybody watches the fleet, as the mark of the last pass tells."""
+    """Whether anybody watches the fleet, as the last mark of a pass tells."""
 
     last_pass_at: datetime | None = None
+    """Of the last pass that left its mark, which not each does."""
     interval_s: float | None = None
+    """Time between two passes."""
     overdue: bool = False
-    """Passes were made, and have stopped."""
+    """Marks were left, and have stopped to come."""
     known: bool = True
     """False: what passes leave could not be looked at."""
 

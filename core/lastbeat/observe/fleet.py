@@ -49,6 +49,10 @@ class FleetListing:
     done: bool = False
     until: float = float("inf")
     """A time of ``time.monotonic()`` after which no page is asked for any more."""
+    most_pages: float = float("inf")
+    """So many pages are asked for, and more only until one folder was seen to its end."""
+    reached: str = ""
+    """The last folder that was seen to its end, be it a run's or not: where another listing goes on."""
 
     def __iter__(self) -> Iterator[RunFiles]:
         now = self.clock or self.store.clock
@@ -58,7 +62,8 @@ class FleetListing:
         begun = {start_after}
         while True:
             asked_at = now()
-            if self.pages and time.monotonic() >= self.until:
+            enough = self.reached and self.pages >= self.most_pages
+            if enough or (self.pages and time.monotonic() >= self.until):
                 return
             page = self.store.list("", start_after)
             self.pages += 1
@@ -67,6 +72,7 @@ class FleetListing:
                 if not slash:
                     continue
                 if name != folder:
+                    self.reached = folder or self.reached
                     yield from self._run(folder, run, at)
                     # Where a store lists folder by folder, ``a`` comes before ``a-1``: behind both orders is behind.
                     end = self.shard.until

@@ -1,4 +1,4 @@
-"""The watchdog watched: a sweep leaves a mark of each pass, and an old mark is worth a warning."""
+"""The watchdog watched: passes leave marks, and an old mark is worth a warning."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ _INTERVALS = 3
 
 
 class WatchdogWatched:
-    """Extra: looks every ten beats, and warns once in the log while no pass has been made for three of its intervals.
+    """Extra: looks every ten beats, and warns once in the log while no mark has been left for three of its intervals.
 
     Where no mark lies nobody sweeps, and there is nothing to warn of: a single run may be watched by a command.
     """
@@ -40,8 +40,8 @@ class WatchdogWatched:
         if late and not self._warned:
             say(
                 logging.WARNING,
-                "nobody may be watching this run: the watchdog of %s made its last pass %s ago, and makes one every %s;"
-                " check that it still runs",
+                "nobody may be watching this run: the watchdog of %s left its last mark %s ago, and leaves one every"
+                " %s; check that it still runs",
                 beat.store.url,
                 format_duration(age),
                 format_duration(interval_s),
@@ -53,7 +53,7 @@ class WatchdogWatched:
 
 
 def _interval_s(blob: Blob) -> float | None:
-    """What the mark says of the time between two passes; None where it says nothing that makes sense."""
+    """What the mark says of the time between two marks; None where it says nothing that makes sense."""
     try:
         interval_s = json.loads(blob.body)["interval_s"]
     except (ValueError, TypeError, KeyError, RecursionError):

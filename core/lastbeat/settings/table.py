@@ -316,9 +316,9 @@ READ_MINUTES = Setting[float](
 DISCOVER_MINUTES = Setting[float](
     "LASTBEAT_DISCOVER_MINUTES",
     number("minutes"),
-    "Minutes between two searches for new runs where searching in each pass costs more than watching.",
-    default="15",
-    example="15",
+    "Minutes in which everything is listed once, for new runs, where listing it in each pass costs too much.",
+    default="5",
+    example="5",
 )
 NEWS_HOURS = Setting[float](
     "LASTBEAT_NEWS_HOURS",

@@ -1,6 +1,7 @@
 """A store whose calls are given up after a time that whoever asks chooses, whatever the store's own limits are."""
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
@@ -47,25 +48,51 @@ class LimitedStore:
         return self._store.clock()
 
     def _within(self, doing: str, call: Callable[[], T]) -> T:
-        if not _room.acquire(blocking=False):
-            raise UnreachableError(f"{self.url}: cannot {doing} now: {_MOST_HANGING} calls have not come back")
-        answers: list[T] = []
-        faults: list[BaseException] = []
+        return _given_up(self.url, doing, call, self._limit_s)
 
-        def ask() -> None:
-            try:
-                answers.append(call())
-            except BaseException as fault:  # noqa: BLE001 - whatever it is, it is raised where the call was made
-                faults.append(fault)
-            finally:
-                _room.release()
 
-        # A daemon: a call that hangs must not keep the process from ending.
-        thread = threading.Thread(target=ask, name="lastbeat-limited", daemon=True)
-        thread.start()
-        thread.join(self._limit_s)
-        if faults:
-            raise faults[0]
-        if not answers:
-            raise UnreachableError(f"{self.url}: cannot {doing}: no answer within {self._limit_s:g} s")
-        return answers[0]
+class TimelyStore(LimitedStore):
+    """``store``, whose answers are waited for until :attr:`until` and no longer, the one to its time among them."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, float("inf"))
+        self.until = float("inf")
+        """A time of ``time.monotonic()``, for calls from now on."""
+
+    def clock(self) -> datetime:
+        return self._within("ask for its time", self._store.clock)
+
+    def _within(self, doing: str, call: Callable[[], T]) -> T:
+        until = self.until
+        if until == float("inf"):
+            return call()
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise UnreachableError(f"{self.url}: cannot {doing}: no time was left for it")
+        return _given_up(self.url, doing, call, left_s)
+
+
+def _given_up(url: str, doing: str, call: Callable[[], T], limit_s: float) -> T:
+    """What ``call`` gives within ``limit_s``."""
+    if not _room.acquire(blocking=False):
+        raise UnreachableError(f"{url}: cannot {doing} now: {_MOST_HANGING} calls have not come back")
+    answers: list[T] = []
+    faults: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            answers.append(call())
+        except BaseException as fault:  # noqa: BLE001 - whatever it is, it is raised where the call was made
+            faults.append(fault)
+        finally:
+            _room.release()
+
+    # A daemon: a call that hangs must not keep the process from ending.
+    thread = threading.Thread(target=ask, name="lastbeat-limited", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if faults:
+        raise faults[0]
+    if not answers:
+        raise UnreachableError(f"{url}: cannot {doing}: no answer within {limit_s:.3g} s")
+    return answers[0]

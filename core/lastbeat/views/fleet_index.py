@@ -17,8 +17,6 @@ from lastbeat.views.standings import Standing, of_memory
 log = logging.getLogger(__name__)
 
 SHARDS_LIMIT: Final = 64
-OVERDUE_INTERVALS: Final = 3
-"""Passes that are not made for so many of their intervals have stopped; training warns then, too."""
 MARK_EVERY: Final = 10
 """What a mark tells but its time, which the listing shows, is read anew after so many listings."""
 _WHOLE: Final = "fleet.json.z"
@@ -104,7 +102,7 @@ class Index:
         if entry is None:
             return WatchState()
         # Of a mark that cannot be read it is known that it is there, and not when the next one is due.
-        return WatchState(entry.modified) if self._mark is None else watched(entry.modified, self._mark.interval_s, at)
+        return WatchState(entry.modified) if self._mark is None else watched(self._mark, entry.modified, at)
 
     def _understand(self, at: datetime) -> None:
         """Of a run that several parts know, the one that saw it last knows it best."""
@@ -129,10 +127,9 @@ class Index:
         return (memory for _, memory in self._read.values())
 
 
-def watched(marked_at: datetime, interval_s: float, at: datetime) -> WatchState:
-    """What a mark tells as of ``at``, which the last of the passes that are made at such intervals left."""
-    overdue = at - marked_at > timedelta(seconds=OVERDUE_INTERVALS * interval_s)
-    return WatchState(marked_at, interval_s, overdue)
+def watched(mark: Marked, left_at: datetime, at: datetime) -> WatchState:
+    """What a mark that was left at ``left_at`` tells as of ``at``."""
+    return WatchState(left_at, mark.interval_s, overdue=at - left_at > timedelta(seconds=mark.late_s))
 
 
 def _mark_name() -> str:

@@ -168,7 +168,7 @@ class RunWatch:
         except StoreError:
             # Whether anybody watches is not known; that no pass has judged what there is to doubt, is.
             return WatchState(looked.at)
-        return WatchState() if mark is None else watched(mark.at, mark.interval_s, looked.at)
+        return WatchState() if mark is None else watched(mark, mark.at, looked.at)
 
     def _tail(self, newest: Entry | None, got: Mapping[str, Got], log_lines: int) -> Excerpt | None:
         if newest is None or log_lines <= 0:

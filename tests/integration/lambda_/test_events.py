@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from integration.lambda_.conftest import PREFIX, SCHEDULE, Deployed, message, object_created
 from support.proxy import FaultProxy, s3_error
 
@@ -142,6 +144,39 @@ def test_of_a_batch_only_what_failed_comes_back(deployed: Deployed, fault_proxy:
 def test_a_batch_of_which_nothing_could_be_done_comes_back_whole(deployed: Deployed) -> None:
     answer = deployed.start().invoke({"Records": [message("a", "x"), message("b", "y")]})
     assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "b"}], "checked": []}
+
+
+NAMELESS = {"absent": ..., "null": None, "empty": "", "a number": 7}
+
+
+@pytest.mark.parametrize("given", NAMELESS)
+def test_a_message_without_an_id_costs_the_others_nothing(deployed: Deployed, given: str) -> None:
+    for name in ("first", "last", "nameless"):
+        deployed.beat(name)
+        deployed.put(name, "_error", "boom")
+    records = [message(name, {"run_id": name}) for name in ("first", "nameless", "bad", "refused", "last")]
+    records[2]["body"], records[3]["body"] = "no JSON", "no JSON either"
+    for record in records[1:3]:
+        if NAMELESS[given] is ...:
+            del record["messageId"]
+        else:
+            record["messageId"] = NAMELESS[given]
+    asked = deployed.start()
+    answer = asked.invoke({"Records": records})
+    # SQS takes a name that it does not know for a failure of the whole batch, so that one is told in the log alone.
+    assert answer["batchItemFailures"] == [{"itemIdentifier": "refused"}]
+    done = [(each["run_id"], each["status"]) for each in answer["checked"] if "run_id" in each]
+    assert done == [("first", "FAILED"), ("nameless", "FAILED"), ("last", "FAILED")]
+    assert [each for each in answer["checked"] if "error" in each]
+    assert any("without an id" in line.get("message", "") for line in asked.documents() if line.get("level") == "ERROR")
+
+
+def test_a_batch_in_which_no_message_has_an_id_fails_as_a_whole_if_one_does(deployed: Deployed) -> None:
+    deployed.beat("fine")
+    records = [message("", {"run_id": "fine"}), message("", "no JSON")]
+    running = deployed.start()
+    assert running.invoke({"Records": records})["batchItemFailures"] == [{"itemIdentifier": ""}]
+    assert running.invoke({"Records": records[:1]})["batchItemFailures"] == []
 
 
 def test_a_large_fleet_is_split_over_the_queue_and_every_part_is_swept(deployed: Deployed) -> None:

@@ -3,9 +3,13 @@
 import time
 from collections.abc import Callable
 
+import pytest
+
 from integration.lambda_.conftest import SCHEDULE, Deployed, message
 from support.lambda_runtime import LIMIT_S
 from support.proxy import FaultProxy, Stall, s3_error
+
+LEFT_S = 8.0
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -69,6 +73,27 @@ def test_a_deadline_that_comes_too_early_ends_the_pass_and_the_next_goes_on(depl
     # What a pass had claimed when its time ran out waits in the record for the end of its lease: late, and not lost.
     waiting = {name for name in names if deployed.record(name)["outbox"]}
     assert {run_id for run_id, _ in deployed.alerts()} | waiting == set(names)
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["in one part", "perhaps to be split"])
+@pytest.mark.parametrize(
+    ("method", "contains"),
+    [
+        pytest.param("", "", id="everything"),
+        pytest.param("PUT", "_watchdog/", id="every write of the fleet's own files"),
+    ],
+)
+def test_a_pass_is_over_before_its_time_is_although_the_store_hangs(
+    deployed: Deployed, fault_proxy: FaultProxy, method: str, contains: str, split: bool
+) -> None:
+    deployed.beat("run-1")
+    deployed.through(fault_proxy)
+    running = deployed.start() if split else deployed.start(LASTBEAT_QUEUE_URL="")
+    fault_proxy.inject(Stall(), method=method, contains=contains)
+    asked = running.begin(SCHEDULE, left_s=LEFT_S)
+    assert running.answer(asked)["complete"] is (method == "PUT")
+    # Lambda kills what goes on, and nobody learns what it did. A request that hangs takes ten seconds, twice or more.
+    assert asked.seconds < LEFT_S
 
 
 def test_a_message_that_there_is_no_time_for_comes_back(deployed: Deployed) -> None:

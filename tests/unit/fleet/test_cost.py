@@ -18,7 +18,7 @@ def mark(*passes: tuple[dict[str, int], int], interval_s: float = 60.0) -> Marke
     recent = [
         ShortPass(START + timedelta(minutes=n), asked, active, active + 9) for n, (asked, active) in enumerate(passes)
     ]
-    return Marked(START, interval_s, tuple(recent))
+    return Marked(START, 1200.0, interval_s, tuple(recent))
 
 
 def test_a_mark_without_passes_measures_nothing() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lastbeat.stores.port import UnreachableError
+from lastbeat.model.alert import Message
+from lastbeat.stores.port import DeniedError, UnreachableError
 from support.fleet import FleetScene
 
 
@@ -109,3 +110,39 @@ def test_a_first_look_that_there_was_no_time_for_is_taken_by_the_next_pass() -> 
     while scene.sweep().statuses != {"SUCCEEDED": 12} and time.monotonic() < until:
         time.sleep(0.05)
     assert sorted(message.run_id for message in scene.channel.sent) == names
+
+
+def test_a_channel_that_hangs_while_it_is_told_who_cannot_be_seen_is_told_later_who_can_be_again(
+    released: threading.Event,
+) -> None:
+    scene = FleetScene()
+    for name in ("ok", "bad"):
+        scene.run(name).both(1)
+    scene.sweep()
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and key.startswith("bad/"):
+            raise DeniedError("403 for bad")
+
+    def hang(_message: Message) -> None:
+        released.wait(60)
+
+    scene.store.before, scene.channel.fault = refuse, hang
+    for _ in range(14):
+        scene.after(60)
+        for name in ("ok", "bad"):
+            scene.run(name).both(2)
+        scene.sweep(deadline=0.4)
+    assert scene.channel.events == [], "it hangs at the first"
+    scene.store.heal()
+    scene.after(60)
+    scene.sweep(deadline=0.4)
+    released.set()
+    until = time.monotonic() + 60
+    while scene.channel.events != ["BLIND", "SIGHTED"]:
+        assert time.monotonic() < until, scene.channel.events
+        scene.after(60)
+        for name in ("ok", "bad"):
+            scene.run(name).both(2)
+        scene.sweep(deadline=0.4)
+        time.sleep(0.05)

@@ -1,5 +1,6 @@
 """Whatever happens to a fleet, a sweep that looks at next to nothing says what looks at everything would say."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,41 +8,53 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lastbeat.fleet.screen import BEATING_S
+from lastbeat.model.fleet import PassReport
 from lastbeat.model.status import Status
 from lastbeat.watchdog import Watch, WatchContext
 from support.fleet import FleetScene
 from support.laws import examples
+from support.paged import PagedStore
 
 RUNS = ("a", "a-1", "b", "logged")
+LATE = ("a-0", "new")
+"""They begin later, if at all."""
+OVER = tuple(f"o{number:02}" for number in range(12))
+"""They ended two days ago."""
 LOG = "logs/training_log_latest.txt"
-STEPS = st.one_of(
-    st.tuples(
-        st.sampled_from(["both", "beat", "progress", "log", "error", "complete", "attempt", "delete"]),
-        st.sampled_from(RUNS),
-    ),
-    st.tuples(st.just("time"), st.sampled_from([30.0, 60.0, 300.0, 590.0, 700.0, 4000.0])),
-    st.tuples(st.sampled_from(["restart", "forget", "pass"]), st.just("")),
-    st.tuples(
-        st.just("drop"),
-        st.tuples(st.sampled_from(RUNS), st.sampled_from(["metadata.json", "progress.json", "_error", LOG])),
-    ),
-)
+DAY_S = 86_400.0
+Step = tuple[str, object]
 
 
-@pytest.mark.parametrize("url", ["memory://runs", "s3://bucket/runs"], ids=["listing", "probing where cheaper"])
-@settings(max_examples=examples(30, 1500))
-@example(steps=[("time", 590.0), ("log", "logged"), ("drop", ("logged", LOG)), ("time", 30.0)])
-@example(steps=[("attempt", "a"), ("time", 700.0), ("log", "a")])
-@given(steps=st.lists(STEPS, max_size=40))
-def test_a_sweep_says_of_each_run_what_a_look_at_it_says(url: str, steps: list[tuple[str, object]]) -> None:
-    scene = FleetScene()
-    scene.store.url = url
-    for name in RUNS[:-1]:
-        scene.run(name).both(1)
-    scene.run(RUNS[-1]).log("step 1 loss 2.5\n")
-    attempt, printed = dict.fromkeys(RUNS, 1), dict.fromkeys(RUNS, 1)
-    scene.sweep()
-    for what, which in steps:
+def steps_of(runs: tuple[str, ...]) -> st.SearchStrategy[list[Step]]:
+    return st.lists(
+        st.one_of(
+            st.tuples(
+                st.sampled_from(["both", "beat", "progress", "log", "error", "complete", "attempt", "delete"]),
+                st.sampled_from(runs),
+            ),
+            st.tuples(st.just("time"), st.sampled_from([30.0, 60.0, 300.0, 590.0, 700.0, 4000.0, DAY_S + 4000.0])),
+            st.tuples(st.sampled_from(["restart", "forget", "pass"]), st.just("")),
+            st.tuples(
+                st.just("drop"),
+                st.tuples(st.sampled_from(runs), st.sampled_from(["metadata.json", "progress.json", "_error", LOG])),
+            ),
+        ),
+        max_size=40,
+    )
+
+
+class World:
+    """A fleet to which one thing happens after the other."""
+
+    def __init__(self, scene: FleetScene, names: tuple[str, ...]) -> None:
+        self.scene = scene
+        self._attempt, self._printed = dict.fromkeys(names, 1), dict.fromkeys(names, 1)
+        for name in RUNS[:-1]:
+            scene.run(name).both(1)
+        scene.run(RUNS[-1]).log("step 1 loss 2.5\n")
+
+    def take(self, what: str, which: object) -> None:
+        scene = self.scene
         if what == "time":
             scene.after(float(which))  # type: ignore[arg-type]
         elif what == "restart":
@@ -53,43 +66,104 @@ def test_a_sweep_says_of_each_run_what_a_look_at_it_says(url: str, steps: list[t
             assert isinstance(which, tuple)
             scene.run(which[0]).delete(which[1])
         elif what == "attempt":
-            attempt[str(which)] += 1
+            self._attempt[str(which)] += 1
             scene.after(2)
-            scene.run(str(which)).beat(attempt=attempt[str(which)], start_time=scene.now.isoformat())
+            scene.run(str(which)).beat(attempt=self._attempt[str(which)], start_time=scene.now.isoformat())
         elif what in {"both", "progress", "log"}:
-            printed[str(which)] += 1
-            _write(scene, str(which), what, printed[str(which)])
+            self._printed[str(which)] += 1
+            self._write(str(which), what, self._printed[str(which)])
         elif what in {"beat", "error", "complete", "delete"}:
             getattr(scene.run(str(which)), what)()
-        report = scene.sweep()
+
+    def _write(self, run_id: str, what: str, step: int) -> None:
+        run = self.scene.run(run_id)
+        if what == "both":
+            run.both(2)
+        elif what == "progress":
+            run.progress(3)
+        else:
+            run.log("".join(f"step {each} loss 2.5\n" for each in range(step)))
+
+    def sweep(self) -> PassReport:
+        report = self.scene.sweep()
         assert report.complete
         assert report.blind is None
+        return report
+
+    def check(self, report: PassReport, asked_now: Callable[[Status], bool] = lambda _status: True) -> None:
+        """What it says of those who were asked is what looks say, and no run of which a look would say that it runs is
+        taken for one that is over."""
+        scene = self.scene
         memory = scene.kept._archive.load() if scene.kept else None
         assert memory is not None
-        there = {key.split("/")[0] for key in scene.store.held} & set(RUNS)
-        assert there <= {*memory.runs, *memory.finished} or report.plan == "probe", "every run is known"
         for line in report.lines:
             held = [key for key in scene.store.held if key.startswith(f"{line.run_id}/")]
             known = memory.runs.get(line.run_id)
             if known is not None and known.beating and scene.now.timestamp() - known.looked_at < BEATING_S:
                 # It is over and went on writing: that it begins again is seen at the next look.
                 continue
-            # Where asking costs money, those that are over are asked now and then.
-            if held and not (report.plan == "probe" and line.status in {Status.SUCCEEDED, Status.FAILED}):
-                assert line.status is _look(scene, line.run_id), line.run_id
+            if held and asked_now(line.status):
+                assert line.status is self._look(line.run_id), line.run_id
+        if asked_now(Status.SUCCEEDED):
+            there = {key.split("/")[0] for key in scene.store.held if key.split("/")[0] in self._attempt}
+            assert there <= {*memory.runs, *memory.finished}, "every run is known"
+            for run_id in there.intersection(memory.finished):
+                assert self._look(run_id) is not Status.RUNNING, run_id
+
+    def _look(self, run_id: str) -> object:
+        scene = self.scene
+        policy = replace(scene.policy, start_grace_s=scene.policy.stale_s)
+        watch = Watch(run_id, WatchContext(scene.store, [], policy, lambda: scene.now, state=scene.state, dry_run=True))
+        return watch.tick().status
 
 
-def _write(scene: FleetScene, run_id: str, what: str, step: int) -> None:
-    run = scene.run(run_id)
-    if what == "both":
-        run.both(2)
-    elif what == "progress":
-        run.progress(3)
-    else:
-        run.log("".join(f"step {each} loss 2.5\n" for each in range(step)))
+def asked_between(status: Status) -> bool:
+    """Whom a pass asks that lists nothing."""
+    return status is Status.RUNNING
 
 
-def _look(scene: FleetScene, run_id: str) -> object:
-    policy = replace(scene.policy, start_grace_s=scene.policy.stale_s)
-    watch = Watch(run_id, WatchContext(scene.store, [], policy, lambda: scene.now, state=scene.state, dry_run=True))
-    return watch.tick().status
+@pytest.mark.parametrize("url", ["memory://runs", "s3://bucket/runs"], ids=["listing", "asking in between"])
+@settings(max_examples=examples(30, 1500))
+@example(steps=[("time", 590.0), ("log", "logged"), ("drop", ("logged", LOG)), ("time", 30.0)])
+@example(steps=[("attempt", "a"), ("time", 700.0), ("log", "a")])
+@example(steps=[("complete", "a"), ("pass", ""), ("time", DAY_S + 4000.0), ("pass", ""), ("attempt", "a")])
+@given(steps=steps_of((*RUNS, *LATE)))
+def test_a_sweep_says_of_each_run_what_a_look_at_it_says(url: str, steps: list[Step]) -> None:
+    scene = FleetScene()
+    scene.store.url = url
+    world = World(scene, (*RUNS, *LATE))
+    world.sweep()
+    for what, which in steps:
+        world.take(what, which)
+        report = world.sweep()
+        world.check(report, asked_between if report.plan == "probe" else lambda _status: True)
+    # New or begun again, two passes find it.
+    plans = {world.sweep().plan, (report := world.sweep()).plan}
+    assert "list" in plans
+    world.check(report)
+
+
+@pytest.mark.parametrize("by_folder", [False, True], ids=["keys in order", "folder by folder"])
+@settings(max_examples=examples(20, 1000))
+@example(steps=[("attempt", "o00"), ("both", "new"), ("both", "a-0")], most=3)
+@given(steps=steps_of((*RUNS, *LATE, *OVER)), most=st.integers(2, 6))
+def test_where_a_listing_is_long_a_round_of_it_finds_what_is_new(by_folder: bool, steps: list[Step], most: int) -> None:
+    scene = FleetScene()
+    scene.store = PagedStore(most, by_folder=by_folder)
+    scene.through = scene.store
+    world = World(scene, (*RUNS, *LATE, *OVER))
+    for name in OVER:
+        scene.run(name).both(1, age_s=2 * DAY_S)
+        scene.run(name).complete(age_s=2 * DAY_S)
+    world.sweep()
+    scene.after(60)
+    assert world.sweep().plan == "probe"
+    for what, which in steps:
+        world.take(what, which)
+        report = world.sweep()
+        world.check(report, asked_between if report.plan == "probe" else lambda _status: True)
+    passes = round(scene.fleet.discover_s / scene.fleet.interval_s)
+    for _ in range(passes + 1):
+        scene.after(60)
+        report = world.sweep()
+    world.check(report)

@@ -47,6 +47,7 @@ def test_it_says_when_how_long_what_was_seen_and_what_it_cost() -> None:
     assert mark == {
         "at": "2026-01-01T12:00:00Z",
         "interval_s": 30.0,
+        "pass_s": 30.0,
         "seconds": 1.235,
         "runs": 50,
         "statuses": {"RUNNING": 7, "RUNNING (WARNING)": 2, "FAILED": 1},
@@ -68,6 +69,70 @@ def test_a_warm_process_writes_and_reads_nothing() -> None:
     for _ in range(3):
         mark.write(REPORT)
     assert store.calls == [("read", SWEEP_MARK), *[("write", SWEEP_MARK)] * 3]
+
+
+def paid() -> MemoryStore:
+    store = MemoryStore()
+    store.url = "s3://bucket/training-runs"
+    return store
+
+
+def test_where_writing_costs_money_every_twentieth_minute_is_marked_and_tells_of_all_passes_since() -> None:
+    store = paid()
+    mark, asked = Mark(store, FleetPolicy()), []
+    for _ in range(61):
+        store.pass_time(60)
+        asked.append(mark.write(replace(REPORT, at=store.now)).requests["PUT"] - REPORT.requests["PUT"])
+    assert [minute for minute, count in enumerate(asked) if count] == [0, 20, 40, 60]
+    assert store.calls == [("read", SWEEP_MARK), *[("write", SWEEP_MARK)] * 4]
+    assert (written(store)["interval_s"], written(store)["pass_s"]) == (1200.0, 60.0)
+    found = read_mark(store)
+    assert found is not None
+    assert (found.interval_s, found.late_s) == (60.0, 3600.0)
+    assert [short.requests["PUT"] for short in found.recent] == [1 + count for count in asked[-RECENT:]]
+
+
+def test_a_mark_that_was_refused_is_left_by_the_next_pass() -> None:
+    store = paid()
+    mark = Mark(store, FleetPolicy())
+    store.before = refusing
+    assert "access denied" in mark.write(REPORT).notes[-1]
+    store.heal()
+    assert mark.write(replace(REPORT, at=START + timedelta(minutes=1))).requests["PUT"] == 2
+    assert mark.write(replace(REPORT, at=START + timedelta(minutes=2))).requests["PUT"] == 1
+
+
+def test_each_process_leaves_one_at_once() -> None:
+    store = paid()
+    for minute in range(3):
+        assert Mark(store, FleetPolicy()).write(replace(REPORT, at=START + timedelta(minutes=minute)))
+    assert [call for call in store.calls if call[0] == "write"] == [("write", SWEEP_MARK)] * 3
+    assert len(written(store)["recent"]) == 3
+
+
+@given(
+    interval_s=st.floats(1.0, 7200.0),
+    late=st.lists(st.floats(0.5, 1.5), min_size=1, max_size=20),
+    url=st.sampled_from(["s3://bucket/runs", "memory://runs"]),
+)
+def test_while_passes_are_made_nobody_takes_them_for_stopped(interval_s: float, late: list[float], url: str) -> None:
+    store = MemoryStore()
+    store.url = url
+    mark, until = Mark(store, FleetPolicy(interval_s=interval_s)), store.now + timedelta(hours=5)
+    for number in range(500):
+        if store.now > until:
+            break
+        mark.write(replace(REPORT, at=store.now))
+        store.pass_time(interval_s * late[number % len(late)])
+        # As every reader has it, those of earlier versions too: three of what it says is too long.
+        age_s = (store.now - store.held[SWEEP_MARK].modified).total_seconds()
+        assert age_s < 3 * written(store)["interval_s"]
+
+
+def test_the_mark_of_an_earlier_version_was_left_by_each_pass() -> None:
+    found = parse_mark(b'{"at": "2026-01-01T12:00:00Z", "interval_s": 30, "recent": []}')
+    assert found is not None
+    assert (found.interval_s, found.late_s) == (30.0, 90.0)
 
 
 def test_a_process_that_makes_one_pass_goes_on_from_the_last_ones() -> None:

@@ -1,5 +1,7 @@
 """Where a few runs live among very many that ended, the living are asked one by one, and nothing is missed."""
 
+import time
+
 import pytest
 
 from lastbeat.fleet.prices import dollars
@@ -7,14 +9,16 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import UnreachableError
 from support.fleet import FleetScene
+from support.paged import PagedStore
 
 LIVING = 20
 
 
-def _scene(finished: int = 12_000) -> FleetScene:
+def _scene(finished: int = 600, most: int = 50) -> FleetScene:
+    """``most`` keys a page."""
     scene = FleetScene()
     # A store that takes money.
-    scene.store.url = "s3://bucket/training-runs"
+    scene.store = scene.through = PagedStore(most)
     for number in range(finished):
         run = scene.run(f"run-{number:06}")
         run.beat(age_s=200_000)
@@ -37,14 +41,25 @@ def _pass(scene: FleetScene, *but: str, restarted: bool = False) -> PassReport:
     return scene.sweep(restarted=restarted)
 
 
-def test_the_first_pass_lists_and_the_next_ask_only_who_lives() -> None:
+def test_the_first_pass_lists_and_the_next_ask_who_lives_and_list_a_part() -> None:
     scene = _scene()
     first = scene.sweep()
-    assert (first.plan, first.finished, first.statuses) == ("list", 12_000, {"RUNNING": LIVING})
-    scene.store.calls.clear()
-    report = _pass(scene)
-    assert (report.plan, report.finished, report.statuses) == ("probe", 12_000, {"RUNNING": LIVING})
-    assert not [call for call in scene.store.calls if call[0] == "list"]
+    assert (first.plan, first.finished, first.statuses) == ("list", 600, {"RUNNING": LIVING})
+    whole = _listed(scene)
+    for _ in range(3):
+        parts = []
+        for _ in range(5):
+            scene.store.calls.clear()
+            report = _pass(scene)
+            assert (report.plan, report.finished, report.statuses) == ("probe", 600, {"RUNNING": LIVING})
+            parts.append(_listed(scene))
+        # Each part begins with what the one before saw only a part of.
+        assert whole <= sum(parts) <= whole + len(parts)
+        assert max(parts) <= whole // 5 + 2
+
+
+def _listed(scene: FleetScene) -> int:
+    return sum(operation == "list" for operation, _ in scene.store.calls)
 
 
 def test_it_costs_no_more_than_a_poller_that_knows_whom_to_ask() -> None:
@@ -65,7 +80,7 @@ def test_it_costs_no_more_than_a_poller_that_knows_whom_to_ask() -> None:
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("name", ["_error", "_complete"])
 def test_an_end_is_found_within_three_passes(name: str, restarted: bool) -> None:
-    scene = _scene(6_000)
+    scene = _scene(300)
     scene.sweep()
     _pass(scene)
     ended = "run-003000-live"
@@ -80,7 +95,7 @@ def test_an_end_is_found_within_three_passes(name: str, restarted: bool) -> None
 
 
 def test_silence_return_and_deletion_are_found() -> None:
-    scene = _scene(6_000)
+    scene = _scene(300)
     scene.sweep()
     silent, deleted = "run-001000-live", "run-002000-live"
     for _ in range(3):
@@ -95,23 +110,26 @@ def test_silence_return_and_deletion_are_found() -> None:
     assert scene.told(silent) == ["TIMED_OUT", "RECOVERED"]
 
 
-def test_a_new_run_is_found_by_the_next_search() -> None:
-    scene = _scene(6_000)
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize("name", ["a-new", "run-000050-new", "z-new"])
+@pytest.mark.parametrize("after", [1, 2, 4])
+def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
+    scene = _scene(100)
     scene.sweep()
-    _pass(scene)
-    scene.run("brand-new").both(1)
-    for _ in range(16):
-        scene.run("brand-new").both(1)
-        report = _pass(scene)
-    assert report.statuses == {"RUNNING": LIVING + 1}
-    scene.run("brand-new").error()
+    for _ in range(after):
+        _pass(scene, restarted=restarted)
+    for _ in range(5):
+        scene.run(name).both(1)
+        report = _pass(scene, restarted=restarted)
+    assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING + 1})
+    scene.run(name).error()
     for _ in range(3):
-        _pass(scene)
-    assert scene.told("brand-new") == ["FAILED"]
+        _pass(scene, restarted=restarted)
+    assert scene.told(name) == ["FAILED"]
 
 
 def test_one_that_ended_today_and_begins_again_is_found_within_five_passes() -> None:
-    scene = _scene(6_000)
+    scene = _scene(300)
     again = "run-001000-live"
     scene.sweep()
     scene.run(again).complete()
@@ -124,19 +142,76 @@ def test_one_that_ended_today_and_begins_again_is_found_within_five_passes() -> 
     assert report.statuses == {"RUNNING": LIVING}
 
 
-def test_an_old_one_that_begins_again_is_found_by_the_listing_of_everything() -> None:
-    scene = _scene(6_000)
+@pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize("name", ["run-000000", "run-000077", "run-000099"])
+@pytest.mark.parametrize("after", [1, 3])
+def test_an_old_one_that_begins_again_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
+    scene = _scene(100)
+    scene.sweep()
+    for _ in range(after):
+        _pass(scene, restarted=restarted)
+    scene.run(name).beat(attempt=2, start_time=scene.now.isoformat())
+    for _ in range(5):
+        report = _pass(scene, restarted=restarted)
+    assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING + 1})
+    # And dies without a word.
+    for _ in range(12):
+        _pass(scene, restarted=restarted)
+    assert scene.told(name) == ["TIMED_OUT"]
+
+
+def test_passes_that_were_away_for_an_hour_find_what_is_new_within_five_minutes() -> None:
+    scene = _scene(200)
     scene.sweep()
     _pass(scene)
-    scene.run("run-000007").beat(attempt=2, start_time=scene.now.isoformat())
-    scene.after(6 * 3600)
+    for number in range(0, 200, 40):
+        scene.run(f"run-{number:06}-new").both(1)
+    scene.after(3600)
     _beat(scene)
-    scene.run("run-000007").beat(attempt=2, start_time=scene.now.isoformat())
-    assert scene.sweep().statuses == {"RUNNING": LIVING + 1}
+    for _ in range(6):
+        assert _pass(scene).plan == "probe"
+    assert len([run for run in scene.store.held if "-new/_watchdog" in run]) == 5
+
+
+def test_a_part_that_there_was_no_time_for_is_made_up_for() -> None:
+    scene = _scene(100)
+    scene.sweep()
+    _pass(scene)
+
+    def slow(operation: str, _key: str) -> None:
+        if operation == "list":
+            time.sleep(0.05)
+
+    scene.store.before = slow
+    for number in range(0, 100, 20):
+        scene.run(f"run-{number:06}-new").both(1)
+    for _ in range(40):
+        scene.after(60)
+        _beat(scene)
+        scene.sweep(deadline=0.2)
+    assert len([run for run in scene.store.held if "-new/_watchdog" in run]) == 5
+
+
+def test_where_nobody_lives_a_store_that_does_not_answer_is_noticed() -> None:
+    scene = FleetScene()
+    scene.store = scene.through = PagedStore(100)
+    for number in range(200):
+        scene.run(f"run-{number:06}").complete(age_s=200_000)
+    for _ in range(3):
+        scene.sweep()
+        scene.after(7)
+
+    def away(_operation: str, _key: str) -> None:
+        raise UnreachableError("503")
+
+    scene.store.before = away
+    for _ in range(70):
+        assert scene.sweep().blind
+        scene.after(7)
 
 
 def test_a_store_that_goes_away_is_blindness_and_nothing_more() -> None:
-    scene = _scene(6_000)
+    scene = _scene(300)
     scene.sweep()
     _pass(scene)
 

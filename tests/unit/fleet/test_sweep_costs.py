@@ -2,10 +2,16 @@
 
 import pytest
 
+from lastbeat.fleet.mark import Mark
+from lastbeat.fleet.passes import Passes
+from lastbeat.fleet.prices import dollars
 from lastbeat.model.policy import Policy
+from lastbeat.stores.counting import CountingStore, Tally
 from support.fleet import FleetRun, FleetScene
 
 OTHERS = 30
+POLLER = {"HEAD": 2, "GET": 2}
+"""What a script asks of one run, in each minute."""
 
 
 def _looks(prepare: object, each: object, policy: Policy | None = None) -> int:
@@ -64,6 +70,50 @@ COSTS = {
 @pytest.mark.parametrize("case", COSTS)
 def test_no_run_costs_a_look_in_each_pass(case: str) -> None:
     assert _looks(*COSTS[case]) <= 6
+
+
+def _dollars(living: int, passes: int = 60) -> float:
+    """What a pass costs on average, after forty in which the fleet found its ways; with a listing's price as one."""
+    scene, tally = FleetScene(), Tally()
+    scene.store.url = "s3://bucket/training-runs"
+    scene.through = CountingStore(scene.store, tally)
+    made = Passes(scene.fresh_sweep(tally=tally), Mark(scene.through, scene.fleet))
+    for minute in range(40 + passes):
+        if minute == 40:
+            before = tally.counts
+        for number in range(living):
+            scene.run(f"run-{number:02}").both(minute)
+            scene.run(f"run-{number:02}").log("step 1 loss 2.5\n") if not minute else None
+        assert made.make().statuses == {"RUNNING": living}
+        scene.after(60)
+    return dollars(tally.since(before)) / passes
+
+
+def test_ten_runs_cost_a_third_of_what_polling_them_costs() -> None:
+    assert _dollars(10) < 10 * dollars(POLLER) / 3
+
+
+@pytest.mark.parametrize("living", [1, 5, 12, 13, 40])
+def test_a_small_fleet_costs_little_more_than_its_listing(living: int) -> None:
+    reading = living * 3 * dollars({"GET": 2}) / 60
+    asking = min(dollars({"LIST": 1}), dollars({"LIST": 0.5, "GET": living / 2}))
+    assert _dollars(living) < (asking + reading) * 1.1 + dollars({"PUT": 5 / 60})
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["one process", "a process for each pass"])
+def test_what_only_moves_on_is_rarely_written_down(restarted: bool) -> None:
+    scene = FleetScene()
+    scene.store.url = "s3://bucket/training-runs"
+    for minute in range(180):
+        for number in range(10):
+            scene.run(f"run-{number:02}").both(minute)
+        scene.sweep(restarted=restarted)
+        scene.after(60)
+    writes = [key for operation, key in scene.store.calls if operation == "write" and key == "_watchdog/fleet.json.z"]
+    # A process of one pass leaves the next one what it has read; one that goes on is hardly ever followed by another.
+    assert len(writes) <= (18 if restarted else 4)
+    reads = [key for operation, key in scene.store.calls if operation == "read" and key.endswith("/metadata.json")]
+    assert len(reads) <= 10 * (20 if restarted else 110)
 
 
 def test_a_log_that_came_last_brings_no_old_run_back() -> None:

@@ -1,5 +1,6 @@
 """What shows only over many passes: nobody starves, nothing is looked at for ever, nothing is told too late."""
 
+import threading
 import time
 import zlib
 from threading import Thread
@@ -12,6 +13,7 @@ from lastbeat.stores.port import DeniedError, UnreachableError
 from support.channel import ListChannel
 from support.fleet import FleetScene
 from support.messages import FAILED
+from support.paged import PagedStore
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["warm", "cold"])
@@ -125,9 +127,9 @@ def test_asking_one_by_one_comes_round_although_no_pass_can_ask_all() -> None:
     assert not _starved(scene, "live099", 100, 0.1, *names)
 
 
-def _probing(finished: int = 6000) -> FleetScene:
+def _probing(finished: int = 300) -> FleetScene:
     scene = FleetScene()
-    scene.store.url = "s3://bucket/training-runs"
+    scene.store = scene.through = PagedStore(50)
     for number in range(finished):
         run = scene.run(f"run-{number:06}")
         run.beat(age_s=200_000)
@@ -154,15 +156,15 @@ def test_one_run_that_cannot_be_asked_does_not_blind_the_fleet() -> None:
     assert [(m.event.value, m.run_id) for m in scene.channel.sent] == [("BLIND", "live")]
 
 
-def test_a_search_that_fails_hides_nothing_that_is_known() -> None:
+def test_a_listing_that_fails_hides_nothing_that_is_known() -> None:
     scene = _probing()
     for number in range(5):
         scene.run(f"live{number}").both(1)
     scene.sweep()
 
     def refuse(operation: str, _key: str) -> None:
-        if operation == "folders":
-            raise UnreachableError("503 for the folders")
+        if operation == "list":
+            raise UnreachableError("503 for the listing")
 
     scene.store.before = refuse
     for minute in range(24):
@@ -173,11 +175,11 @@ def test_a_search_that_fails_hides_nothing_that_is_known() -> None:
             scene.run("live3").error()
         report = scene.sweep()
         assert report.blind is None
-    assert any("503 for the folders" in note for note in report.notes)
+    assert any("503 for the listing" in note for note in report.notes)
     assert scene.told("live3") == ["FAILED"]
 
 
-def test_a_folder_with_a_configuration_alone_is_asked_again_by_each_search() -> None:
+def test_a_folder_that_held_a_configuration_alone_is_found_with_its_first_heartbeat() -> None:
     scene = _probing()
     scene.run("live").both(1)
     scene.sweep()
@@ -237,6 +239,40 @@ def test_what_a_look_found_after_its_pass_is_told_by_the_next() -> None:
             break
     assert len(found) == 40
     assert sorted(m.run_id for m in scene.channel.sent) == sorted(found)
+
+
+def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> None:
+    scene = FleetScene()
+    scene.run("slow").both(1)
+    scene.sweep()
+    scene.run("slow").complete()
+    held, ended = threading.Event(), threading.Event()
+
+    def slow(operation: str, key: str) -> None:
+        if (operation, key) == ("write", "slow/_watchdog.json"):
+            held.wait(60)
+
+    scene.store.before = slow
+    scene.store.after = lambda operation, key: ended.set() if key == "slow/_watchdog.json" else None
+    scene.after(60)
+    ended.clear()
+    assert scene.sweep(deadline=0.3).transitions == ()
+    held.set()
+    assert ended.wait(60)
+    looks = scene.kept._stand.looks if scene.kept else None
+    assert looks is not None
+    until = time.monotonic() + 60
+    while looks.is_open("slow"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+    def away(_operation: str, _key: str) -> None:
+        raise UnreachableError("503")
+
+    scene.store.before = away
+    assert scene.sweep().blind
+    scene.store.heal()
+    assert [run_id for run_id, _ in scene.sweep().transitions] == ["slow"]
 
 
 def test_without_channels_a_decision_that_could_not_be_written_is_made_again() -> None:

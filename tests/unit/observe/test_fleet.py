@@ -7,6 +7,7 @@ import pytest
 from lastbeat.model.fleet import Shard
 from lastbeat.observe.fleet import FleetListing
 from support.memory import MemoryStore
+from support.paged import PagedStore
 
 FILES = ("_watchdog.json", "logs/training_log_latest.txt", "metadata.json", "progress.json")
 
@@ -91,3 +92,45 @@ def test_shards_cover_the_fleet_without_overlap() -> None:
 def test_a_listing_goes_on_where_the_last_one_stopped() -> None:
     store = _fleet(*(f"run-{number:03}" for number in range(300)))
     assert list(_found(FleetListing(store, after="run-297"))) == ["run-298", "run-299"]
+
+
+def _in_parts(store: MemoryStore, pages: int) -> tuple[list[str], list[int]]:
+    """What listings of so many pages find, each going on where the last one stopped, and how many pages each took."""
+    found: list[str] = []
+    took: list[int] = []
+    after, done = "", False
+    while not done:
+        listing = FleetListing(store, after=after, most_pages=pages)
+        found += list(_found(listing))
+        took.append(listing.pages)
+        assert listing.done or listing.reached != after, "it goes on"
+        after, done = listing.reached, listing.done
+    return found, took
+
+
+@pytest.mark.parametrize("by_folder", [False, True], ids=["keys in order", "folder by folder"])
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 40])
+@pytest.mark.parametrize("pages", [1, 2, 3])
+def test_parts_of_so_many_pages_cover_everything_once(pages: int, most: int, by_folder: bool) -> None:
+    runs = [f"run{mark}{number}" for mark in ("", "-", ".", "_") for number in range(5)]
+    store = PagedStore(most, by_folder=by_folder)
+    for run in runs:
+        for name in FILES:
+            store.put_text(f"{run}/{name}", "{}")
+    for key in ("README.md", "_private/x", "my run/x", "zz.txt"):
+        store.put_text(key, "")
+    found, took = _in_parts(store, pages)
+    assert sorted(found) == sorted(runs)
+    # More than it was told only where one folder takes that many.
+    assert max(took) <= max(pages, 2 + len(FILES) // most + 1)
+
+
+def test_a_part_that_holds_no_folder_goes_on_until_one_is_seen() -> None:
+    store = PagedStore(10)
+    for number in range(200):
+        store.put_text(f"loose-{number:03}", "")
+    for name in FILES:
+        store.put_text(f"run-1/{name}", "{}")
+    found, took = _in_parts(store, 1)
+    assert found == ["run-1"]
+    assert sum(took) <= 25

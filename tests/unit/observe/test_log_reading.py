@@ -49,7 +49,7 @@ def test_signals_that_cannot_be_loaded_hide_no_heartbeat() -> None:
     assert outcome.action
 
 
-def test_a_sweep_keeps_what_so_many_logs_said_and_no_more() -> None:
+def test_a_sweep_keeps_what_so_many_logs_said_and_no_more_and_every_record() -> None:
     scene = FleetScene()
     for number in range(KEPT_WITH_LOGS + 30):
         scene.run(f"run-{number:04}").log("step 1 loss 2.5\n")
@@ -58,3 +58,9 @@ def test_a_sweep_keeps_what_so_many_logs_said_and_no_more() -> None:
     assert watches is not None
     assert sum(watch.reads_logs for watch in watches._kept.values()) == KEPT_WITH_LOGS
     assert scene.sweep().statuses == {"RUNNING": KEPT_WITH_LOGS + 30}
+    for number in range(KEPT_WITH_LOGS + 30):
+        scene.run(f"run-{number:04}").log("step 1 loss 2.5\nstep 2 loss 2.5\n")
+    scene.after(1300)
+    scene.store.calls.clear()
+    assert scene.sweep().looked == KEPT_WITH_LOGS + 30
+    assert not [key for operation, key in scene.store.calls if operation == "read" and key.endswith("_watchdog.json")]

@@ -43,7 +43,7 @@ def test_a_mark_that_is_old_is_worth_one_warning_until_passes_come_back(
         assert not caplog.records
         fleet.beats(100)
         assert len(caplog.records) == 1
-        assert "made its last pass 5m 30s ago, and makes one every 1m; check" in caplog.text
+        assert "left its last mark 5m 30s ago, and leaves one every 1m; check" in caplog.text
         for _ in range(20):
             fleet.sweep()
             fleet.beats(1)

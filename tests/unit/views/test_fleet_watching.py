@@ -84,6 +84,8 @@ def test_a_history_of_today_is_read_from_its_record_and_an_old_one_is_not() -> N
     looked.passes()
     looked.beat("flaps")
     looked.passes()
+    # Who has timed out is asked by every second pass.
+    looked.passes()
     looked.asked()
     view = looked.watch.open()
     assert [name for name in looked.asked() if name.endswith("_watchdog.json")] == ["flaps/_watchdog.json"]

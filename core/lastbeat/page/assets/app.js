@@ -139,10 +139,9 @@ const App = (() => {
         "What happened since is not in it, and the passes that write it may have stopped. `lastbeat fleet` shows the " +
         "fleet as it is now.");
     }
-    const { last_pass_at: last, interval_s: every, overdue, known } = fleet.watching || {};
+    const { last_pass_at: last, overdue, known } = fleet.watching || {};
     if (overdue) {
-      const due = every ? `, one is due every ${Format.duration(every)}` : "";
-      say("warn", `Nobody watches: the last pass was ${Format.age(last, Data.now())} ago${due}.`,
+      say("warn", `Nobody watches: no pass has left its mark for ${Format.age(last, Data.now())}.`,
         "Statuses may be out of date, and nobody is told. See why it stopped, and start `lastbeat sweep` again.");
     } else if (!last && known !== false && Data.rows.length > 0) {
       say("warn", "Nobody watches this fleet: no pass has left its mark.",

@@ -1,0 +1,125 @@
+"""A pass that has a deadline ends by it, whatever request of it hangs, and what it could not do is done by the next."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat.fleet.passes import Passes
+from lastbeat.model.fleet import PassReport
+from support.http_sink import Answer, HttpSink, http_sink
+from support.proxy import FaultProxy, Stall
+from support.s3 import S3Server
+
+RUNS = [f"run-{number}" for number in range(6)]
+TIME_S = 3.0
+SLACK_S = 4.0
+"""For a busy machine. A request that hangs takes ten seconds, and one that is tried again twice as long."""
+HANGS = [
+    pytest.param("", "", id="everything"),
+    pytest.param("HEAD", "", id="the question for the store's time"),
+    pytest.param("GET", "list-type=2", id="the listing"),
+    pytest.param("GET", "fleet.json.z", id="reading the fleet's memory"),
+    pytest.param("PUT", "fleet.json.z", id="writing the fleet's memory"),
+    pytest.param("GET", "groups.json", id="reading the ledger of groups"),
+    pytest.param("PUT", "groups.json", id="writing the ledger of groups"),
+    pytest.param("GET", "last_pass.json", id="reading the last mark"),
+    pytest.param("PUT", "last_pass.json", id="writing the mark"),
+    pytest.param("PUT", "index.html", id="writing the page"),
+    pytest.param("GET", "/run-3/", id="reading one run"),
+    pytest.param("PUT", "/run-3/", id="writing one record"),
+    pytest.param("PUT", "", id="every write"),
+]
+
+
+@pytest.fixture
+def sink() -> Iterator[HttpSink]:
+    with http_sink() as sink:
+        yield sink
+
+
+class Fleet:
+    """Six runs that all went silent at once, and what watches them through the proxy."""
+
+    def __init__(self, server: S3Server, proxy: FaultProxy, sink: HttpSink, folder: Path) -> None:
+        self.bucket = server.bucket()
+        self._sink = sink
+        silent = datetime.now(timezone.utc) - timedelta(hours=1)
+        for run_id in RUNS:
+            body = json.dumps({"run_id": run_id, "last_update": silent.isoformat()}).encode()
+            server.put(self.bucket, f"training-runs/{run_id}/metadata.json", body, silent)
+        self._environment = {
+            **server.environment(),
+            "AWS_ENDPOINT_URL": proxy.url,
+            "MONITORING_BUCKET": self.bucket,
+            "LASTBEAT_WEBHOOK_URL": f"{sink.url}/hook",
+            "LASTBEAT_STATE_DIR": str(folder / "state"),
+            "LASTBEAT_PAGE_MINUTES": "5",
+            "LASTBEAT_LEASE_SECONDS": "20",
+            "LASTBEAT_GROUP_MINUTES": "0.05",
+        }
+        self._folder = folder
+
+    def passes(self) -> Passes:
+        settings = configuration.load(environ=self._environment, directory=self._folder)
+        return wire.passes(settings, wire.channels(settings), clock=lambda: datetime.now(timezone.utc))
+
+    def told(self) -> list[dict[str, Any]]:
+        return [json.loads(request.body) for request in self._sink.requests]
+
+
+def timed(passes: Passes) -> tuple[PassReport, float]:
+    began = time.monotonic()
+    report = passes.make(deadline=began + TIME_S)
+    return report, time.monotonic() - began
+
+
+@pytest.fixture
+def fleet(s3_server: S3Server, fault_proxy: FaultProxy, sink: HttpSink, tmp_path: Path) -> Fleet:
+    return Fleet(s3_server, fault_proxy, sink, tmp_path)
+
+
+@pytest.mark.parametrize(("method", "contains"), HANGS)
+def test_a_pass_ends_in_time_and_what_is_left_is_done_by_a_later_one(
+    fleet: Fleet, fault_proxy: FaultProxy, method: str, contains: str
+) -> None:
+    passes = fleet.passes()
+    fault_proxy.inject(Stall(), method=method, contains=contains)
+    _, seconds = timed(passes)
+    assert seconds < TIME_S + SLACK_S
+    # Once more, while what hung the first time may hang still.
+    _, seconds = timed(passes)
+    assert seconds < TIME_S + SLACK_S
+    fault_proxy.clear()
+    until = time.monotonic() + 120
+    while (report := passes.make()).statuses != {"TIMED_OUT": len(RUNS)} or report.pending:
+        assert time.monotonic() < until, report
+        time.sleep(0.2)
+    told = [run_id for each in fleet.told() for run_id in each.get("members") or [each["run_id"]]]
+    assert set(told) == set(RUNS)
+
+
+def test_a_channel_that_hangs_holds_no_pass_up_either(fleet: Fleet, sink: HttpSink) -> None:
+    sink.otherwise = Answer(trickle=True)
+    passes = fleet.passes()
+    for _ in range(2):
+        _, seconds = timed(passes)
+        assert seconds < TIME_S + SLACK_S
+
+
+def test_nor_does_one_that_is_told_that_nobody_can_see(fleet: Fleet, fault_proxy: FaultProxy, sink: HttpSink) -> None:
+    fleet._environment["LASTBEAT_BLIND_MINUTES"] = "0.0001"
+    sink.otherwise = Answer(trickle=True)
+    passes = fleet.passes()
+    fault_proxy.inject(Stall())
+    for _ in range(3):
+        report, seconds = timed(passes)
+        assert report.blind
+        assert seconds < TIME_S + SLACK_S
+    assert sink.requests, "somebody was to be told"
