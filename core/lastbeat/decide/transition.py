@@ -9,13 +9,14 @@ from lastbeat.decide.flapping import FLIPS, MUTED, Turn, told, turn
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.lasting import matters
 from lastbeat.decide.logs import also_seen
+from lastbeat.decide.recovery import exceeded_limit, standing_conditions, time_out_stands
 from lastbeat.decide.verdict import AttemptEvidence, Verdict, judge, unseen
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Explained, Finding, HeartbeatMemory, Record, Transition
+from lastbeat.model.record import ExceededLimit, Explained, Finding, HeartbeatMemory, LimitName, Record, Transition
 from lastbeat.model.status import Event, Status
 
 HISTORY_LIMIT = 50
@@ -77,6 +78,8 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
         verdict = _as_recorded(before, before.status)
     elif _holds(record, belonging, verdict):
         verdict = Verdict(before.status or verdict.status, before.reason, by_log=_by_log(before))
+    elif verdict.status is Status.RUNNING and not belonging.is_new:
+        verdict = _without_new_evidence(before, evidence, verdict)
     decision = _step(before, belonging, evidence, _as_told(before, belonging, verdict), policy, now)
     silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
     return replace(decision, unseen=unseen(evidence)) if silent else decision
@@ -228,8 +231,25 @@ def _is_left_alone(since: datetime | None, belonging: Belonging, evidence: Attem
     return not (verdict.status is Status.TIMED_OUT and lived_on)
 
 
+def _without_new_evidence(before: Record, evidence: AttemptEvidence, verdict: Verdict) -> Verdict:
+    """What another watcher's stricter limits decided stands until something happens."""
+    if before.status is Status.TIMED_OUT and time_out_stands(before, evidence):
+        return _as_recorded(before, Status.TIMED_OUT)
+    if before.status is not Status.RUNNING:
+        return verdict
+    return replace(verdict, conditions={**standing_conditions(before, evidence), **verdict.conditions})
+
+
 def _as_recorded(record: Record, status: Status) -> Verdict:
-    return Verdict(status, record.reason, record.cause, record.action, record.conditions, record.explained)
+    return Verdict(
+        status,
+        record.reason,
+        record.cause,
+        record.action,
+        record.conditions,
+        record.explained,
+        exceeded=record.exceeded,
+    )
 
 
 def _step(
@@ -249,6 +269,7 @@ def _step(
         cause=verdict.cause,
         action=verdict.action,
         explained=verdict.explained,
+        exceeded=_exceeded(before, belonging, evidence, verdict),
         attempt=belonging.attempt,
         conditions=verdict.conditions,
         metadata=evidence.metadata,
@@ -286,6 +307,16 @@ def _step(
     return replace(decision, unexplained=_unexplained(before, belonging, decision))
 
 
+def _exceeded(
+    before: Record, belonging: Belonging, evidence: AttemptEvidence, verdict: Verdict
+) -> ExceededLimit | None:
+    """A run that stood still and then fell silent still has to show progress."""
+    if verdict.status is not Status.TIMED_OUT or before.exceeded is None or belonging.is_new:
+        return verdict.exceeded
+    stands = before.status is Status.TIMED_OUT and time_out_stands(before, evidence)
+    return before.exceeded if stands else verdict.exceeded
+
+
 def _unexplained(before: Record, belonging: Belonging, decision: Decision) -> bool:
     if decision.verdict.status not in UNWELL:
         newly = _warnings(before, belonging, decision.verdict)
@@ -309,6 +340,8 @@ def _news(before: Record, belonging: Belonging, verdict: Verdict, *, changed: bo
     """What a look is about that changed status or attempt."""
     if verdict.status is not Status.RUNNING:
         return Event(verdict.status.value) if changed or belonging.is_new else None
+    if before.status is Status.TIMED_OUT and exceeded_limit(before) is LimitName.START:
+        return Event.STARTED
     if before.status is Status.TIMED_OUT or (changed and _by_log(before) and not belonging.is_new):
         return Event.RECOVERED
     return Event.RESTARTED if belonging.is_new else None
@@ -330,7 +363,7 @@ def _events(news: Event | None, raised: set[str], verdict: Verdict, phase: Turn,
     elif phase is Turn.CUT and news is Event.RESTARTED and news not in policy.alert_on:
         # The last that people know is that it flaps, perhaps that it was TIMED_OUT.
         news = Event.RECOVERED
-    if news in policy.alert_on:
+    if news in policy.alert_on or (news is Event.STARTED and Event.RECOVERED in policy.alert_on):
         return (news,)
     # An alert that goes out anyway lists the conditions; otherwise they are worth one of their own.
     if phase.flapping:

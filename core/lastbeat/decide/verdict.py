@@ -8,10 +8,11 @@ from typing import Final
 
 from lastbeat.decide import logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
+from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.model import status as names
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Explained, Finding, HeartbeatMemory
+from lastbeat.model.record import ExceededLimit, Explained, Finding, HeartbeatMemory, LimitName
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
@@ -19,8 +20,6 @@ from lastbeat.signals import hints
 
 REASON_LIMIT = 300
 _THREAD_LIMIT: Final = 160
-STOOD_STILL: Final = "twice exceeded)"
-"""In the reason of a run that was given up though it beat."""
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
 _STALE: Final = {METADATA: names.METADATA_STALE, PROGRESS: names.PROGRESS_STALE, LOG_STEP: names.PROGRESS_STALE}
@@ -45,6 +44,8 @@ class Verdict:
     """Whether training itself said so."""
     by_log: bool = False
     """Whether a log alone said so."""
+    exceeded: ExceededLimit | None = None
+    """Of a TIMED_OUT: by which limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> V
             "Waiting for the first heartbeat",
             conditions={names.NO_HEARTBEAT: detail},
         )
-    return Verdict(Status.TIMED_OUT, "No heartbeat files found", action=hints.NEVER_STARTED)
+    exceeded = ExceededLimit(LimitName.START, policy.start_grace_s)
+    return Verdict(Status.TIMED_OUT, NEVER_BEGAN, action=hints.NEVER_STARTED, exceeded=exceeded)
 
 
 def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
@@ -177,7 +179,8 @@ def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdic
         detail, stalled_s, limit_s = stand
         if stalled_s >= 2 * limit_s:
             reason = f"{detail} (limit {format_minutes(limit_s)}, {STOOD_STILL}"
-            return Verdict(Status.TIMED_OUT, reason, action=hints.STALLED)
+            name = LimitName.INACTIVITY if policy.stall_s is None else LimitName.STALL
+            return Verdict(Status.TIMED_OUT, reason, action=hints.STALLED, exceeded=ExceededLimit(name, limit_s))
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
     raised.update(_oddities(evidence))
     raised = {**evidence.kept, **logs.conditions(evidence.seen.logs, evidence.finding), **raised}
@@ -230,11 +233,13 @@ def _silent(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verd
         reason += f"; no {never} was ever written"
     report = evidence.seen.logs
     success = report.explanation.success if report is not None else None
+    exceeded = ExceededLimit(LimitName.STALE, policy.stale_s)
     if success is None:
         stored_again = any(memory is not None and memory.suspect for memory in (evidence.metadata, evidence.progress))
-        return Verdict(Status.TIMED_OUT, reason, action=hints.STORED_AGAIN if stored_again else hints.STALE)
+        action = hints.STORED_AGAIN if stored_again else hints.STALE
+        return Verdict(Status.TIMED_OUT, reason, action=action, exceeded=exceeded)
     reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
-    return Verdict(Status.TIMED_OUT, reason, action=DONE)
+    return Verdict(Status.TIMED_OUT, reason, action=DONE, exceeded=exceeded)
 
 
 def _stand(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:

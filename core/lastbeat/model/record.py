@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
@@ -56,6 +57,24 @@ class HeartbeatMemory(Persisted):
     """Of logs: what stood in them, see ``model.log_report``."""
 
 
+class LimitName(str, Enum):
+    """Which limit a run can exceed; the words of the settings."""
+
+    STALE = "stale"
+    STALL = "stall"
+    INACTIVITY = "inactivity"
+    START = "start"
+    """It never began."""
+
+
+@dataclass(frozen=True)
+class ExceededLimit(Persisted):
+    """The limit by which a run was TIMED_OUT, as the watcher that decided it had it."""
+
+    name: LimitName
+    limit_s: float
+
+
 @dataclass(frozen=True)
 class Finding(Persisted):
     """A line that says that the run failed, as logs show it; see ``decide.logs``."""
@@ -107,6 +126,8 @@ class Record(Persisted):
     cause: str | None = None
     action: str | None = None
     since: datetime | None = None
+    exceeded: ExceededLimit | None = None
+    """Why it is TIMED_OUT."""
     flapping_since: datetime | None = None
     """Since when it flaps, see ``decide.flapping``: flips are recorded and not told. None: it does not."""
     conditions: Mapping[str, str] = field(default_factory=dict)

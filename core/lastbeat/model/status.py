@@ -47,6 +47,8 @@ class Event(str, Enum):
     TIMED_OUT = "TIMED_OUT"
     SUCCEEDED = "SUCCEEDED"
     RECOVERED = "RECOVERED"
+    STARTED = "STARTED"
+    """The first heartbeat of a run that was TIMED_OUT because it had none: wanted with RECOVERED."""
     RESTARTED = "RESTARTED"
     """A new attempt reopened a finished run."""
     WARNING = "WARNING"

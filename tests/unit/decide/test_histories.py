@@ -45,9 +45,10 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         ["TIMED_OUT", "RECOVERED", "TIMED_OUT"],
     ),
     (
-        "a run that was never there recovers when it appears",
-        [(0, nothing, "TIMED_OUT"), (60, nothing, "TIMED_OUT"), (60, lambda s: s.both(1), "RUNNING")],
-        ["TIMED_OUT", "RECOVERED"],
+        "a run that was never there starts when it appears",
+        [(0, nothing, "TIMED_OUT"), (60, nothing, "TIMED_OUT"), (60, lambda s: s.both(1), "RUNNING"),
+         (11 * MINUTE, nothing, "TIMED_OUT"), (60, lambda s: s.both(2), "RUNNING")],
+        ["TIMED_OUT", "STARTED", "TIMED_OUT", "RECOVERED"],
     ),
     (
         "a silent run that then reports its failure is told of twice: first the silence, then the cause",
