@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.transition import Decision, decide, explained, silenced
+from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence
 from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs
 from lastbeat.deliver.port import Channel
 from lastbeat.effects import actions
@@ -152,8 +152,8 @@ class Watch:
                 listed = at = None
             looked = True
             decision = decide(look.record, self.run_id, look.seen, self._on.policy, look.now)
-            if decision.unseen is not None:
-                return self._blind(UnreachableError(decision.unseen, _LOOK_AT_LOGS))
+            if decision.unobservable is not None:
+                return self._blind(UnreachableError(decision.unobservable, _LOOK_AT_LOGS))
             told = self._explain(decision, look)
             if self._on.dry_run:
                 return self._outcome(told, look, told.record)
@@ -180,12 +180,14 @@ class Watch:
     def _explain(self, decision: Decision, look: Look) -> Conclusion:
         """Why it is as it is, what people are told of it, and what they wish not to be told."""
         self._reading.begin(decision.record.attempt)
-        if decision.unexplained:
+        if decision.needs_explanation:
             error = decision.seen.error
-            decision = explained(decision, self._reading.explain(self._observer.files, error.text if error else None))
+            decision = with_explanation(
+                decision, self._reading.explain(self._observer.files, error.text if error else None)
+            )
         if decision.events and self._on.silences is not None:
             why = self._on.silences.why(self.run_id, look.now)
-            decision = decision if why is None else silenced(decision, self._on.mask(why))
+            decision = decision if why is None else with_silence(decision, self._on.mask(why))
         record = decision.record
         if decision.events:
             read = self._excerpts(decision)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lastbeat.codec import DamagedError, NewerError
-from lastbeat.decide.transition import Decision, decide, explained
+from lastbeat.decide.transition import Decision, decide, with_explanation
 from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
@@ -93,10 +93,15 @@ class Judge:
             now = decide(None, self._run_id, seen, self._policy, at)
             return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said, unread=True)
         decision = self._first(seen, files, at)
-        if decision.unseen is not None:
+        if decision.unobservable is not None:
             counts, attempt = decision.seen, decision.record.attempt
             return Judged(
-                Status.UNKNOWN, attempt=attempt, seen=counts, fault=decision.unseen, notes=notes, unread=bool(said)
+                Status.UNKNOWN,
+                attempt=attempt,
+                seen=counts,
+                fault=decision.unobservable,
+                notes=notes,
+                unread=bool(said),
             )
         verdict = decision.verdict
         return Judged(
@@ -119,14 +124,14 @@ class Judge:
         """What a pass that knows nothing of the run would decide."""
         self._reading = self._reading or Reading(self._store, self._run_id, self._mask, self._signals)
         decision = decide(None, self._run_id, self._reading.add_to(seen, files, None, at), self._policy, at)
-        if not decision.unexplained or decision.unseen is not None:
+        if not decision.needs_explanation or decision.unobservable is not None:
             return decision
         key = sorted((name, entry.version, entry.modified) for name, entry in files.items())
         if self._explained is None or self._explained[0] != key:
             self._reading.begin(decision.record.attempt)
             error = decision.seen.error
             self._explained = key, self._reading.explain(files, error.text if error is not None else None)
-        return explained(decision, self._explained[1])
+        return with_explanation(decision, self._explained[1])
 
     def _record(self, got: Mapping[str, Got]) -> tuple[Record | None, str, bool]:
         """The record, what is to be said of it, and whether there is one that this program may not judge without."""
