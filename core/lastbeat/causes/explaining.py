@@ -15,9 +15,9 @@ from lastbeat.causes.candidates import (
     in_order,
     overtakes,
 )
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention, is_over
-from lastbeat.causes.reading import LogReader
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.signals.error_types import HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
