@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.transition import Decision, decide, explained, silenced
+from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence
 from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs
 from lastbeat.deliver.port import Channel
 from lastbeat.effects import actions
@@ -26,7 +26,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
-from lastbeat.observe.reading import LogSettings, Reading
+from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.run import Observer
 from lastbeat.record.repository import RecordRepository
 from lastbeat.record.silences import Silences
@@ -112,10 +112,10 @@ class Watch:
         # What is read less often than that could seem dead in between.
         poll_s = None if policy.poll_s is None else min(policy.poll_s, policy.stale_s / 3)
         kept = None if context.dry_run else state
-        self._new_reading: Callable[[], Reading] = lambda: Reading(
+        self._new_log_observer: Callable[[], LogObserver] = lambda: LogObserver(
             store, run_id, context.mask, context.signals, kept, poll_s
         )
-        self._reading = self._new_reading()
+        self._logs = self._new_log_observer()
         fallback_key = state_key("records", store.url, run_id)
         self._repository = RecordRepository(
             store, f"{run_id}/{runid.RECORD}", token, state, fallback_key, proven=context.proven
@@ -152,8 +152,8 @@ class Watch:
                 listed = at = None
             looked = True
             decision = decide(look.record, self.run_id, look.seen, self._on.policy, look.now)
-            if decision.unseen is not None:
-                return self._blind(UnreachableError(decision.unseen, _LOOK_AT_LOGS))
+            if decision.unobservable is not None:
+                return self._blind(UnreachableError(decision.unobservable, _LOOK_AT_LOGS))
             told = self._explain(decision, look)
             if self._on.dry_run:
                 return self._outcome(told, look, told.record)
@@ -175,17 +175,19 @@ class Watch:
         now = at if listed is not None and at is not None else self._on.store.clock()
         seen, entry = self._observer.look(dict(listed) if listed is not None else None)
         record = self._repository.load(entry)
-        return Look(self._reading.add_to(seen, self._observer.files, record, now, again=again), record, now)
+        return Look(self._logs.add_to(seen, self._observer.files, record, now, again=again), record, now)
 
     def _explain(self, decision: Decision, look: Look) -> Conclusion:
         """Why it is as it is, what people are told of it, and what they wish not to be told."""
-        self._reading.begin(decision.record.attempt)
-        if decision.unexplained:
+        self._logs.begin(decision.record.attempt)
+        if decision.needs_explanation:
             error = decision.seen.error
-            decision = explained(decision, self._reading.explain(self._observer.files, error.text if error else None))
+            decision = with_explanation(
+                decision, self._logs.explain(self._observer.files, error.text if error else None)
+            )
         if decision.events and self._on.silences is not None:
             why = self._on.silences.why(self.run_id, look.now)
-            decision = decision if why is None else silenced(decision, self._on.mask(why))
+            decision = decision if why is None else with_silence(decision, self._on.mask(why))
         record = decision.record
         if decision.events:
             read = self._excerpts(decision)
@@ -219,7 +221,7 @@ class Watch:
         else:
             log.debug("%s: still %s: %s", self.run_id, verdict.status, verdict.reason)
         record = self._runner.settle(claimed, carried)
-        self._reading.save(over=told.decision.verdict.by_sentinel)
+        self._logs.save(over=told.decision.verdict.by_sentinel)
         if not self._on.in_fleet:
             self._blindness.regained(self.run_id)
         return record
@@ -282,11 +284,11 @@ class Watch:
     @property
     def reads_logs(self) -> bool:
         """Whether it holds what logs have said so far."""
-        return self._reading.began
+        return self._logs.began
 
     def forget_logs(self) -> None:
         """Let go of that; the next tick finds it in the state directory, or reads the logs anew."""
-        self._reading = self._new_reading()
+        self._logs = self._new_log_observer()
 
     def remember(self, record: Record) -> None:
         """What is known of the run from before, should its record be gone."""

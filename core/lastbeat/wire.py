@@ -10,7 +10,7 @@ from lastbeat import opening
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
 from lastbeat.model.fleet import Shard
-from lastbeat.observe.reading import LogSettings
+from lastbeat.observe.log_observer import LogSettings
 from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, catalogues, table
 from lastbeat.stores.port import Store

@@ -15,12 +15,12 @@ from lastbeat.causes.candidates import (
     in_order,
     overtakes,
 )
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention, is_over
-from lastbeat.causes.reading import LogReader
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.signals.error_types import DEADLOCK, HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
+from lastbeat.signals.error_types import HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
 from lastbeat.signals.hints import filled
 
 MOST_ALTERNATIVES: Final = 3
@@ -221,8 +221,9 @@ class _Diagnosis:
         """``first`` is the evidence, and ``best`` the strongest that says so."""
         best = best or first
         error_type, subsystem = first.error_type, first.subsystem
-        if error_type == HANG and self._is_circular():
-            error_type, subsystem = DEADLOCK, "circular_wait"
+        circular = traits_of(error_type).when_circular
+        if circular is not None and self._is_circular():
+            error_type, subsystem = circular, "circular_wait"
         strongest = best if best.error_type == first.error_type else first
         confidence = confidence_of(strongest, self._candidates, confirmed=self._confirmed)
         signal = first.signal if first.signal.hint or not best.signal.hint else best.signal

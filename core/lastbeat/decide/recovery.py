@@ -66,7 +66,7 @@ def _alive_at(memory: HeartbeatMemory | None) -> datetime | None:
 
 
 def _got_on(before: Record, evidence: "AttemptEvidence") -> bool:
-    known, steps = before.progress or before.log, evidence.steps
+    known, steps = before.progress or before.log, evidence.step_source
     if steps is None or steps.step is None:
         return False
     if known is None or known.step != steps.step:

@@ -39,18 +39,18 @@ class Verdict:
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
     explained: Explained | None = None
-    """What shows the cause."""
+    """The cause with its evidence."""
     by_sentinel: bool = False
-    """Whether training itself said so."""
+    """Training itself said so."""
     by_log: bool = False
-    """Whether a log alone said so."""
+    """A log alone said so."""
     exceeded: ExceededLimit | None = None
     """Of a TIMED_OUT: by which limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEvidence:
-    """What counts for the current attempt: the observation, and what is known of each heartbeat."""
+    """The evidence of the current attempt: the observation, and what is known of each heartbeat."""
 
     seen: Seen
     metadata: HeartbeatMemory | None
@@ -59,11 +59,11 @@ class AttemptEvidence:
     log: HeartbeatMemory | None = None
     finding: Finding | None = None
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
-    """Of lines that have to appear again and again: signal name → when one was last new."""
+    """For absence rules: signal name → when such a line was last new."""
     started: datetime | None = None
-    """Since when they are waited for."""
+    """When waiting for those lines began. None: the logs could not be read this time."""
     kept: Mapping[str, str] = field(default_factory=dict)
-    """Conditions that logs raised which could not be read this time."""
+    """Conditions from logs that could not be read this time: they stand."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -71,22 +71,29 @@ class AttemptEvidence:
         return self.seen.logs.hidden if self.seen.logs is not None else ()
 
     @property
-    def life(self) -> HeartbeatMemory | None:
-        """The logs where they stand in for metadata.json, which was never written."""
+    def liveness_log(self) -> HeartbeatMemory | None:
+        """The logs, where they replace a metadata.json that was never written."""
         return self.log if self.metadata is None else None
 
     @property
-    def steps(self) -> HeartbeatMemory | None:
-        """What tells steps: progress.json, or the logs where that was never written."""
+    def step_source(self) -> HeartbeatMemory | None:
+        """Where steps come from: progress.json, or the logs if that was never written."""
         return self.progress or (self.log if self.log is not None and self.log.step_at is not None else None)
 
 
 def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
-    """Sentinels first, then what logs say of the end, then life, then progress, then what is merely worth a warning.
+    """Status, reason and conditions, by the first of these that applies.
 
-    That a thread of training died decides nothing; but it may be why, so it is told with whatever is decided.
+    1. ``_error``: FAILED. ``_complete``: SUCCEEDED.
+    2. A log that ends in a fatal failure: FAILED.
+    3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
+    4. Every heartbeat older than the stale limit: TIMED_OUT.
+    5. No progress for twice the stall limit: TIMED_OUT.
+    6. RUNNING, with a condition for everything that is worth a warning.
+
+    A dead thread of training decides nothing, but it may be the cause, so every reason mentions it.
     """
-    verdict = _judged(evidence, policy, now)
+    verdict = _first_verdict(evidence, policy, now)
     told = _thread_error(evidence)
     reason = fit(verdict.reason, REASON_LIMIT - len(told)) + told
     raised = verdict.conditions
@@ -101,10 +108,10 @@ def _thread_error(evidence: AttemptEvidence) -> str:
     return fit(f"; a thread of it had ended with an exception: {said}", _THREAD_LIMIT) if said else ""
 
 
-def _judged(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
+def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     seen = evidence.seen
     if seen.error is not None:
-        # Why it failed is found out when it is told.
+        # The cause is read from the logs when the alert is written.
         reason = _failure_reason(seen.error.text, seen.error.fault)
         return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
     if seen.complete is not None:
@@ -117,7 +124,7 @@ def _judged(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict
         return _failed_by_log(evidence)
     if evidence.metadata is None and evidence.progress is None and evidence.log is None:
         return _never_beaten(evidence, policy, now)
-    return _beating(evidence, policy, now)
+    return _judge_heartbeats(evidence, policy, now)
 
 
 def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
@@ -138,7 +145,7 @@ def _failure_reason(text: str, fault: str | None) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip(" \t\ufffd")]
     first = lines[0] if lines else ""
     if first.startswith("Traceback (most recent call last)"):
-        # Written by ``2> _error``: a trace has its message at the end.
+        # Written by ``2> _error``: a traceback has its message at the end.
         first = lines[-1]
     return fit(first, REASON_LIMIT) or "Training reported a failure (empty _error)"
 
@@ -162,11 +169,11 @@ def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> V
     return Verdict(Status.TIMED_OUT, NEVER_BEGAN, action=hints.NEVER_STARTED, exceeded=exceeded)
 
 
-def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
+def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     ages = {name: (now - at).total_seconds() for name, at in _beats(evidence).items()}
     stale = [name for name, age in ages.items() if age > policy.stale_s]
     if len(stale) == len(ages):
-        return _silent(evidence, stale, policy)
+        return _timed_out(evidence, stale, policy)
     raised = {
         _STALE[
             name
@@ -174,15 +181,15 @@ def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdic
         for name in stale
         if name in _STALE and ages[name] > (limit_s := _limit_s(name, evidence, policy))
     }
-    stand = _stand(evidence, policy, now)
-    if stand is not None:
-        detail, stalled_s, limit_s = stand
+    standstill = _standstill(evidence, policy, now)
+    if standstill is not None:
+        detail, stalled_s, limit_s = standstill
         if stalled_s >= 2 * limit_s:
             reason = f"{detail} (limit {format_minutes(limit_s)}, {STOOD_STILL}"
             name = LimitName.INACTIVITY if policy.stall_s is None else LimitName.STALL
             return Verdict(Status.TIMED_OUT, reason, action=hints.STALLED, exceeded=ExceededLimit(name, limit_s))
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
-    raised.update(_oddities(evidence))
+    raised.update(_document_conditions(evidence))
     raised = {**evidence.kept, **logs.conditions(evidence.seen.logs, evidence.finding), **raised}
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
@@ -191,25 +198,25 @@ def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdic
 
 
 def _beats(evidence: AttemptEvidence) -> dict[str, datetime]:
-    """Heartbeat, as people read it → when it was last alive."""
+    """Heartbeat, as people know it → its last proof of life."""
     found = {}
     if evidence.metadata is not None:
         found[METADATA] = last_alive(evidence.metadata)
-    elif evidence.life is not None:
-        found[LOG] = last_alive(evidence.life)
+    elif evidence.liveness_log is not None:
+        found[LOG] = last_alive(evidence.liveness_log)
     if evidence.progress is not None:
         found[PROGRESS] = last_alive(evidence.progress)
     elif evidence.log is not None and evidence.log.step_at is not None:
         unread = evidence.seen.logs is None or evidence.seen.logs.unread
-        # What could not be read may tell a later step.
+        # Text that could not be read may hold a later step.
         beaten = max(evidence.log.step_at, last_alive(evidence.log)) if unread else evidence.log.step_at
         if not evidence.hidden or not found:
             found[LOG_STEP] = beaten
     return found
 
 
-def unseen(evidence: AttemptEvidence) -> str | None:
-    """Why it is not known whether a run that seems silent is; None: whatever counts was looked at."""
+def unobservable(evidence: AttemptEvidence) -> str | None:
+    """Why nobody can tell whether a run that seems silent is. None: all evidence that counts was looked at."""
     if not evidence.hidden or (evidence.metadata is not None and evidence.progress is not None):
         return None
     return fit(" ".join(evidence.hidden), REASON_LIMIT)
@@ -221,12 +228,12 @@ def _limit_s(name: str, evidence: AttemptEvidence, policy: Policy) -> float:
     return policy.stale_s
 
 
-def _silent(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verdict:
+def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verdict:
     limit = format_minutes(policy.stale_s)
-    memories = (evidence.metadata, evidence.progress, evidence.life)
+    memories = (evidence.metadata, evidence.progress, evidence.liveness_log)
     gone = all(memory is None or memory.missing_since for memory in memories)
     reason = f"Both heartbeats disappeared (>{limit} ago)" if gone else f"Both heartbeats stale (>{limit})"
-    if evidence.life is not None and evidence.progress is None:
+    if evidence.liveness_log is not None and evidence.progress is None:
         reason += "; only a log was ever written"
     elif len(stale) == 1:
         never = PROGRESS if stale == [METADATA] else METADATA
@@ -242,9 +249,9 @@ def _silent(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verd
     return Verdict(Status.TIMED_OUT, reason, action=DONE, exceeded=exceeded)
 
 
-def _stand(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
-    """What has stood still, how long, and how long it may; None: nothing has, or nothing is to be watched."""
-    steps, log = evidence.steps, evidence.log
+def _standstill(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
+    """What has stood still, for how long, and the limit, in s. None: nothing has, or progress is not watched."""
+    steps, log = evidence.step_source, evidence.log
     if evidence.hidden and (evidence.progress is None or logs.waits_for_lines(policy)):
         return None
     step_at = steps.step_at if steps is not None and steps.step is not None else None
@@ -263,7 +270,7 @@ def _stand(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[st
 
 
 def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy) -> Verdict:
-    """``verdict`` with what to do about its conditions, and the cause of what a log says."""
+    """``verdict`` with what to do about its conditions, and the cause that a log shows."""
     raised = verdict.conditions
     known = {**hints.CONDITION_HINTS, **{rule.name: rule.hint for rule in policy.absences if rule.hint}}
     report = evidence.seen.logs
@@ -275,12 +282,12 @@ def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy) -> 
 
 
 def last_alive(memory: HeartbeatMemory) -> datetime:
-    """The last proof of life; a file that is gone counts from when it was missed, not from its last beat."""
+    """The last proof of life. A file that is gone counts from when it was missed, not from its last beat."""
     alive_at = memory.alive_at or memory.modified
     return max(alive_at, memory.missing_since) if memory.missing_since else alive_at
 
 
-def _oddities(evidence: AttemptEvidence) -> dict[str, str]:
+def _document_conditions(evidence: AttemptEvidence) -> dict[str, str]:
     seen, raised = evidence.seen, dict[str, str]()
     documents = (("metadata.json", seen.metadata, evidence.metadata),
                  ("progress.json", seen.progress, evidence.progress))  # fmt: skip

@@ -46,7 +46,7 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
     metadata = decision.seen.metadata or Heartbeat(now, "")
     progress = decision.seen.knows_step or Heartbeat(now, "")
     shows = verdict.explained
-    reason = f"{decision.told}: {verdict.reason}" if decision.told else verdict.reason
+    reason = f"{decision.flapping_note}: {verdict.reason}" if decision.flapping_note else verdict.reason
     if event is Event.WARNING:
         reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
     return Message(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from lastbeat.decide.groups import Numbers, Plan, idle, plan
+from lastbeat.decide.groups import GroupDecision, Numbers, decide_groups, idle
 from lastbeat.deliver.notice import compose_notice
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.deferral import DeliveryCounts, deferred_numbers, prolong, release, settle_as_told, trouble
@@ -159,7 +159,7 @@ class Groups:
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
             if not held and idle(ledger) and not pending(ledger, self._runner.identities, now):
                 return Gathered()
-            decided = plan(ledger, held, status_of, now, self._fleet)
+            decided = decide_groups(ledger, held, status_of, now, self._fleet)
             after: Record = decided.ledger
             for notice in decided.notices:
                 after = enqueue(after, self._message(notice, watched, now), self._runner.identities)
@@ -174,7 +174,7 @@ class Groups:
     def _message(self, notice: Notice, watched: int, now: datetime) -> Message:
         return compose_notice(notice, watched, self._place_url, now).masked(self._mask)
 
-    def _gathered(self, decided: Plan, before: Ledger, after: Record, now: datetime) -> Gathered:
+    def _gathered(self, decided: GroupDecision, before: Ledger, after: Record, now: datetime) -> Gathered:
         identities = self._runner.identities
         numbers = {alert.number for alert in after.outbox}
         tally = DeliveryCounts(

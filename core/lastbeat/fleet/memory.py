@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
-from lastbeat.decide.flapping import steady_at
+from lastbeat.decide.flapping import settles_at
 from lastbeat.decide.verdict import last_alive
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
@@ -220,7 +220,7 @@ def wake_of(outcome: Outcome, known: RunMemory | None, files: Files, policy: Pol
     open_ = [d for alert in record.outbox for d in alert.deliveries.values() if not d.settled]
     if outcome.pending and open_:
         times = [min(max((d.not_before or outcome.at), (d.claimed_until or outcome.at)).timestamp() for d in open_)]
-    steady = steady_at(record)
+    steady = settles_at(record)
     if steady is not None:
         times.append(steady.timestamp())
     if outcome.status is Status.RUNNING:

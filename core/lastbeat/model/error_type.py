@@ -34,6 +34,8 @@ class ErrorTraits(NamedTuple):
     """Even as a consequence of something else it is the end of a process."""
     announced_calmly: bool = False
     """It is news at any log level."""
+    when_circular: str | None = None
+    """The error type that it is if threads or ranks wait for each other in a circle."""
     may_be_a_kill: bool = False
     """It is also what an end by SIGKILL is taken for, whoever sent that."""
 

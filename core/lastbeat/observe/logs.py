@@ -19,10 +19,9 @@ from lastbeat.observe.tailed_log import Readers, TailedLog
 from lastbeat.stores.port import Entry, Store, StoreError
 
 if TYPE_CHECKING:
+    from lastbeat.causes.log_reader import LogReader
     from lastbeat.causes.log_summary import LogSummary
-    from lastbeat.causes.reading import LogReader
     from lastbeat.model.signal import Catalogue
-    from lastbeat.observe.log_backfill import NumberedSummary, Share
 
 log = logging.getLogger(__name__)
 
@@ -200,33 +199,26 @@ class RunLogs:
         2. Read each file back as far as its share of what may be read goes; after too long, take what is known.
         3. Add files that were not listed this time, and ``_error``.
         """
-        from lastbeat.observe.log_backfill import NumberedSummary, shares  # noqa: PLC0415 - only at an event
+        from lastbeat.observe.log_backfill import NumberedSummary, backfill  # noqa: PLC0415 - only at an event
 
         self.look(files, since, old_until, again=True)
-        began = time.monotonic()
-        read: list[NumberedSummary | None] = []
         sources, *_ = sources_of(self._store, files, self._places, self._files)
         newest = max((source.modified for source in sources), default=None)
-        found: list[tuple[LogSource, TailedLog]] = [
-            (source, self._known(source)) for source in sources if is_of_now(source.modified, newest)
-        ]
-        for share in shares(found, self._limits.deep_file_bytes, self._limits.deep_bytes):
-            is_late = time.monotonic() - began >= self._limits.deep_s
-            read.append(self._isolation.known(share.file) if is_late else self._isolation.read_back(share, since))
+        found = [(source, self._known(source)) for source in sources if is_of_now(source.modified, newest)]
         listed = {source.name for source in sources}
-        read += [
-            self._isolation.known(file)
+        gone = [
+            file
             for name, file in self._files.items()
             if name not in listed and is_of_now(file.written_at, newest or file.written_at)
         ]
+        read = backfill(found, gone, since, self._limits, self._isolation)
         if error_text:
             reader = self._fresh(ERROR, None, 1)
             reader.feed(error_text.encode("utf-8", "replace"))
             reader.finish()
             read.append(NumberedSummary(reader.summary(), 0))
-        summaries = [each.summary for each in read if each is not None]
-        shifts = {each.summary.file: each.shift for each in read if each is not None}
-        return self._explained(summaries, shifts, exit_code)
+        shifts = {each.summary.file: each.shift for each in read}
+        return self._explained([each.summary for each in read], shifts, exit_code)
 
     def begin_attempt(self, number: int | None = None) -> None:
         """The text read so far belongs to an earlier attempt, except that of files which the last look found to be new
@@ -302,12 +294,12 @@ class RunLogs:
         return cleaned if most is None or len(texts) <= most else (*cleaned, f"… and {len(texts) - most} notes more.")
 
     def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":
-        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - only where there is text
+        from lastbeat.causes.log_reader import LogReader  # noqa: PLC0415 - only where there is text
 
         return LogReader(self._catalogue(), name, rank=rank, line=line)
 
     def _restored(self, document: Any) -> "LogReader":
-        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - only where there is text
+        from lastbeat.causes.log_reader import LogReader  # noqa: PLC0415 - only where there is text
 
         return LogReader.restore(self._catalogue(), document)
 
@@ -319,7 +311,7 @@ class Isolation:
         self.tripped: dict[str, str] = {}
         """Name of each log that tripped since :meth:`begin` → what is said of it."""
         self._run_id = run_id
-        self._readers = readers
+        self.readers = readers
 
     def begin(self) -> None:
         """A look begins."""
@@ -333,26 +325,12 @@ class Isolation:
 
     def summary(self, file: TailedLog) -> "LogSummary | None":
         """What this attempt's text in ``file`` says; None when there is none."""
-        found = self._ask(file, lambda: file.summary(self._readers))
+        found = self.ask(file, lambda: file.summary(self.readers))
         # What it said is lost; that it was written is not.
-        return found or self._ask(file, lambda: file.summary(self._readers))
+        return found or self.ask(file, lambda: file.summary(self.readers))
 
-    def known(self, file: TailedLog) -> "NumberedSummary | None":
-        """As :func:`lastbeat.observe.log_backfill.known`."""
-        from lastbeat.observe.log_backfill import known  # noqa: PLC0415 - only at an event
-
-        return self._ask(file, lambda: known(file, self._readers))
-
-    def read_back(self, share: "Share", since: datetime | None) -> "NumberedSummary | None":
-        """As :func:`lastbeat.observe.log_backfill.read_back`; what is known, where the file cannot be read."""
-        from lastbeat.observe.log_backfill import read_back  # noqa: PLC0415 - only at an event
-
-        try:
-            return self._ask(share.file, lambda: read_back(share, since, self._readers))
-        except StoreError:
-            return self.known(share.file)
-
-    def _ask(self, file: TailedLog, question: Callable[[], T]) -> T | None:
+    def ask(self, file: TailedLog, question: Callable[[], T]) -> T | None:
+        """The answer to a question about ``file``; None if that trips its reader. Raises :class:`StoreError`."""
         try:
             return question()
         except StoreError:

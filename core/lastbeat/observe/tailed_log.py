@@ -17,7 +17,7 @@ PARTIAL_KEPT_BYTES: Final = 4096
 
 
 class TextReader(Protocol):
-    """Reads the text of one log; :class:`lastbeat.causes.reading.LogReader` does so for its meaning."""
+    """Reads the text of one log; :class:`lastbeat.causes.log_reader.LogReader` does so for its meaning."""
 
     @property
     def next_line(self) -> int:

@@ -32,7 +32,7 @@ _TABLE: Final = (
         "differs from the others' has the cause. nvidia-smi: 0% waits for the host or for data, 100% for a "
         "collective. ps -eo pid,stat,wchan:30,cmd | grep ' D' shows who waits for a disk. Then restart from the "
         "last checkpoint.",
-        traits=ErrorTraits(condition=STALLED, is_fatal=False),
+        traits=ErrorTraits(condition=STALLED, is_fatal=False, when_circular=DEADLOCK),
     ),
     ErrorType(
         DEADLOCK,

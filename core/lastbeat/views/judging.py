@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lastbeat.codec import DamagedError, NewerError
-from lastbeat.decide.transition import Decision, decide, explained
+from lastbeat.decide.transition import Decision, decide, with_explanation
 from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Explained, Record
 from lastbeat.model.status import Status
-from lastbeat.observe.reading import LogSettings, Reading
+from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.run import Observer
 from lastbeat.record.codec import decode_record
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
@@ -65,7 +65,7 @@ class Judge:
         self._signals = signals
         self._served = _Served()
         self._observer = Observer(self._served, run_id, mask)  # type: ignore[arg-type]  # it reads, and no more
-        self._reading: Reading | None = None
+        self._logs: LogObserver | None = None
         self._decoded: tuple[Blob, Record | None, str, bool] | None = None
         self._explained: tuple[object, Explanation] | None = None
 
@@ -85,7 +85,7 @@ class Judge:
                 raise
             return _recorded(record, None, str(fault), notes)
         if record is not None:
-            self._reading = None
+            self._logs = None
             decision = decide(record, self._run_id, seen, self._policy, at)
             judged = _recorded(record, decision.seen, _fault(got), notes)
             return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
@@ -93,10 +93,15 @@ class Judge:
             now = decide(None, self._run_id, seen, self._policy, at)
             return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said, unread=True)
         decision = self._first(seen, files, at)
-        if decision.unseen is not None:
+        if decision.unobservable is not None:
             counts, attempt = decision.seen, decision.record.attempt
             return Judged(
-                Status.UNKNOWN, attempt=attempt, seen=counts, fault=decision.unseen, notes=notes, unread=bool(said)
+                Status.UNKNOWN,
+                attempt=attempt,
+                seen=counts,
+                fault=decision.unobservable,
+                notes=notes,
+                unread=bool(said),
             )
         verdict = decision.verdict
         return Judged(
@@ -117,16 +122,16 @@ class Judge:
 
     def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime) -> Decision:
         """What a pass that knows nothing of the run would decide."""
-        self._reading = self._reading or Reading(self._store, self._run_id, self._mask, self._signals)
-        decision = decide(None, self._run_id, self._reading.add_to(seen, files, None, at), self._policy, at)
-        if not decision.unexplained or decision.unseen is not None:
+        self._logs = self._logs or LogObserver(self._store, self._run_id, self._mask, self._signals)
+        decision = decide(None, self._run_id, self._logs.add_to(seen, files, None, at), self._policy, at)
+        if not decision.needs_explanation or decision.unobservable is not None:
             return decision
         key = sorted((name, entry.version, entry.modified) for name, entry in files.items())
         if self._explained is None or self._explained[0] != key:
-            self._reading.begin(decision.record.attempt)
+            self._logs.begin(decision.record.attempt)
             error = decision.seen.error
-            self._explained = key, self._reading.explain(files, error.text if error is not None else None)
-        return explained(decision, self._explained[1])
+            self._explained = key, self._logs.explain(files, error.text if error is not None else None)
+        return with_explanation(decision, self._explained[1])
 
     def _record(self, got: Mapping[str, Got]) -> tuple[Record | None, str, bool]:
         """The record, what is to be said of it, and whether there is one that this program may not judge without."""

@@ -14,7 +14,7 @@ from lastbeat.model.record import Attempt
 from lastbeat.model.view import Excerpt, RunView, WatchState
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_files import is_log
-from lastbeat.observe.reading import LogSettings
+from lastbeat.observe.log_observer import LogSettings
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
 from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError

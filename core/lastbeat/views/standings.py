@@ -117,8 +117,8 @@ def of_first_look(
         logs=LogReport(written_at=log.modified if log is not None else None, hidden=closed) if log or closed else None,
     )
     decided = decide(None, run_id, seen, policy, now)
-    if decided.unseen is not None:
-        return Standing(Status.UNKNOWN, shown(decided.unseen), recorded=False)
+    if decided.unobservable is not None:
+        return Standing(Status.UNKNOWN, shown(decided.unobservable), recorded=False)
     verdict, attempt = decided.verdict, decided.record.attempt
     counts = decided.seen
     began, ended = began_at(attempt), None

@@ -4,7 +4,7 @@ import pytest
 
 from lastbeat.fleet.watches import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
-from lastbeat.observe.reading import LogSettings, exit_code
+from lastbeat.observe.log_observer import LogSettings, exit_code
 from lastbeat.sdk.death import Death, describe
 from support.fleet import FleetScene
 from support.scene import Scene
