@@ -23,7 +23,7 @@ def of(outcome: Outcome) -> int:
     """The exit status that tells ``outcome`` to Nagios, Icinga or Sensu."""
     if outcome.status is Status.UNKNOWN or outcome.status.is_foreign:
         return UNKNOWN
-    if outcome.status in {Status.FAILED, Status.TIMED_OUT}:
+    if outcome.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
         return CRITICAL
     if outcome.status is Status.RUNNING and outcome.conditions:
         return WARNING

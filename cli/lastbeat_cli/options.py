@@ -14,7 +14,7 @@ WHO = "Who is told"
 LOGS = "Logs"
 HOW = "How"
 
-STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "UNKNOWN")
+STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "UNKNOWN")
 """What --status may name."""
 
 HELP = {"help_option_names": ["-h", "--help"]}

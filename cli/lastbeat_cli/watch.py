@@ -27,7 +27,7 @@ EPILOG = """\
 Exit status, by the convention of monitoring plug-ins:
   0  RUNNING without conditions, or SUCCEEDED
   1  RUNNING (WARNING)
-  2  FAILED or TIMED_OUT
+  2  FAILED, TIMED_OUT or CANCELLED
   3  UNKNOWN: the run could not be observed; also wrong settings or arguments
 
 \b
@@ -65,7 +65,7 @@ def command(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Watch one training run: tell whether it lives, and alert people when that changes.
 
-    Without --once it goes on until the run is SUCCEEDED, FAILED or TIMED_OUT and everybody was told, or
+    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT or CANCELLED and everybody was told, or
     until Ctrl-C.
     """
     logs.verbose(on=verbose)

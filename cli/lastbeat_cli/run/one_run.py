@@ -18,7 +18,7 @@ argument = options.argument(
 EXITS: Final = """\
   0  RUNNING without conditions, or SUCCEEDED
   1  RUNNING (WARNING), or silent for too long and judged by nobody
-  2  FAILED or TIMED_OUT
+  2  FAILED, TIMED_OUT or CANCELLED
   3  there is no such run, or it could not be seen; also wrong settings or arguments
   141  whoever read the pipe left, as after head"""
 """What the status of a command that shows one run means."""

@@ -28,7 +28,7 @@ Exit status, by the convention of monitoring plug-ins, of the last pass; runs co
 within a day:
   0  every run is RUNNING or SUCCEEDED, without conditions
   1  at least one is RUNNING (WARNING)
-  2  at least one is FAILED or TIMED_OUT
+  2  at least one is FAILED, TIMED_OUT or CANCELLED
   3  the fleet, or one of its runs, could not be observed; also wrong settings or arguments
 
 \b

@@ -120,7 +120,7 @@ def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime
 
 def _reopen(record: Record | None, match: AttemptMatch, policy: Policy, now: datetime) -> AttemptMatch:
     """A new attempt, if a finished run whose files name no attempt has lost its sentinel and beats again."""
-    if record is None or match.is_new or record.status not in {Status.FAILED, Status.SUCCEEDED}:
+    if record is None or match.is_new or (record.status is None or not record.status.ended):
         return match
     if _by_log(record):
         # Only a later step takes that back, and then the run never ended.
@@ -228,7 +228,7 @@ def _stays_finished(record: Record | None, match: AttemptMatch, verdict: Verdict
     if _by_log(record):
         # Only life takes it back. Silence fits what the log said.
         return verdict.status is Status.TIMED_OUT
-    return record.status in {Status.FAILED, Status.SUCCEEDED}
+    return record.status is not None and record.status.ended
 
 
 def _is_left_alone(since: datetime | None, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> bool:

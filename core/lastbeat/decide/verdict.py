@@ -1,6 +1,7 @@
 """What the evidence of one attempt says: status, reason, conditions."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,6 +21,8 @@ from lastbeat.signals import hints
 
 REASON_LIMIT = 300
 _THREAD_LIMIT: Final = 160
+_BY_A_PERSON: Final = re.compile(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
+"""An ``_error`` that a Ctrl-C wrote: the SDK's, ``lastbeat exec``'s, or Python's own. ``scancel`` sends SIGTERM."""
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
 _STALE: Final = {METADATA: names.METADATA_STALE, PROGRESS: names.PROGRESS_STALE, LOG_STEP: names.PROGRESS_STALE}
@@ -84,7 +87,7 @@ class AttemptEvidence:
 def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     """Status, reason and conditions, by the first of these that applies.
 
-    1. ``_error``: FAILED. ``_complete``: SUCCEEDED.
+    1. ``_error``: FAILED, or CANCELLED by Ctrl-C. ``_complete``: SUCCEEDED.
     2. A log that ends in a fatal failure: FAILED.
     3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
     4. Every heartbeat older than the stale limit: TIMED_OUT.
@@ -113,6 +116,10 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
     if seen.error is not None:
         # The cause is read from the logs when the alert is written.
         reason = _failure_reason(seen.error.text, seen.error.fault)
+        if _BY_A_PERSON.match(reason):
+            from lastbeat.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
+
+            return Verdict(Status.CANCELLED, reason, CANCELLED, by_sentinel=True)
         return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
     if seen.complete is not None:
         return Verdict(

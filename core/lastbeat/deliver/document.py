@@ -4,7 +4,7 @@ Stable: a field is never renamed, retyped or left out; what is not known is null
 
     version      1
     key          names this alert for good; the same on every delivery of it
-    event        FAILED TIMED_OUT SUCCEEDED RECOVERED STARTED RESTARTED WARNING FLAPPING BLIND SIGHTED TEST
+    event        FAILED TIMED_OUT SUCCEEDED CANCELLED RECOVERED STARTED RESTARTED WARNING FLAPPING BLIND SIGHTED TEST
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     confidence   how sure the cause is, from 0 to 1

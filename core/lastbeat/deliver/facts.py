@@ -15,6 +15,7 @@ _HEADLINES = {
     Event.FAILED: "❌ FAILED: {run}",
     Event.TIMED_OUT: "⏰ TIMED_OUT: {run}",
     Event.SUCCEEDED: "✅ SUCCEEDED: {run}",
+    Event.CANCELLED: "✋ CANCELLED: {run}",
     Event.RECOVERED: "💓 RECOVERED: {run}",
     Event.STARTED: "🚀 STARTED: {run}",
     Event.RESTARTED: "🔁 RESTARTED: {run}",

@@ -93,7 +93,7 @@ class PassReport:
         counts = self.statuses
         if self.blind is not None:
             return 3
-        if counts.get(Status.FAILED.value) or counts.get(Status.TIMED_OUT.value):
+        if any(counts.get(status.value) for status in (Status.FAILED, Status.TIMED_OUT, Status.CANCELLED)):
             return 2
         if self.unreadable_count:
             return 3

@@ -16,6 +16,8 @@ class Status(str, Enum):
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
+    CANCELLED = "CANCELLED"
+    """A person ended it, at its own terminal or through lastbeat."""
     UNKNOWN = "UNKNOWN"
 
     def __str__(self) -> str:
@@ -37,7 +39,12 @@ class Status(str, Enum):
     @property
     def finished(self) -> bool:
         """Whether a watch of one run has nothing left to wait for."""
-        return self in {Status.SUCCEEDED, Status.FAILED, Status.TIMED_OUT}
+        return self.ended or self is Status.TIMED_OUT
+
+    @property
+    def ended(self) -> bool:
+        """Whether only a new attempt changes it."""
+        return self in {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
 
 
 class Event(str, Enum):
@@ -46,6 +53,7 @@ class Event(str, Enum):
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
     SUCCEEDED = "SUCCEEDED"
+    CANCELLED = "CANCELLED"
     RECOVERED = "RECOVERED"
     STARTED = "STARTED"
     """The first heartbeat of a run that was TIMED_OUT because it had none: wanted with RECOVERED."""

@@ -18,7 +18,7 @@ MOST_LOGS: Final = 64
 DEFAULT_CATALOGUE: Final = "default"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _EVENTS: Final = (
-    Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED,
+    Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED, Event.CANCELLED,
 )  # fmt: skip
 
 
@@ -211,7 +211,7 @@ STALE_MINUTES = Setting[float](
 ALERT_ON = Setting[frozenset[Event]](
     "ALERT_ON",
     _alert_on,
-    "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, or none.",
+    "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, cancelled, or none.",
     default=",".join(event.value.lower() for event in _EVENTS if event in DEFAULT_ALERT_ON),
 )
 STALL_MINUTES = Setting[float | None](

@@ -8,6 +8,7 @@ from lastbeat.model.error_type import ErrorTraits, ErrorType
 from lastbeat.model.status import LOSS_NAN, STALLED
 
 UNKNOWN: Final = "unknown"
+CANCELLED: Final = "cancelled"
 HANG: Final = "hang"
 DEADLOCK: Final = "deadlock"
 NOT_FINITE: Final = "numerical_instability"
@@ -93,7 +94,7 @@ _TABLE: Final = (
         traits=ErrorTraits(is_vague=True),
     ),
     ErrorType(
-        "cancelled",
+        CANCELLED,
         restartable=True,
         meaning="A person, the scheduler (preemption) or the cloud stopped it from outside.",
         hint="Who stopped it: sacct -j ID --format=JobID,State,ExitCode,End,NodeList; 'CANCELLED by UID' is a person "

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from lastbeat.model.cause import Explanation
 
 
-_ENDED = frozenset({Status.FAILED, Status.SUCCEEDED})
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """Status and why. ``record`` is None where there is none that could be read."""
@@ -114,7 +111,7 @@ class Judge:
             verdict.conditions,
             decision.record.attempt,
             decision.seen,
-            verdict.status if verdict.status in _ENDED else None,
+            verdict.status if verdict.status.ended else None,
             _fault(got),
             (*notes, *decision.seen.log_notes),
             unread=bool(said),
@@ -171,7 +168,7 @@ def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple
         record.conditions,
         record.attempt,
         seen,
-        record.status if record.status in _ENDED else None,
+        record.status if record.status is not None and record.status.ended else None,
         fault,
         notes,
     )

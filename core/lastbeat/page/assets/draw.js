@@ -22,6 +22,7 @@ const Draw = (() => {
     "UNKNOWN": { sign: "?", name: "unknown" },
     "RUNNING": { sign: "●", name: "running" },
     "SUCCEEDED": { sign: "✔", name: "succeeded" },
+    "CANCELLED": { sign: "■", name: "cancelled" },
   });
 
   const looks = (status) => (Object.hasOwn(STATUSES, status) ? STATUSES[status] : STATUSES.UNKNOWN);
@@ -155,7 +156,7 @@ const Draw = (() => {
     const picture = svg("svg", { class: "strip", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none",
       role: "img", "aria-label": words }, svg("title", {}, words),
     svg("rect", { class: "ground", x: 0, y: height - 1, width, height: 1 }));
-    const share = { FAILED: 1, TIMED_OUT: 0.8, RUNNING: 0.5, SUCCEEDED: 0.35, UNKNOWN: 0.2 };
+    const share = { FAILED: 1, TIMED_OUT: 0.8, RUNNING: 0.5, SUCCEEDED: 0.35, CANCELLED: 0.35, UNKNOWN: 0.2 };
     const x = (moment) => Math.min(width, Math.max(0, width - ((at - moment) * width) / STRIP_MS));
     const shown = spans.slice(-MOST_SPANS);
     shown.forEach(([since, name, attempt], index) => {
