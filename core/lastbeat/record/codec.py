@@ -31,10 +31,10 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def decode(body: bytes, kind: type[R], left: list[str] | None = None) -> R:
-    """The record that :func:`encode` wrote, of the class ``kind``. ``left`` is extended by the places of what was left
-    as a newer lastbeat wrote it. Raises :class:`DamagedError` for anything else, :class:`NewerError` where only a newer
-    lastbeat can read it."""
+def decode(body: bytes, kind: type[R], skipped: list[str] | None = None) -> R:
+    """The record that :func:`encode` wrote, of the class ``kind``. Fields with parts that only a newer lastbeat can
+    read are added to ``skipped``. Raises :class:`DamagedError` for anything else, :class:`NewerError` where only a
+    newer lastbeat can read it."""
     try:
         document = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -44,17 +44,17 @@ def decode(body: bytes, kind: type[R], left: list[str] | None = None) -> R:
         raise DamagedError("it is not a JSON object with a schema number")
     if schema > SCHEMA:
         raise NewerError(f"it has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}")
-    return codec(kind).read(document, left)
+    return codec(kind).read(document, skipped)
 
 
-def decode_record(body: bytes, left: list[str] | None = None) -> Record:
+def decode_record(body: bytes, skipped: list[str] | None = None) -> Record:
     """As :func:`decode`, for the record of a run."""
-    return decode(body, Record, left)
+    return decode(body, Record, skipped)
 
 
-def decode_ledger(body: bytes, left: list[str] | None = None) -> Ledger:
+def decode_ledger(body: bytes, skipped: list[str] | None = None) -> Ledger:
     """As :func:`decode`, for the ledger of a fleet's groups."""
-    return decode(body, Ledger, left)
+    return decode(body, Ledger, skipped)
 
 
 def _no_number(name: str) -> float:

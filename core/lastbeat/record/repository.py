@@ -130,17 +130,17 @@ class RecordRepository:
         self.record = None if blob is None else self._decode(blob)
 
     def _decode(self, blob: Blob) -> Record | None:
-        left: list[str] = []
+        skipped: list[str] = []
         try:
             # One that was cut is no whole JSON, so its size needs no check of its own.
-            record = decode(blob.body, self.kind, left)
+            record = decode(blob.body, self.kind, skipped)
         except NewerError as error:
             raise StoreError(f"{self.key} cannot be used: {error}", "upgrade lastbeat on this machine") from error
         except DamagedError as error:
             self.note = f"The record {self.key} was damaged ({error}); a new one was begun, its alerts may repeat."
             return None
-        if left:
-            where = ", ".join(sorted(set(left)))
+        if skipped:
+            where = ", ".join(sorted(set(skipped)))
             self.note = (
                 f"A newer lastbeat wrote parts of {self.key} that this one does not know ({where}); it leaves them "
                 "as they are. Upgrade lastbeat on this machine to see them."
