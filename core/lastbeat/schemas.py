@@ -91,6 +91,8 @@ class MetadataDocument(HeartbeatDocument):
     """Whose run it is."""
     beat_seconds: float = Field(default=UNSAID, gt=0)
     """How often this document is written."""
+    longest_gap_s: float = Field(default=UNSAID, gt=0)
+    """The longest time between two of them so far in this attempt."""
     clock_offset_s: float = UNSAID
     """The store's clock minus the one that this document's times are from."""
     stale_minutes: float = Field(default=UNSAID, gt=0)

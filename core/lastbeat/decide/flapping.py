@@ -22,7 +22,7 @@ MOST_FLIPS: Final = 3
 FLIPS: Final = frozenset({Event.TIMED_OUT, Event.RECOVERED})
 """The alerts of a flip. Where ALERT_ON has neither, there is no FLAPPING alert and nothing is muted."""
 
-MUTED: Final = frozenset({names.METADATA_STALE, names.PROGRESS_STALE, names.STALLED})
+MUTED: Final = frozenset({names.METADATA_STALE, names.PROGRESS_STALE, names.STALLED, names.BEATS_MISSED})
 """Conditions that come and go with every flip, so FLAPPING covers them."""
 
 HINT: Final = (

@@ -23,6 +23,14 @@ REASON_LIMIT = 300
 _THREAD_LIMIT: Final = 160
 _BY_A_PERSON: Final = re.compile(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
 """An ``_error`` that a Ctrl-C wrote: the SDK's, ``lastbeat exec``'s, or Python's own. ``scancel`` sends SIGTERM."""
+_MISSED_BEATS: Final = 4
+"""So many beats are not missed by chance."""
+_OUTLIER: Final = 2.0
+"""Nor is a gap so many times as long as the longest so far."""
+_LIVELY_S: Final = 120.0
+"""A run that does not say how often it beats is taken to live for so long after a beat."""
+_UPLOAD_S: Final = 5.0
+"""What a beat may take to the store."""
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
 _STALE: Final = {METADATA: names.METADATA_STALE, PROGRESS: names.PROGRESS_STALE, LOG_STEP: names.PROGRESS_STALE}
@@ -188,20 +196,51 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
         for name in stale
         if name in _STALE and ages[name] > (limit_s := _limit_s(name, evidence, policy))
     }
+    silence = _silence(evidence, min(ages.values()))
+    if silence is not None:
+        raised = {names.BEATS_MISSED: silence, **raised}
     standstill = _standstill(evidence, policy, now)
     if standstill is not None:
         detail, stalled_s, limit_s = standstill
         if stalled_s >= 2 * limit_s:
             reason = f"{detail} (limit {format_minutes(limit_s)}, {STOOD_STILL}"
             name = LimitName.INACTIVITY if policy.stall_s is None else LimitName.STALL
-            return Verdict(Status.TIMED_OUT, reason, action=hints.STALLED, exceeded=ExceededLimit(name, limit_s))
+            # Silence outranks standing still: who has not beaten for a while is not said to live.
+            reason = reason if silence is None else f"{silence.capitalize()}. {reason}"
+            action = _standstill_hint(evidence, now)
+            return Verdict(Status.TIMED_OUT, reason, action=action, exceeded=ExceededLimit(name, limit_s))
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
     raised.update(_document_conditions(evidence))
     raised = {**evidence.kept, **logs.conditions(evidence.seen.logs, evidence.finding), **raised}
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
-    return _with_cause(Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised), evidence, policy)
+    verdict = Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised)
+    return _with_cause(verdict, evidence, policy, _standstill_hint(evidence, now))
+
+
+def silence_limit_s(beat: Heartbeat | None) -> float | None:
+    """The age of its last beat, in seconds, at which a run misses beats. None: it does not say how often it beats."""
+    if beat is None or beat.beat_s is None:
+        return None
+    return max(_MISSED_BEATS * beat.beat_s, _OUTLIER * (beat.longest_gap_s or 0.0)) + _UPLOAD_S
+
+
+def _standstill_hint(evidence: AttemptEvidence, now: datetime) -> str:
+    """What to do about a run that makes no progress. Only a run that has just beaten is said to live."""
+    silent_s = min((now - at).total_seconds() for at in _beats(evidence).values())
+    limit_s = silence_limit_s(evidence.seen.metadata)
+    if limit_s is None:
+        return hints.STALLED if silent_s <= _LIVELY_S else hints.STALLED_OR_DEAD
+    return hints.STALLED if silent_s <= limit_s else hints.SILENT
+
+
+def _silence(evidence: AttemptEvidence, silent_s: float) -> str | None:
+    beat = evidence.seen.metadata
+    limit_s = silence_limit_s(beat)
+    if beat is None or beat.beat_s is None or limit_s is None or silent_s <= limit_s:
+        return None
+    return f"silent for {format_duration(silent_s)} (beats each {format_duration(beat.beat_s)})"
 
 
 def _beats(evidence: AttemptEvidence) -> dict[str, datetime]:
@@ -276,10 +315,12 @@ def _standstill(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tup
     return f"No progress: {where} after {format_duration(stalled_s)}", stalled_s, limit_s
 
 
-def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy) -> Verdict:
-    """``verdict`` with what to do about its conditions, and the cause that a log shows."""
+def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy, stalled: str) -> Verdict:
+    """``verdict`` with what to do about its conditions, and the cause that a log shows. ``stalled`` is the hint for a
+    run that makes no progress."""
     raised = verdict.conditions
-    known = {**hints.CONDITION_HINTS, **{rule.name: rule.hint for rule in policy.absences if rule.hint}}
+    rules = {rule.name: rule.hint for rule in policy.absences if rule.hint}
+    known = {**hints.CONDITION_HINTS, names.STALLED: stalled, **rules}
     report = evidence.seen.logs
     cause = report.explanation.cause if report is not None and logs.conditions(report, evidence.finding) else None
     if cause is not None:

@@ -22,6 +22,10 @@ class Heartbeat:
     """That timestamp names its zone, or is a number of seconds. One that does not was read as UTC."""
     clock_offset_s: float | None = None
     """How far the store's clock is ahead of the instance's, as the document says."""
+    beat_s: float | None = None
+    """How often it is written, in seconds, as it says."""
+    longest_gap_s: float | None = None
+    """The longest time between two of them so far in this attempt, as it says."""
     fault: str | None = None
     """Why the document could not be understood; it still counts as a heartbeat at ``modified``."""
 

@@ -89,6 +89,7 @@ def steps_done(step: int, total: int | None, status: "Status | None") -> int:
 
 # Conditions: warnings that are raised and cleared beside RUNNING.
 METADATA_STALE: Final = "metadata_stale"
+BEATS_MISSED: Final = "beats_missed"
 PROGRESS_STALE: Final = "progress_stale"
 HEARTBEAT_UNREADABLE: Final = "heartbeat_unreadable"
 CLOCK_SKEW: Final = "clock_skew"

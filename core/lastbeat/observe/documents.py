@@ -40,6 +40,8 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         own_time=own,
         zoned=names_zone(document.get(own_key)),
         clock_offset_s=_offset(document.get("clock_offset_s")),
+        beat_s=_span(document.get("beat_seconds")),
+        longest_gap_s=_span(document.get("longest_gap_s")),
         fault=fault,
         phase=_text(document.get("phase"), mask),
         instance_id=_text(document.get("instance_id"), mask),
@@ -64,6 +66,11 @@ def _time(value: object, blob: Blob) -> datetime | None:
 def _offset(value: object) -> float | None:
     offset_s = finite(value)
     return offset_s if offset_s is not None and abs(offset_s) < _PLAUSIBLE.total_seconds() else None
+
+
+def _span(value: object) -> float | None:
+    span_s = finite(value)
+    return span_s if span_s is not None and 0 < span_s < _PLAUSIBLE.total_seconds() else None
 
 
 def _time_fault(document: dict[str, object], mask: Callable[[str], str]) -> str | None:
