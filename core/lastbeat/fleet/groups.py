@@ -19,7 +19,14 @@ from functools import partial
 from lastbeat.decide.groups import GroupDecision, Numbers, decide_groups, idle
 from lastbeat.deliver.notice import compose_notice
 from lastbeat.deliver.port import Channel
-from lastbeat.effects.deferral import DeliveryCounts, deferred_numbers, prolong, release, settle_as_told, trouble
+from lastbeat.effects.deferral import (
+    DeliveryCounts,
+    deferred_numbers,
+    failed_deliveries,
+    prolong,
+    release,
+    settle_as_told,
+)
 from lastbeat.effects.outbox import enqueue, pending
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
@@ -179,7 +186,7 @@ class Groups:
         numbers = {alert.number for alert in after.outbox}
         tally = DeliveryCounts(
             sent=max(0, after.delivered - before.delivered),
-            failed=trouble(after, numbers, identities),
+            failed=failed_deliveries(after, numbers, identities),
             pending=pending(after, identities, now),
         )
         told = {
