@@ -25,6 +25,6 @@ def of(outcome: Outcome) -> int:
         return UNKNOWN
     if outcome.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
         return CRITICAL
-    if outcome.status is Status.RUNNING and outcome.conditions:
+    if outcome.status in {Status.RUNNING, Status.SUCCEEDED} and outcome.conditions:
         return WARNING
     return OK

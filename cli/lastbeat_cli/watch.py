@@ -26,7 +26,7 @@ EPILOG = """\
 \b
 Exit status, by the convention of monitoring plug-ins:
   0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING)
+  1  RUNNING (WARNING), or SUCCEEDED with a loss that is no number
   2  FAILED, TIMED_OUT or CANCELLED
   3  UNKNOWN: the run could not be observed; also wrong settings or arguments
 

@@ -73,7 +73,7 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     ):
         verdict = _as_recorded(before, before.status)
     elif _stays_finished(record, match, verdict):
-        verdict = Verdict(before.status or verdict.status, before.reason, by_log=_by_log(before))
+        verdict = replace(_as_recorded(before, before.status or verdict.status), by_log=_by_log(before))
     elif verdict.status is Status.RUNNING and not match.is_new:
         verdict = _without_new_evidence(before, evidence, verdict)
     decision = _conclude(before, match, evidence, _keep_known_cause(before, match, verdict), policy, now)
@@ -187,6 +187,7 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         finding=logs.weigh(finding, seen.logs, (progress, log), match.attempt.spent, now),
         log_lines=logs.last_lines(lines, seen.logs, policy.absences),
         started=None if unread else _waited_since(before, match, now),
+        known_nan=None if match.is_new else before.conditions.get(names.LOSS_NAN),
         kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None) if unread else {},
     )
 

@@ -73,6 +73,8 @@ class AttemptEvidence:
     """For absence rules: signal name → when such a line was last new."""
     started: datetime | None = None
     """When waiting for those lines began. None: the logs could not be read this time."""
+    known_nan: str | None = None
+    """What the last look said of a loss that is not finite."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """Conditions from logs that could not be read this time: they stand."""
 
@@ -130,16 +132,22 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
             return Verdict(Status.CANCELLED, reason, CANCELLED, by_sentinel=True)
         return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
     if seen.complete is not None:
-        return Verdict(
-            Status.SUCCEEDED,
-            "Training completed (_complete found)",
-            by_sentinel=True,
-        )
+        return _succeeded(evidence)
     if evidence.finding is not None and evidence.finding.alone:
         return _failed_by_log(evidence)
     if evidence.metadata is None and evidence.progress is None and evidence.log is None:
         return _never_beaten(evidence, policy, now)
     return _judge_heartbeats(evidence, policy, now)
+
+
+def _succeeded(evidence: AttemptEvidence) -> Verdict:
+    """A success with a loss that is no number is worth a word: nobody wants its checkpoint."""
+    reason, nan = "Training completed (_complete found)", _document_conditions(evidence).get(names.LOSS_NAN)
+    if nan is None:
+        return Verdict(Status.SUCCEEDED, reason, by_sentinel=True)
+    hint = hints.CONDITION_HINTS[names.LOSS_NAN]
+    raised = {names.LOSS_NAN: nan}
+    return Verdict(Status.SUCCEEDED, f"{reason}, but {nan}", action=hint, conditions=raised, by_sentinel=True)
 
 
 def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
@@ -349,10 +357,14 @@ def _document_conditions(evidence: AttemptEvidence) -> dict[str, str]:
             break
     told = seen.knows_step
     loss = told.loss if told else None
-    if loss is not None and not math.isfinite(loss):
-        step = told.step if told else None
-        at = f" at step {step}" if step is not None else ""
-        raised[names.LOSS_NAN] = f"loss is {'NaN' if math.isnan(loss) else 'infinite'}{at}"
+    if told is not None and loss is not None and not math.isfinite(loss):
+        step = told.step if told.not_finite_since is None else told.not_finite_since
+        since = f" since step {step}" if step is not None else ""
+        text = f"the loss is {'NaN' if math.isnan(loss) else 'infinite'}{since}"
+        raised[names.LOSS_NAN] = evidence.known_nan or text
+    elif loss is None and evidence.known_nan is not None:
+        # It could not be read this time, or was tidied up.
+        raised[names.LOSS_NAN] = evidence.known_nan
     return raised
 
 

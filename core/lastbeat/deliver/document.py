@@ -50,7 +50,7 @@ def document(message: Message) -> dict[str, object]:
         "key": fit(one_line(message.key), _MEDIUM),
         "run_id": fit(one_line(message.run_id), _SHORT),
         "event": message.event.value,
-        "severity": message.event.severity,
+        "severity": message.severity,
         "status": message.status.value,
         "reason": fit(clean(message.reason), _LONG),
         "cause": _text(message.cause, _SHORT),

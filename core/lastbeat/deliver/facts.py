@@ -25,6 +25,7 @@ _HEADLINES = {
     Event.SIGHTED: "👀 SIGHTED: lastbeat sees {run} again",
     Event.TEST: "🧪 TEST: {run}",
 }
+_WARNED = "⚠️ SUCCEEDED, with warnings: {run}"
 ACTION = "👉 Action required: "
 SHARED = "What they share"
 MEMBERS = "Runs"
@@ -48,7 +49,8 @@ class Fact:
 
 def headline(message: Message) -> str:
     """Sign, word, run: the first line of an alert, and all that a phone shows of it."""
-    return _HEADLINES[message.event].format(run=one_line(message.subject))
+    sign = _WARNED if message.event is Event.SUCCEEDED and message.conditions else _HEADLINES[message.event]
+    return sign.format(run=one_line(message.subject))
 
 
 def facts(message: Message) -> tuple[Fact, ...]:

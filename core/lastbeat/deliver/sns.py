@@ -135,7 +135,7 @@ def request(arn: str, message: Message) -> dict[str, Any]:
     attributes = {
         "run_id": message.run_id,
         "status": message.status.value,
-        "severity": message.event.severity,
+        "severity": message.severity,
         "cause": message.cause or "",
     }
     wanted: dict[str, Any] = {

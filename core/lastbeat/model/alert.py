@@ -87,6 +87,11 @@ class Message(Persisted):
         )
 
     @property
+    def severity(self) -> str:
+        """``critical``, ``warning`` or ``info``: what a pager filters on."""
+        return "warning" if self.event is Event.SUCCEEDED and self.conditions else self.event.severity
+
+    @property
     def subject(self) -> str:
         """Who it is about, for people."""
         if self.member_count <= 0:

@@ -43,6 +43,8 @@ class Heartbeat:
     total_steps: int | None = None
     loss: float | None = None
     """May be NaN or infinite: the document said so."""
+    not_finite_since: int | None = None
+    """The step since which the loss has been NaN or infinite, as far as the document's latest points tell."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Reading what training wrote: minimal, hand-made, broken or hostile documents alike."""
 
 import json
+import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -15,6 +16,8 @@ _TEXT_LIMIT = 200
 _TIME_KEYS = ("last_update", "last_updated", "timestamp")
 _PLAUSIBLE = timedelta(days=3653)
 _LEAD = timedelta(minutes=1)
+_POINT = 3
+"""A point of ``recent`` has at least a time, a step and a loss."""
 
 
 def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Heartbeat:
@@ -54,6 +57,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),
+        not_finite_since=_not_finite_since(document),
     )
 
 
@@ -71,6 +75,20 @@ def _offset(value: object) -> float | None:
 def _span(value: object) -> float | None:
     span_s = finite(value)
     return span_s if span_s is not None and 0 < span_s < _PLAUSIBLE.total_seconds() else None
+
+
+def _not_finite_since(document: dict[str, object]) -> int | None:
+    """The first step of the points at the end of ``recent`` whose loss is not finite; None if the loss itself is."""
+    loss, points = number(document.get("loss")), document.get("recent")
+    if loss is None or math.isfinite(loss):
+        return None
+    since = whole(document.get("step"))
+    for point in reversed(points if isinstance(points, list) else []):
+        value = number(point[2]) if isinstance(point, list) and len(point) >= _POINT else None
+        if value is None or math.isfinite(value):
+            break
+        since = whole(point[1])
+    return since
 
 
 def _time_fault(document: dict[str, object], mask: Callable[[str], str]) -> str | None:
