@@ -17,6 +17,8 @@ from lastbeat_cli.terminal.signs import middle_cut
 
 INDENT: Final = "  "
 _MARKED_ROWS: Final = 6
+_LATE_S: Final = 120.0
+"""What was seen so much later than it happened is told with both times."""
 _STYLES: Final = {
     Status.RUNNING: "good",
     Status.SUCCEEDED: "good",
@@ -75,7 +77,9 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
         yield line("Since: no pass has recorded this run yet; this is what one look says")
     elif row.since is not None:
         since = format_time(row.since.replace(microsecond=0))
-        yield line(f"Since: {since} ({age(view.at, row.since)}), attempt {row.attempt}")
+        late = row.seen_at is not None and (row.seen_at - row.since).total_seconds() > _LATE_S
+        seen = f", seen {format_time(row.seen_at.replace(microsecond=0))}" if row.seen_at is not None and late else ""
+        yield line(f"Since: {since} ({age(view.at, row.since)}){seen}, attempt {row.attempt}")
 
 
 def _detail(view: RunView) -> str:

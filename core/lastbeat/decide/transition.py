@@ -10,7 +10,7 @@ from lastbeat.decide.flapping import FLIPS, MUTED, FlappingPhase, flapping_note,
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.logs import also_seen
 from lastbeat.decide.recovery import exceeded_limit, standing_conditions, time_out_stands
-from lastbeat.decide.verdict import AttemptEvidence, Verdict, judge, unobservable
+from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.effect import Effect, Notify
@@ -304,6 +304,7 @@ def _conclude(
         after = replace(
             after,
             since=now,
+            happened_at=happened_at(evidence, verdict, now),
             transitions=transition.number,
             history=(*before.history, transition)[-HISTORY_LIMIT:],
         )

@@ -140,6 +140,25 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
     return _judge_heartbeats(evidence, policy, now)
 
 
+def happened_at(evidence: AttemptEvidence, verdict: Verdict, now: datetime) -> datetime:
+    """When the run came to be what ``verdict`` says, as far as the evidence tells; never after ``now``."""
+    seen, limit = evidence.seen, verdict.exceeded.name if verdict.exceeded is not None else None
+    told: datetime | None = None
+    if verdict.by_sentinel:
+        sentinel = seen.complete if verdict.status is Status.SUCCEEDED else seen.error
+        told = sentinel.modified if sentinel is not None else None
+    elif verdict.by_log:
+        told = evidence.finding.seen_at if evidence.finding is not None else None
+    elif limit in {LimitName.STALL, LimitName.INACTIVITY}:
+        told = evidence.step_source.step_at if evidence.step_source is not None else None
+    elif limit is LimitName.START:
+        told = evidence.first_looked_at
+    elif limit is LimitName.STALE:
+        memories = (evidence.metadata, evidence.progress, evidence.liveness_log)
+        told = max((memory.alive_at or memory.modified for memory in memories if memory is not None), default=None)
+    return now if told is None else min(told, now)
+
+
 def _succeeded(evidence: AttemptEvidence) -> Verdict:
     """A success with a loss that is no number is worth a word: nobody wants its checkpoint."""
     reason, nan = "Training completed (_complete found)", _document_conditions(evidence).get(names.LOSS_NAN)

@@ -126,6 +126,9 @@ class Record(Persisted):
     cause: str | None = None
     action: str | None = None
     since: datetime | None = None
+    """When it was seen to be so."""
+    happened_at: datetime | None = None
+    """When it came to be so, as far as the evidence tells: the sentinel, the last beat, the last line."""
     exceeded: ExceededLimit | None = None
     """Why it is TIMED_OUT."""
     flapping_since: datetime | None = None

@@ -39,6 +39,9 @@ class Row:
     action: str | None = None
     conditions: tuple[str, ...] = ()
     since: datetime | None = None
+    """When it came to be so, as far as the evidence tells."""
+    seen_at: datetime | None = None
+    """When a watchdog saw that."""
     attempt: int = 1
     phase: str | None = None
     step: int | None = None
