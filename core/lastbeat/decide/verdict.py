@@ -11,7 +11,7 @@ from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.model import status as names
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Explained, Finding, HeartbeatMemory
+from lastbeat.model.record import Finding, HeartbeatMemory, RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
@@ -39,7 +39,7 @@ class Verdict:
     cause: str | None = None
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
-    explained: Explained | None = None
+    explained: RecordedCause | None = None
     """The cause with its evidence."""
     by_sentinel: bool = False
     """Training itself said so."""
@@ -135,7 +135,9 @@ def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
         )
     reason = fit(f"The log shows that the run failed: {one_line(cause.evidence.text)}", REASON_LIMIT)
     hint = cause.hint or hints.UNEXPLAINED_FAILURE
-    return Verdict(Status.FAILED, reason, cause.error_type, hint, explained=Explained(logs.bounded(cause)), by_log=True)
+    return Verdict(
+        Status.FAILED, reason, cause.error_type, hint, explained=RecordedCause(logs.bounded(cause)), by_log=True
+    )
 
 
 def _failure_reason(text: str, fault: str | None) -> str:
@@ -272,7 +274,7 @@ def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy) -> 
     cause = report.explanation.cause if report is not None and logs.conditions(report, evidence.finding) else None
     if cause is not None:
         action = cause.hint or next((known[name] for name in raised if name in known), None)
-        return replace(verdict, cause=cause.error_type, action=action, explained=Explained(logs.bounded(cause)))
+        return replace(verdict, cause=cause.error_type, action=action, explained=RecordedCause(logs.bounded(cause)))
     return replace(verdict, action=next((known[name] for name in raised if name in known), None))
 
 

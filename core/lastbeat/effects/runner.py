@@ -205,9 +205,7 @@ class EffectRunner:
             if isinstance(answer, Performed):
                 log.info("%s (%s) is done: %s", action.name, action.kind, answer.result)
             else:
-                log.warning(
-                    "%s (%s) is not known to be done: %s", action.name, action.kind, answer
-                )
+                log.warning("%s (%s) is not known to be done: %s", action.name, action.kind, answer)
         return answers
 
     def _perform(self, executor: Executor, action: Action, until: float) -> ActionResult | None:

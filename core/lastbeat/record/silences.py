@@ -52,8 +52,8 @@ class Silences:
         """
         for silence in self._known(now):
             if silence.covers(run_id, now):
-                log.info("what happens to %s is not told: %s", run_id, silence.told)
-                return silence.told
+                log.info("what happens to %s is not told: %s", run_id, silence.summary)
+                return silence.summary
         return None
 
     def _known(self, now: datetime) -> Silenced:
