@@ -140,13 +140,13 @@ def test_a_record_that_a_watch_wrote_is_valid_and_none_of_its_fields_unknown(tmp
 def test_the_records_schema_has_every_field_of_the_code() -> None:
     made = schema("record")
     assert made["properties"].keys() == {"schema", *(field.name for field in fields(Record))} - {"unknown"}
-    assert "cause" not in made["$defs"]["Explained"]["properties"], "a part that is written flat"
-    assert made["$defs"]["Explained"]["properties"]["error_type"] == {
+    assert "cause" not in made["$defs"]["RecordedCause"]["properties"], "a part that is written flat"
+    assert made["$defs"]["RecordedCause"]["properties"]["error_type"] == {
         "description": "A name of `signals.error_types`.",
         "type": "string",
     }
     assert "numbered from 1" in made["$defs"]["Transition"]["description"]
-    assert made["properties"]["log"]["description"].startswith("What logs tell of life and progress")
+    assert made["properties"]["log"]["description"].startswith("The logs as a heartbeat")
 
 
 @pytest.mark.parametrize("path", sorted(CATALOG.glob("*.yaml")), ids=lambda path: str(path.stem))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from lastbeat.deliver import facts
-from lastbeat.model.record import Explained
+from lastbeat.model.record import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
@@ -116,7 +116,7 @@ def _error_text(view: RunView, columns: int) -> Iterator[Line]:
         yield line(INDENT + cut(row.rstrip(), columns - len(INDENT)))
 
 
-def _also(explained: Explained, columns: int) -> Iterator[Line]:
+def _also(explained: RecordedCause, columns: int) -> Iterator[Line]:
     for text in explained.also_seen[: facts.ALSO_SEEN_LIMIT]:
         yield from _labelled("Also seen", one_line(text), columns)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lastbeat.model.group import FACTS, Alone, DeferredAlert, Group, Ledger, Member, Notice, State
+from lastbeat.model.group import FACTS, DeferredAlert, Group, Ledger, Member, MemberState, Notice, SingleTimeout
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Event, Status
 
@@ -127,13 +127,14 @@ class _Draft:
         for each in fresh:
             home = self._home(each.run_id)
             member = self._members[home].get(each.run_id) if home is not None else None
-            if home is None or member is None or (each.event is Event.RECOVERED and member.state is not State.OUT):
+            is_back = each.event is Event.RECOVERED
+            if home is None or member is None or (is_back and member.state is not MemberState.OUT):
                 self._release(each)
-            elif each.event is Event.RECOVERED:
-                changed = replace(member, state=State.BACK, back=(*member.back, each.number))
+            elif is_back:
+                changed = replace(member, state=MemberState.BACK, back=(*member.back, each.number))
                 self._members[home][each.run_id] = changed
             else:
-                changed = replace(member, state=State.OUT, waiting=(*member.waiting, each.number))
+                changed = replace(member, state=MemberState.OUT, waiting=(*member.waiting, each.number))
                 self._members[home][each.run_id] = changed
                 self.groups[home] = replace(self.groups[home], grew_at=self._now)
 
@@ -143,8 +144,8 @@ class _Draft:
         for number in self._open():
             members = self._members[number]
             for run_id, member in members.items():
-                if member.state is State.OUT and self._left(run_id):
-                    members[run_id] = replace(member, state=State.LEFT)
+                if member.state is MemberState.OUT and self._left(run_id):
+                    members[run_id] = replace(member, state=MemberState.LEFT)
 
     def drop_expired(self, deferred: set[tuple[str, int]]) -> None:
         """If no pass came in time for a notice, the alerts that waited for it became due and went out on their own."""
@@ -229,7 +230,7 @@ class _Draft:
         self.groups[self.opened] = Group(self.opened, self._now, self._now)
         # Their return is told together with that of the others.
         self._members[self.opened] = {
-            each.run_id: Member(State.BACK if each.back else State.OUT)
+            each.run_id: Member(MemberState.BACK if each.back else MemberState.OUT)
             for each in earlier.values()
             if each.run_id not in runs
         }
@@ -245,7 +246,7 @@ class _Draft:
     def _release(self, each: DeferredAlert) -> None:
         self.release.setdefault(each.run_id, []).append(each.number)
         if each.event is Event.TIMED_OUT:
-            self.alone.append(Alone(each.run_id, each.number, self._now))
+            self.alone.append(SingleTimeout(each.run_id, each.number, self._now))
         else:
             self.alone = [replace(row, back=True) if row.run_id == each.run_id else row for row in self.alone]
 

@@ -16,7 +16,15 @@ from lastbeat.model.cause import Explanation
 from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import ExceededLimit, Explained, Finding, HeartbeatMemory, LimitName, Record, Transition
+from lastbeat.model.record import (
+    ExceededLimit,
+    Finding,
+    HeartbeatMemory,
+    LimitName,
+    Record,
+    RecordedCause,
+    Transition,
+)
 from lastbeat.model.status import Event, Status
 
 HISTORY_LIMIT = 50
@@ -86,7 +94,7 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
     cause, verdict = explanation.cause, decision.verdict
     if cause is None or (verdict.cause is not None and _says_nothing(cause.error_type)):
         return decision
-    why = Explained(logs.bounded(cause), also_seen(explanation))
+    why = RecordedCause(logs.bounded(cause), also_seen(explanation))
     verdict = replace(verdict, cause=cause.error_type, action=cause.hint or verdict.action, explained=why)
     record = replace(decision.record, cause=verdict.cause, action=verdict.action, explained=why)
     transition = decision.transition

@@ -13,7 +13,7 @@ from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.model import status as names
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import ExceededLimit, Explained, Finding, HeartbeatMemory, LimitName
+from lastbeat.model.record import ExceededLimit, Finding, HeartbeatMemory, LimitName, RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
@@ -49,7 +49,7 @@ class Verdict:
     cause: str | None = None
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
-    explained: Explained | None = None
+    explained: RecordedCause | None = None
     """The cause with its evidence."""
     by_sentinel: bool = False
     """Training itself said so."""
@@ -178,7 +178,9 @@ def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
         )
     reason = fit(f"The log shows that the run failed: {one_line(cause.evidence.text)}", REASON_LIMIT)
     hint = cause.hint or hints.UNEXPLAINED_FAILURE
-    return Verdict(Status.FAILED, reason, cause.error_type, hint, explained=Explained(logs.bounded(cause)), by_log=True)
+    return Verdict(
+        Status.FAILED, reason, cause.error_type, hint, explained=RecordedCause(logs.bounded(cause)), by_log=True
+    )
 
 
 def _failure_reason(text: str, fault: str | None) -> str:
@@ -352,7 +354,7 @@ def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy, sta
     cause = report.explanation.cause if report is not None and logs.conditions(report, evidence.finding) else None
     if cause is not None:
         action = cause.hint or next((known[name] for name in raised if name in known), None)
-        return replace(verdict, cause=cause.error_type, action=action, explained=Explained(logs.bounded(cause)))
+        return replace(verdict, cause=cause.error_type, action=action, explained=RecordedCause(logs.bounded(cause)))
     return replace(verdict, action=next((known[name] for name in raised if name in known), None))
 
 

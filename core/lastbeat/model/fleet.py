@@ -1,4 +1,4 @@
-"""What one pass over a fleet was told to do, and what it found."""
+"""What one pass over a fleet covers, and what it found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
 
 LINES_LIMIT = 100
-"""How many runs a report names; it counts all of them."""
+"""The most runs that a report names; it counts all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ WHOLE: Final = Shard()
 
 @dataclass(frozen=True)
 class RunLine:
-    """One run as a pass knows it. ``UNKNOWN``: this pass could not observe it."""
+    """One run in a pass report. ``UNKNOWN``: this pass could not observe it."""
 
     run_id: str
     status: Status
@@ -48,48 +48,48 @@ class PassReport:
     """What one pass did."""
 
     at: datetime
-    """When it began, by the store's clock; by ours while that cannot be asked."""
+    """When it began, by the store's clock, or by this host's while that cannot be read."""
     seconds: float = 0.0
     blind: str | None = None
-    """Why the fleet could not be seen at all; then everything below says nothing."""
+    """Why the fleet could not be observed at all; then nothing below counts."""
     advice: str = ""
     complete: bool = True
-    """False: the time ran out, and the next pass goes on where this one was."""
+    """False: time ran out, and the next pass continues here."""
     plan: str = "list"
     """``list``: everything was listed; ``probe``: the runs that are known to be active were asked one by one."""
     statuses: Mapping[str, int] = field(default_factory=dict)
     """Status → runs that have it, of those that run or ended within a day; ``RUNNING (WARNING)`` is counted apart."""
     finished: int = 0
-    """Older ones, which nothing is asked about any more."""
+    """Runs that ended earlier, which are no longer looked at."""
     looked: int = 0
-    """Runs whose evidence was read and judged in this pass; of the others it was enough that nothing had changed."""
+    """Runs whose evidence this pass read and judged. The others had not changed."""
     transitions: tuple[tuple[str, Transition], ...] = ()
-    """Run id and transition, of those that this pass decided."""
+    """Run id and transition, as decided by this pass."""
     lines: tuple[RunLine, ...] = ()
-    """At most :data:`LINES_LIMIT` runs, those that need people first."""
+    """At most :data:`LINES_LIMIT` runs, those that need attention first."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Run id → why it could not be observed, at most :data:`LINES_LIMIT`."""
     unreadable_count: int = 0
     ignored: tuple[str, ...] = ()
     """Folders whose names no run may have, at most ten."""
     unrecorded: int = 0
-    """Runs whose decision could not be written down, so that its alerts are still to come."""
+    """Runs whose decision could not be recorded, so their alerts are outstanding."""
     sent: int = 0
     """Deliveries of this pass."""
     failed: int = 0
-    """Deliveries that this pass tried in vain."""
+    """Deliveries that failed in this pass."""
     pending: int = 0
     """Deliveries that still have to go out."""
     requests: Mapping[str, int] = field(default_factory=dict)
-    """What the store was asked: ``LIST``, ``GET``, ``PUT``, ``DELETE`` → how often."""
+    """Requests to the store: ``LIST``, ``GET``, ``PUT``, ``DELETE`` → how many."""
     oldest_observation_s: float = 0.0
-    """Age of the oldest look that a run's known status rests on."""
+    """Age of the oldest look that any run's known status rests on."""
     notes: tuple[str, ...] = ()
-    """What people must know about the watching itself."""
+    """Remarks on the watching itself."""
 
     @property
     def exit_status(self) -> int:
-        """By the convention of monitoring plug-ins, as for one run: the worst there is."""
+        """By the convention of monitoring plug-ins: that of the worst run."""
         counts = self.statuses
         if self.blind is not None:
             return 3

@@ -1,4 +1,4 @@
-"""Status, condition and event names: one word for one thing, as people read them in alerts."""
+"""Names of statuses, conditions and events, as people read them in alerts."""
 
 import re
 from enum import Enum
@@ -6,10 +6,10 @@ from typing import Final
 
 
 class Status(str, Enum):
-    """What a run is. ``UNKNOWN`` is no status of a run: it is the answer of a pass that could not observe.
+    """The status of a run. ``UNKNOWN`` is no status of a run but the answer of a pass that could not observe.
 
-    A record may hold a status that a newer lastbeat has added. It becomes a member of its own, which equals none of
-    these, is shown as it is written, and is written again as it was; see :attr:`is_foreign`.
+    A record may hold a status that a newer lastbeat has added. It becomes a member that equals none of these and is
+    shown and written unchanged; see :attr:`is_foreign`.
     """
 
     RUNNING = "RUNNING"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lastbeat.model.record import Explained, Transition
+from lastbeat.model.record import RecordedCause, Transition
 from lastbeat.model.status import Status
 
 SPARK_POINTS = 24
@@ -239,7 +239,7 @@ class RunView:
     stale_s: float | None = None
     """Silence for longer than this is a reason to worry."""
     conditions: Mapping[str, str] = field(default_factory=dict)
-    explained: Explained | None = None
+    explained: RecordedCause | None = None
     evidence: Excerpt | None = None
     """The line that shows the cause, in its log context."""
     beats: tuple[HeartbeatFile, ...] = ()

@@ -1,4 +1,4 @@
-"""Reading what training wrote: minimal, hand-made, broken or hostile documents alike."""
+"""Reads the documents that training wrote, be they minimal, hand-made, broken or hostile."""
 
 import json
 import math
@@ -21,11 +21,11 @@ _POINT = 3
 
 
 def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Heartbeat:
-    """Understand a heartbeat document as far as it can be understood. ``mask`` hides the secrets in its texts, before
-    they are cut: of one that a cut runs through, a part would stay.
+    """Parse a heartbeat document as far as possible. ``mask`` hides secrets in its text before that is cut: a cut could
+    leave part of a secret behind.
 
-    Never raises: whatever is wrong with it is said in ``fault``, and it still is a heartbeat at its
-    ``LastModified``. Fields of an unexpected type are missing, unknown fields are ignored.
+    Never raises: ``fault`` says what is wrong, and it still counts as a heartbeat at its ``LastModified``. Fields of an
+    unexpected type are missing; unknown fields are ignored.
     """
     document = _parse(blob)
     if isinstance(document, str):
@@ -35,7 +35,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
     start = _time(document.get("start_time"), blob)
     fault = _time_fault(document, mask)
     if start is not None and start > (own or blob.modified) + _LEAD:
-        # Left in, it would make every sentinel look older than the attempt.
+        # It would make every sentinel look older than the attempt.
         fault, start = "its start_time is later than the document itself; write both times in UTC", None
     return Heartbeat(
         modified=blob.modified,
@@ -62,7 +62,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
 
 
 def _time(value: object, blob: Blob) -> datetime | None:
-    """A time that can have to do with this file: no clock is off by ten years, but a placeholder is (year 1, 9999)."""
+    """A plausible time for this file: no clock is off by ten years, but placeholders are (year 1, 9999)."""
     when = parse_time(value)
     return when if when is not None and abs(when - blob.modified) < _PLAUSIBLE else None
 

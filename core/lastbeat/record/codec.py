@@ -1,4 +1,4 @@
-"""The watchdog's documents as JSON: a record, and the ledger of groups, which is one with more to it."""
+"""Records ↔ bytes: the JSON documents of runs, and of the ledger of groups, which extends a record."""
 
 import json
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ LEDGER_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 
 def encode(record: Record) -> bytes:
-    """One JSON object that people can read, too: a field a line, and an entry a line of what is long."""
+    """One JSON object, readable for people: a line per field, and a line per entry of long lists."""
     document = {"schema": SCHEMA, **codec(type(record)).document(record)}
     text = ",\n".join(f" {json.dumps(name)}: {_text(value)}" for name, value in document.items())
     return f"{{\n{text}\n}}".encode("utf-8", "replace")

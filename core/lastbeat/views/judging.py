@@ -10,7 +10,7 @@ from lastbeat.decide.transition import Decision, decide, with_explanation
 from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Attempt, Explained, Record
+from lastbeat.model.record import Attempt, Record, RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.run import Observer
@@ -31,7 +31,7 @@ class Judged:
     record: Record | None = None
     cause: str | None = None
     action: str | None = None
-    explained: Explained | None = None
+    explained: RecordedCause | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
     attempt: Attempt = field(default_factory=Attempt)
     seen: Seen | None = None

@@ -8,7 +8,7 @@ from typing import Any, Final
 from lastbeat.model.cause import Evidence
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
-from lastbeat.model.record import Explained, Transition
+from lastbeat.model.record import RecordedCause, Transition
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, HeartbeatFile, Point, RankLine, Resources, RunView, SentAlert, Span
 from lastbeat.views.documents import row_document
@@ -95,7 +95,7 @@ def excerpt_document(excerpt: Excerpt | None) -> Json | None:
     }
 
 
-def _explained(explained: Explained | None) -> Json | None:
+def _explained(explained: RecordedCause | None) -> Json | None:
     if explained is None:
         return None
     cause = explained.cause

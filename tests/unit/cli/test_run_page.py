@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import Explained
+from lastbeat.model.record import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.view import Excerpt, RankLine, Row, RunView
 from lastbeat.stores.port import StoreError
@@ -74,7 +74,7 @@ def test_what_to_do_is_on_the_first_screen_also_of_a_low_terminal() -> None:
     )
     hint = "Reduce the micro-batch size. " * 10 + "That is all."
     row = replace(VIEW.row, status=Status.FAILED, reason="CUDA out of memory. " * 12, doubt=None)
-    failed = replace(VIEW, row=row, explained=Explained(Cause("oom", evidence, 0.9, hint=hint)), evidence=log)
+    failed = replace(VIEW, row=row, explained=RecordedCause(Cause("oom", evidence, 0.9, hint=hint)), evidence=log)
     for height, seen_lines in ((24, (77, 80, 82)), (60, (70, 80, 87))):
         page = RunPage("gpt-neox-20b", signs.UTF8, curves=False)
         told = [rendered(each, colours=False) for each in page.picture(failed, seen(), 80, height)]
