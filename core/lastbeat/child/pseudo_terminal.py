@@ -1,4 +1,4 @@
-"""A pseudo-terminal in front of a child, so that what was a terminal stays one."""
+"""A pseudo-terminal for a child, so that a stream which was a terminal stays one."""
 
 import fcntl
 import os
@@ -11,49 +11,51 @@ from typing import Any
 _SIZE = struct.Struct("HHHH")  # rows, columns, width and height in pixels
 
 
-class Terminal:
-    """The terminal ``like`` once more, for a child: same size, same settings, and its keyboard where we have it.
+class PseudoTerminal:
+    """A copy of the terminal ``like`` for a child: same size, same settings, and its keyboard while it is ours.
 
-    The child's side passes output through untouched; the real terminal keeps turning ``\\n`` into a new line.
+    The child's end leaves output unchanged; the real terminal still turns ``\\n`` into a new line.
     """
 
     def __init__(self, like: int) -> None:
         self._like = like
-        self.ours, theirs = os.openpty()
-        self.name = os.ttyname(theirs)
-        self._theirs: int | None = theirs
-        self._before: list[Any] | None = None
-        """The real terminal's settings, while its keys go to the child as they are."""
+        self.our_end, child_end = os.openpty()
+        self.name = os.ttyname(child_end)
+        self._child_end: int | None = child_end
+        self._settings_before: list[Any] | None = None
+        """The real terminal's settings before it was made raw."""
         self._keyboard = threading.Event()
         settings = termios.tcgetattr(like)
         settings[1] &= ~termios.OPOST
-        termios.tcsetattr(theirs, termios.TCSANOW, settings)
+        termios.tcsetattr(child_end, termios.TCSANOW, settings)
         self.resize()
 
     def child_started(self) -> None:
-        """From now on only the child's side counts."""
-        if self._theirs is not None:
-            os.close(self._theirs)
-            self._theirs = None
+        """Close our copy of the child's end, so that the child's exit is an end of file."""
+        if self._child_end is not None:
+            os.close(self._child_end)
+            self._child_end = None
 
     def resize(self) -> None:
-        """Give the child the size of the real one."""
+        """Copy the real terminal's size."""
         try:
             size = fcntl.ioctl(self._like, termios.TIOCGWINSZ, bytes(_SIZE.size))
-            fcntl.ioctl(self.ours, termios.TIOCSWINSZ, size)
+            fcntl.ioctl(self.our_end, termios.TIOCSWINSZ, size)
         except OSError:
-            # The real one is gone; the last size stands.
+            # The real terminal is gone; keep the last size.
             return
 
     def take_keyboard(self, keyboard: int) -> None:
-        """Pass keys on, raw, while we are in the foreground of the terminal ``keyboard``; call it again after being
-        brought there. In the background touching the terminal would stop us."""
+        """Pass keys on, raw, while we are in the foreground of the terminal ``keyboard``.
+
+        Call it again on return to the foreground. In the background the kernel would stop us for touching the terminal.
+        """
         if not _in_foreground(keyboard):
             return
         try:
             settings = termios.tcgetattr(keyboard)
             before = [*settings[:6], list(settings[6])]
-            # As cfmakeraw(), but output goes on being processed.
+            # Like cfmakeraw(), but with output processing left on.
             settings[0] &= ~(
                 termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON | termios.INLCR
                 | termios.IGNCR
@@ -63,19 +65,19 @@ class Terminal:
             termios.tcsetattr(keyboard, termios.TCSADRAIN, settings)
         except termios.error:
             return
-        if self._before is None:
-            self._before = before
+        if self._settings_before is None:
+            self._settings_before = before
             self._relayed = keyboard
             threading.Thread(target=self._relay, args=(keyboard,), name="lastbeat-keyboard", daemon=True).start()
         self._keyboard.set()
 
     def restore(self) -> None:
-        """Leave the real terminal as it was found."""
-        if self._before is not None and _in_foreground(self._relayed):
+        """Restore the real terminal's settings."""
+        if self._settings_before is not None and _in_foreground(self._relayed):
             try:
-                termios.tcsetattr(self._relayed, termios.TCSADRAIN, self._before)
+                termios.tcsetattr(self._relayed, termios.TCSADRAIN, self._settings_before)
             except termios.error:
-                # It is gone, and so are its settings.
+                # The terminal is gone.
                 return
 
     def _relay(self, keyboard: int) -> None:
@@ -93,9 +95,9 @@ class Terminal:
                 if not keys:
                     return
                 while keys:
-                    keys = keys[os.write(self.ours, keys) :]
+                    keys = keys[os.write(self.our_end, keys) :]
             except OSError:
-                # Either side is gone: there is nothing to type any more.
+                # Either end is gone.
                 return
 
 

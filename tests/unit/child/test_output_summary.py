@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.output import TAIL_BYTES, TAIL_LINES, Output
+from lastbeat.child.output_summary import TAIL_BYTES, TAIL_LINES, OutputSummary
 
 TRACE = (
     "Traceback (most recent call last):\n"
@@ -17,10 +17,10 @@ TRACE = (
 )
 
 
-def _after(*chunks: bytes) -> Output:
-    output = Output()
+def _after(*chunks: bytes) -> OutputSummary:
+    output = OutputSummary()
     for chunk in chunks:
-        output.take(1, chunk)
+        output.add(1, chunk)
     return output
 
 
@@ -47,9 +47,9 @@ def test_the_tail(chunks: Sequence[bytes], tail: str) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 2), st.binary(max_size=3000) | st.just(b"y" * 20_000)), max_size=20))
 def test_whatever_comes_is_taken_and_little_is_kept(pieces: list[tuple[int, bytes]]) -> None:
-    output = Output()
+    output = OutputSummary()
     for stream, chunk in pieces:
-        output.take(stream, chunk)
+        output.add(stream, chunk)
     assert len(output.tail.encode()) <= TAIL_BYTES + 3
     assert output.tail.count("\n") < TAIL_LINES
     assert output.error is None or output.error
@@ -83,21 +83,21 @@ ERRORS = [
 
 @pytest.mark.parametrize(("text", "error"), ERRORS)
 def test_the_exception_at_the_end(text: str, error: str | None) -> None:
-    output = Output()
+    output = OutputSummary()
     for start in range(0, len(text), 1000):
-        output.take(2, text[start : start + 1000].encode())
+        output.add(2, text[start : start + 1000].encode())
     assert output.error == error
 
 
 def test_two_streams_do_not_mix_their_lines() -> None:
-    output = Output()
-    output.take(1, b"half a ")
-    output.take(2, b"error\n")
-    output.take(1, b"line\n")
+    output = OutputSummary()
+    output.add(1, b"half a ")
+    output.add(2, b"error\n")
+    output.add(1, b"line\n")
     assert output.tail == "error\nhalf a line"
 
 
 def test_a_burst_is_looked_at_where_it_ends() -> None:
-    output = Output()
-    assert output.take(1, b"noise\n" * 100_000 + b"step 5 loss 1.5\n")
+    output = OutputSummary()
+    assert output.add(1, b"noise\n" * 100_000 + b"step 5 loss 1.5\n")
     assert output.progress.step == 5

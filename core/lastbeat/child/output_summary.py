@@ -1,4 +1,4 @@
-"""What is kept of a program's output while it passes: its last lines, the exception it ends with, its progress."""
+"""What is kept of a program's output as it passes: the last lines, the exception it ends with, its progress."""
 
 import re
 import threading
@@ -11,8 +11,8 @@ from lastbeat.model.secrets import mask_tokens
 TAIL_LINES = 40
 TAIL_BYTES = 8 * 1024
 _LINE_BYTES = 4 * 1024
-_LOOK_BYTES = 16 * 1024
-"""Of a burst only the end is looked at: the latest step is there, and whatever comes last."""
+_SCAN_BYTES = 16 * 1024
+"""Only the end of a burst is read: the latest step and the last lines are there."""
 
 _CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
 _END = re.compile(rb"[\r\n]")
@@ -28,48 +28,48 @@ class _Line:
 @dataclass
 class _Stream:
     part: bytes = b""
-    """An unfinished line, cut."""
+    """An unfinished line, truncated."""
     skipping: bool = False
-    """Whether what comes up to the next line end belongs to a line whose start was not looked at."""
+    """Whether the text up to the next line end belongs to a line whose start was not read."""
     redrawn: _Line | None = None
-    """The last line, where it ended with ``\\r``: the next one is drawn over it."""
+    """The last line if it ended with ``\\r``: the next one overwrites it."""
     in_trace: bool = False
 
 
 @dataclass
-class Output:
-    """Both streams of one program, in the order in which they arrived. Bounded, and safe to use from two threads."""
+class OutputSummary:
+    """Both streams of one program, in order of arrival. Bounded, and safe to use from two threads."""
 
     progress: Progress = field(default_factory=Progress)
     _lines: deque[_Line] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
     _streams: dict[int, _Stream] = field(default_factory=dict)
     _count: int = 0
     _error: tuple[str, int] | None = None
-    """The last exception that a traceback ended with, and after how many lines."""
+    """The exception at the end of the last traceback, and the number of its line."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, stream: int, chunk: bytes) -> bool:
-        """Look at ``chunk`` of ``stream``; whether it said something about progress. Linear in its size, bounded."""
+    def add(self, stream: int, chunk: bytes) -> bool:
+        """Read ``chunk`` of ``stream``. Whether it reported progress. Linear in its size, and bounded."""
         with self._lock:
             state = self._streams.setdefault(stream, _Stream())
-            if len(chunk) > _LOOK_BYTES:
-                chunk, state.part, state.skipping = chunk[-_LOOK_BYTES:], b"", True
-            moved, start = False, 0
+            if len(chunk) > _SCAN_BYTES:
+                chunk, state.part, state.skipping = chunk[-_SCAN_BYTES:], b"", True
+            progressed, start = False, 0
             for end in _END.finditer(chunk):
                 piece = state.part + chunk[start : end.start()]
                 start, state.part = end.end(), b""
                 if state.skipping:
                     state.skipping = False
                     continue
-                moved |= self._line(state, _text(piece), redrawn=end[0] == b"\r")
+                progressed |= self._line(state, _text(piece), redrawn=end[0] == b"\r")
             if not state.skipping:
                 state.part = (state.part + chunk[start:])[:_LINE_BYTES]
-            return moved
+            return progressed
 
     def _line(self, state: _Stream, text: str, *, redrawn: bool) -> bool:
         over, state.redrawn = state.redrawn, None
         if not text.strip():
-            # The \n of a \r\n, or the \r before a bar is drawn.
+            # The \n of a \r\n, or the \r before a progress bar.
             state.redrawn = over if redrawn else None
             return False
         if over is not None:
@@ -94,7 +94,7 @@ class Output:
 
     @property
     def tail(self) -> str:
-        """The last lines, oldest first, with secrets masked: at most ``TAIL_LINES`` and about ``TAIL_BYTES``."""
+        """The last lines, oldest first, secrets masked: at most ``TAIL_LINES`` and about ``TAIL_BYTES``."""
         with self._lock:
             texts = [line.text for line in self._lines]
             texts += [text for state in self._streams.values() if (text := _text(state.part)).strip()]
@@ -105,7 +105,7 @@ class Output:
 
     @property
     def error(self) -> str | None:
-        """The exception that the output ends with, as its traceback's last line; None where there is none."""
+        """The exception that the output ends with, as the last line of its traceback; None if there is none."""
         with self._lock:
             recent = self._error is not None and self._count - self._error[1] < TAIL_LINES
             error = self._error[0] if self._error is not None and recent else None
