@@ -21,11 +21,11 @@ from lastbeat.child.group_signals import GroupSignalMonitor
 from lastbeat.child.output_summary import OutputSummary
 from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
 from lastbeat.sdk.capture import Capture
-from lastbeat.sdk.logs import Printed, TrainingLog
-from lastbeat.sdk.reporter import Reporter, Surroundings
-from lastbeat.sdk.resources import Meter
+from lastbeat.sdk.log_shipping import CaptureFeed, LogShipping
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.sdk.resources import ResourceMeter
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.stacks import Stacks
+from lastbeat.sdk.stacks import StackDump
 from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import logs, options, report, values
 
@@ -107,7 +107,7 @@ def _report(
     with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group_signals:
         summary = OutputSummary()
         printed = Capture()
-        meter = Meter(wraps=True)
+        meter = ResourceMeter(wraps=True)
         run = Run(name, _reporter(settings, printed, meter) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
@@ -147,14 +147,15 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
     return settings
 
 
-def _reporter(settings: Settings, printed: Capture, meter: Meter) -> Reporter:
-    def prepare() -> Surroundings:
+def _reporter(settings: Settings, printed: Capture, meter: ResourceMeter) -> Reporter:
+    def prepare() -> RunEnvironment:
         # In the beat thread: connecting must not delay the command.
-        around = training.surroundings(settings)
-        # Stacks of this process would say nothing about the command.
-        return replace(around, extras=tuple(extra for extra in around.extras if not isinstance(extra, Stacks)))
+        environment = training.run_environment(settings)
+        # The stacks of this process would say nothing of the command.
+        tasks = tuple(task for task in environment.tasks if not isinstance(task, StackDump))
+        return replace(environment, tasks=tasks)
 
-    return Reporter(prepare, [TrainingLog(Printed(printed))], meter=meter)
+    return Reporter(prepare, [LogShipping(CaptureFeed(printed))], meter=meter)
 
 
 def _on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[int, bytes], None]:

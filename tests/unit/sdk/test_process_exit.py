@@ -102,7 +102,7 @@ def test_two_runs_of_one_process_both_end_with_it(tmp_path: Path) -> None:
 def test_a_process_without_a_descriptor_left_begins_and_ends_a_run_all_the_same(tmp_path: Path) -> None:
     script = """
 import os, resource
-import lastbeat.training, lastbeat.sdk.endings, lastbeat.sdk.logs
+import lastbeat.training, lastbeat.sdk.process_exit, lastbeat.sdk.log_shipping
 lastbeat.training.load()  # It imports what it reads settings for.
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 held = []

@@ -1,4 +1,4 @@
-"""The watchdog watched: passes leave marks, and an old mark is worth a warning."""
+"""Warns in training's log if the watchdog seems to have stopped: its passes leave marks, and the last one is old."""
 
 import json
 import logging
@@ -7,20 +7,23 @@ from datetime import timedelta
 
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration
-from lastbeat.sdk.extra import Beat
-from lastbeat.sdk.saying import say
+from lastbeat.sdk.beat_tasks import Beat
+from lastbeat.sdk.safe_log import safe_log
 from lastbeat.stores.port import Blob
 
-_EVERY = 10
+_EVERY_BEATS = 10
 _LIMIT_BYTES = 16 * 1024
-_INTERVALS = 3
+_LATE_INTERVALS = 3
 
 
-class WatchdogWatched:
-    """Extra: looks every ten beats, and warns once in the log while no mark has been left for three of its intervals.
+class WatchdogCheck:
+    """Beat task: every ten beats, reads the mark. Warns once if it is older than three of its intervals, and again only
+    after it has been fresh.
 
-    Where no mark lies nobody sweeps, and there is nothing to warn of: a single run may be watched by a command.
+    No mark means that no sweep runs, which needs no warning: a command may watch this run alone.
     """
+
+    purpose = "check for a watchdog"
 
     def __init__(self) -> None:
         self._beats = 0
@@ -28,20 +31,20 @@ class WatchdogWatched:
 
     def write(self, beat: Beat) -> None:
         self._beats += 1
-        # Not in the first beat, which has enough to do, nor in the last.
-        if self._beats % _EVERY != 2 or beat.ending is not None:
+        # Neither in the first beat, which has enough to do, nor in the last.
+        if self._beats % _EVERY_BEATS != 2 or beat.ending is not None:
             return
         blob = beat.store.read(runid.SWEEP_MARK, _LIMIT_BYTES)
         interval_s = _interval_s(blob) if blob is not None else None
         if blob is None or interval_s is None:
             return
         age = beat.store.clock() - blob.modified
-        late = age > timedelta(seconds=_INTERVALS * interval_s)
+        late = age > timedelta(seconds=_LATE_INTERVALS * interval_s)
         if late and not self._warned:
-            say(
+            safe_log(
                 logging.WARNING,
-                "nobody may be watching this run: the watchdog of %s left its last mark %s ago, and leaves one every"
-                " %s; check that it still runs",
+                "nobody may be watching this run: the watchdog of %s left its last mark %s ago, and should leave one"
+                " every %s; check that it still runs",
                 beat.store.url,
                 format_duration(age),
                 format_duration(interval_s),
@@ -53,7 +56,7 @@ class WatchdogWatched:
 
 
 def _interval_s(blob: Blob) -> float | None:
-    """What the mark says of the time between two marks; None where it says nothing that makes sense."""
+    """The time between two marks, as the mark says; None if it says nothing plausible."""
     try:
         interval_s = json.loads(blob.body)["interval_s"]
     except (ValueError, TypeError, KeyError, RecursionError):

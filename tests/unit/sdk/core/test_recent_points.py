@@ -5,11 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.recent import LIMIT, Recent
+from lastbeat.sdk.documents import MAX_POINTS, RecentPoints
 
 
-def taken(count: int) -> Recent:
-    recent = Recent()
+def taken(count: int) -> RecentPoints:
+    recent = RecentPoints()
     for n in range(count):
         recent.add((float(n), n, None, None))
     return recent
@@ -19,15 +19,15 @@ def taken(count: int) -> Recent:
 def test_the_law_of_thinning(count: int) -> None:
     points = taken(count).points
     steps = [step for _, step, *_ in points]
-    assert len(points) <= LIMIT
+    assert len(points) <= MAX_POINTS
     assert steps == sorted(set(steps))
     if count:
         assert (steps[0], steps[-1]) == (0, count - 1)
     # No part of the past is forgotten: gaps are even, but for the newest point.
     gaps = [b - a for a, b in pairwise(steps)]
     assert not gaps or max(gaps[:-1], default=gaps[0]) == min(gaps[:-1], default=gaps[0])
-    if count >= LIMIT:
-        assert len(points) >= LIMIT // 2
+    if count >= MAX_POINTS:
+        assert len(points) >= MAX_POINTS // 2
 
 
 def test_few_points_are_all_kept() -> None:

@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.watched import WatchdogWatched
+from lastbeat.sdk.watchdog_check import WatchdogCheck
 from support.memory import MemoryStore
 
 MARK = "_watchdog/last_pass.json"
@@ -18,14 +18,14 @@ class Fleet:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        self.extra = WatchdogWatched()
+        self.task = WatchdogCheck()
 
     def sweep(self, interval_s: object = 60) -> None:
         self.store.put_text(MARK, json.dumps({"at": "2001-01-01T00:00:00Z", "interval_s": interval_s}))
 
     def beats(self, count: int, each_s: float = 30.0) -> None:
         for _ in range(count):
-            self.extra.write(Beat(Run("run", None), self.store, "run/", 0.0))
+            self.task.write(Beat(Run("run", None), self.store, "run/", 0.0))
             self.store.pass_time(each_s)
 
 
@@ -43,7 +43,7 @@ def test_a_mark_that_is_old_is_worth_one_warning_until_passes_come_back(
         assert not caplog.records
         fleet.beats(100)
         assert len(caplog.records) == 1
-        assert "left its last mark 5m 30s ago, and leaves one every 1m; check" in caplog.text
+        assert "left its last mark 5m 30s ago, and should leave one every 1m; check" in caplog.text
         for _ in range(20):
             fleet.sweep()
             fleet.beats(1)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.sdk.describing import TEXT_LIMIT, describe
-from lastbeat.sdk.run import Run, went_well
+from lastbeat.sdk.error_text import TEXT_LIMIT, error_text
+from lastbeat.sdk.run import Run, is_success
 
 SHARDS: dict[str, str] = {}
 
@@ -61,7 +61,7 @@ FIRST = [
 
 @pytest.mark.parametrize(("act", "first"), FIRST)
 def test_the_first_line(act: Callable[[], object], first: str) -> None:
-    lines = describe(caught(act)).splitlines()
+    lines = error_text(caught(act)).splitlines()
     assert (lines[0], lines[1]) == (first, "")
     assert lines[2] == "Traceback (most recent call last):"
 
@@ -74,21 +74,21 @@ def test_the_first_line(act: Callable[[], object], first: str) -> None:
     ],
 )
 def test_the_trace_holds_the_whole_chain(act: Callable[[], object], link: str) -> None:
-    told = describe(caught(act))
+    told = error_text(caught(act))
     assert "KeyError: 'shard-7'" in told
     assert link in told
 
 
 def test_an_exception_that_cannot_be_told_is_told_of() -> None:
-    assert "MuteError" in describe(caught(throw(MuteError())))
+    assert "MuteError" in error_text(caught(throw(MuteError())))
 
 
 def test_what_is_no_exception_is_told_of_too() -> None:
-    assert describe(7) == "int: 7"
+    assert error_text(7) == "int: 7"
 
 
 def test_a_text_without_end_keeps_both_its_ends() -> None:
-    told = describe(caught(throw(ValueError("x" * 10_000_000 + "y"))))
+    told = error_text(caught(throw(ValueError("x" * 10_000_000 + "y"))))
     assert len(told) < TEXT_LIMIT + 100
     assert told.startswith("ValueError: xxx")
     assert told.endswith("xy\n")
@@ -108,7 +108,7 @@ EXITS = [
 
 @pytest.mark.parametrize(("code", "well"), EXITS)
 def test_what_sys_exit_means(code: object, well: bool) -> None:
-    assert went_well(code) is well
+    assert is_success(code) is well
 
 
 class Listening:
@@ -117,14 +117,14 @@ class Listening:
     def start(self, run: Run) -> None:
         self.run = run
 
-    def finish(self, until: float) -> bool:
+    def finish(self, deadline: float) -> bool:
         return True
 
-    def soon(self) -> None:
+    def beat_now(self) -> None:
         pass
 
     @property
-    def writing(self) -> bool:
+    def end_pending(self) -> bool:
         return False
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import lastbeat
-from lastbeat.sdk.extra import Beat, Extra, Extras
-from lastbeat.sdk.logs import LogFile, TrainingLog, training_log
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.beat_tasks import Beat, BeatTask, BeatTasks
+from lastbeat.sdk.log_shipping import FileFeed, LogShipping, log_tasks
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError, Expect, StoreError
 from support.memory import MemoryStore
@@ -28,7 +28,7 @@ def writes(store: MemoryStore) -> int:
 
 def test_it_is_written_when_it_has_changed(tmp_path: Path) -> None:
     path, store = tmp_path / "train.log", MemoryStore()
-    shipping = TrainingLog(LogFile(path))
+    shipping = LogShipping(FileFeed(path))
     path.write_text("one\n")
     shipping.write(beat(store))
     shipping.write(beat(store))
@@ -45,7 +45,7 @@ def test_it_is_written_when_it_has_changed(tmp_path: Path) -> None:
 def test_the_log_of_an_earlier_attempt_goes_where_this_one_has_none_yet(tmp_path: Path) -> None:
     store = MemoryStore()
     store.put_text(KEY, "RuntimeError of yesterday\n")
-    shipping = TrainingLog(LogFile(tmp_path / "train.log"))
+    shipping = LogShipping(FileFeed(tmp_path / "train.log"))
     shipping.write(beat(store))
     assert KEY not in store.held
     shipping.write(beat(store))
@@ -55,7 +55,7 @@ def test_the_log_of_an_earlier_attempt_goes_where_this_one_has_none_yet(tmp_path
 def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     path, store = tmp_path / "train.log", MemoryStore()
     path.write_text("one\n")
-    shipping = TrainingLog(LogFile(path))
+    shipping = LogShipping(FileFeed(path))
 
     def refuse(operation: str, _key: str) -> None:
         if operation == "write":
@@ -71,16 +71,18 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
 
 def test_what_cannot_be_a_log_is_said_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="lastbeat"):
-        assert training_log(5, capture=False) == ()
-        (both,) = training_log("train.log", capture=True)
+        assert log_tasks(5, capture=False) == ()
+        (both,) = log_tasks("train.log", capture=True)
     both.close()
-    assert "log_file=5 (type int) is no path" in caplog.text
+    assert "log_file=5 (type int) is not a path" in caplog.text
     assert "ships one log" in caplog.text
     assert "write" not in vars(sys.stdout)
 
 
 class Faulty:
     """Fails as it is told to."""
+
+    purpose = "do what it is told to"
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
@@ -99,13 +101,13 @@ class Faulty:
 def test_one_that_fails_stops_no_other_and_is_told_of_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     store, other = MemoryStore(), Faulty()
     faulty = Faulty(StoreError("denied"), RuntimeError("broken"), None, StoreError("again"))
-    extras = Extras([faulty])
-    extras.add([other])
+    tasks = BeatTasks([faulty])
+    tasks.add([other])
     with caplog.at_level(logging.WARNING, logger="lastbeat"):
         for _ in range(4):
-            extras.write(beat(store))
+            tasks.write(beat(store))
         assert [record.getMessage().partition(": ")[2] for record in caplog.records] == ["denied", "again"]
-        extras.close()
+        tasks.close()
     assert (faulty.closed, other.closed) == (True, True)
 
 
@@ -113,6 +115,8 @@ def test_the_sentinel_is_written_after_the_final_log_and_in_spite_of_faults() ->
     store = MemoryStore()
 
     class Last:
+        purpose = "ship the last words"
+
         def write(self, beat: Beat) -> None:
             if beat.ending is not None:
                 beat.store.write(KEY, b"last words")
@@ -120,8 +124,8 @@ def test_the_sentinel_is_written_after_the_final_log_and_in_spite_of_faults() ->
         def close(self) -> None:
             """Nothing is held."""
 
-    extras: list[Extra] = [Faulty(*[RuntimeError("broken")] * 9), Last()]
-    reporter = Reporter(lambda: Surroundings(store, "host", beat_s=0.05), extras)
+    tasks: list[BeatTask] = [Faulty(*[RuntimeError("broken")] * 9), Last()]
+    reporter = Reporter(lambda: RunEnvironment(store, "host", beat_s=0.05), tasks)
     Run("run", reporter).complete()
     written = [key for operation, key in store.calls if operation == "write"]
     assert written[-2:] == [KEY, "run/_complete"]

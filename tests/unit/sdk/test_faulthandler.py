@@ -7,27 +7,29 @@ import pytest
 
 from support.checkout import ROOT
 
-PROBE = "import sys, faulthandler; sys.path.insert(0, {core!r}); from lastbeat.sdk.crashes import faults_into_stderr; "
+PROBE = "import sys, faulthandler; sys.path.insert(0, {core!r}); from lastbeat.training import enable_faulthandler; "
 
 
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        pytest.param("faults_into_stderr(); faulthandler._sigsegv()", "Fatal Python error", id="by default it is told"),
         pytest.param(
-            "faulthandler.enable(open('mine.txt', 'w')); faults_into_stderr(); faulthandler._sigsegv()",
+            "enable_faulthandler(); faulthandler._sigsegv()", "Fatal Python error", id="by default it is told"
+        ),
+        pytest.param(
+            "faulthandler.enable(open('mine.txt', 'w')); enable_faulthandler(); faulthandler._sigsegv()",
             "",
             id="elsewhere",
         ),
-        pytest.param("sys.stderr = None; faults_into_stderr()", "", id="there is no stderr"),
-        pytest.param("import io; sys.stderr = io.StringIO(); faults_into_stderr()", "", id="it is no file"),
+        pytest.param("sys.stderr = None; enable_faulthandler()", "", id="there is no stderr"),
+        pytest.param("import io; sys.stderr = io.StringIO(); enable_faulthandler()", "", id="it is no file"),
         pytest.param(
             "sys.stderr = type('Odd', (), {'fileno': lambda self: 'none', 'flush': lambda self: 1 / 0})()\n"
-            "faults_into_stderr()",
+            "enable_faulthandler()",
             "",
             id="it is any object",
         ),
-        pytest.param("sys.stderr.close(); faults_into_stderr()", "", id="it is closed"),
+        pytest.param("sys.stderr.close(); enable_faulthandler()", "", id="it is closed"),
     ],
 )
 def test_a_native_crash_is_told_on_stderr_unless_somebody_sees_to_it(

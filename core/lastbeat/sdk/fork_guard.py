@@ -1,8 +1,8 @@
-"""A fork must not fall into the middle of an import.
+"""Keeps forks of this process out of another thread's imports.
 
-The child would inherit that module's lock from a thread that it does not have, and wait for ever where it imports the
-same module: a DataLoader's worker would hang. So a fork waits for the beat thread's imports, which take milliseconds
-and only when a run begins.
+A child forked in the middle of an import inherits the module's lock from a thread that it does not have. If it imports
+that module too, it waits for ever: a DataLoader worker would hang. So a fork waits for the beat thread's imports, which
+take milliseconds, and happen only when a run begins.
 """
 
 import os
@@ -16,14 +16,14 @@ _LIMIT_S = 0.5
 _threads: "list[threading.Thread]" = []
 
 
-def watch_over(thread: threading.Thread) -> None:
-    """Let no fork of this process interrupt an import of ``thread``."""
+def delay_forks_during_imports(thread: threading.Thread) -> None:
+    """Let every fork of this process wait while ``thread`` imports, for ``_LIMIT_S`` at most."""
     if not _threads and hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_wait)
-    _threads[:] = [*(one for one in _threads if one.is_alive()), thread]
+        os.register_at_fork(before=_wait_for_imports)
+    _threads[:] = [*(each for each in _threads if each.is_alive()), thread]
 
 
-def _wait() -> None:
+def _wait_for_imports() -> None:
     deadline = time.monotonic() + _LIMIT_S
     while _importing() and time.monotonic() < deadline:
         time.sleep(0.0005)
