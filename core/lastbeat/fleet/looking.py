@@ -1,5 +1,6 @@
 """Looking at one run of a fleet: what the threads of a pass do."""
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,11 +16,16 @@ from lastbeat.model import runid
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.status import Status
+from lastbeat.model.text import fit, one_line
 from lastbeat.observe.listing import ask_files, run_files
 from lastbeat.stores.port import Entry, Store, StoreError
 
 _LOOK_DOLLARS = 2 * PER_REQUEST["GET"]
 """What a look costs that finds both heartbeats moved on and nothing else."""
+_FAULT_LIMIT = 200
+"""Characters of the error that a fault of ours raised."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,17 @@ class Looking:
     """Where a look leaves what it found when its pass is over."""
     refresh: Callable[[], None]
     """Learns what other sweeps have written of the fleet; may raise :class:`StoreError`."""
+    mask: Callable[[str], str]
+
+    def guarded(self, run_id: str, task: Callable[[], None]) -> None:
+        """Do ``task``, which is about one run. Where it breaks by a fault of ours, the run could not be observed."""
+        try:
+            task()
+        except Exception as error:
+            log.exception("the look at %s broke", run_id)
+            what = fit(one_line(self.mask(f"{type(error).__name__}: {error}")), _FAULT_LIMIT)
+            why = f"lastbeat itself broke over this run, please report it with the watchdog's log: {what}"
+            self._could_not(run_id, why, self.found)
 
     def is_history(self, run_id: str, files: Mapping[str, Entry], now: float) -> bool:
         """Whether a run that is not among those being watched needs no look either."""
@@ -184,10 +201,10 @@ class Looking:
         if outcome.record is not None and outcome.record.conditional_writes is not False and version is not None:
             self.watches.prove()
 
-    def _could_not(self, run_id: str, why: str) -> None:
+    def _could_not(self, run_id: str, why: str, found: Findings | None = None) -> None:
         now = self.store.clock().timestamp()
         with self.memory.lock:
-            found = self.late if self.found.closed else self.found
+            found = found or (self.late if self.found.closed else self.found)
             found.looked += 1
             found.unreadable[run_id] = why
             self.memory.unseen.setdefault(run_id, now)

@@ -84,6 +84,7 @@ class Pass:
             found=self.found,
             late=stand.late,
             refresh=stand.archive.refresh,
+            mask=stand.mask,
         )
         with memory.lock:
             memory.passes += 1
@@ -335,7 +336,8 @@ class Pass:
         self._task(run.run_id, partial(self._looking.look, run.run_id, run.files, run.at))
 
     def _task(self, run_id: str, task: Callable[[], None]) -> None:
-        began = time.monotonic() < self._until and self._on.looks.submit(run_id, task, self._until)
+        guarded = partial(self._looking.guarded, run_id, task)
+        began = time.monotonic() < self._until and self._on.looks.submit(run_id, guarded, self._until)
         if began is False:
             self._left.add(run_id)
         elif began is None:

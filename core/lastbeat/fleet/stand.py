@@ -1,6 +1,6 @@
 """What passes stand on, from one to the next."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lastbeat.fleet.archive import Archive
@@ -32,5 +32,6 @@ class Stand:
     steps: Steps
     groups: Groups
     archive: Archive
+    mask: Callable[[str], str]
     late: Findings
     """What looks found that outlasted their pass."""

@@ -72,6 +72,7 @@ class Sweep:
             looks=Looks(),
             steps=self._steps,
             archive=self._archive,
+            mask=mask,
             late=Findings(),
             groups=Groups(
                 store, paced, policy, fleet, place_url=store.url, token=os.urandom(6).hex(), mask=mask, proven=True
