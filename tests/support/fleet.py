@@ -128,7 +128,7 @@ class FleetScene:
         known = {each.name for each in fields(WatchContext)} & options.keys()
         context = replace(context, **{name: options.pop(name) for name in known})
         sweep = Sweep(context, self.fleet, **options)
-        for paced in sweep._stand.channels:
+        for paced in sweep._context.channels:
             # How long a channel is left alone is measured by this scene's time, too.
             paced._steady = self._seconds
         return sweep
