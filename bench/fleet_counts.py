@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from bench import fleet_runs
 from bench.fleet_store import CountedStore
-from lastbeat.fleet.mark import Mark
-from lastbeat.fleet.passes import Passes
-from lastbeat.fleet.plans import RELIST_S, SMALL_PAGES
+from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.prices import MONTH_S, dollars
+from lastbeat.fleet.scan_plan import RELIST_S, SMALL_PAGES
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
@@ -83,8 +82,8 @@ def count(fleet: Fleet, passes: int, policy: FleetPolicy | None = None) -> Count
             store.put(key, body)
     # What a service keeps in LASTBEAT_STATE_DIR costs nothing.
     context = WatchContext(store, (), Policy(), store.clock, state=VolatileStore(store.clock))
-    passes_of = Passes(Sweep(context, policy), Mark(store, policy))
-    _checked(passes_of.make(), fleet)
+    sweep = Sweep(context, policy, mark=MarkWriter(store, policy))
+    _checked(sweep.run(), fleet)
     first = Counter(store.requests)
     plans: Counter[str] = Counter()
     for step in range(1, WARM_PASSES + passes + 1):
@@ -95,7 +94,7 @@ def count(fleet: Fleet, passes: int, policy: FleetPolicy | None = None) -> Count
         for run in fleet.runs:
             for key, body in fleet_runs.beat(run, step, store.now):
                 store.put(key, body)
-        plans[_checked(passes_of.make(), fleet).plan] += 1
+        plans[_checked(sweep.run(), fleet).plan] += 1
     each = {kind: number / passes for kind, number in store.requests.items()}
     if first["LIST"] > SMALL_PAGES and len(plans) == 1 and "list" not in plans:
         # It still lists everything a few times a day, which these minutes do not show.

@@ -17,8 +17,7 @@ from bench import views_runs
 from bench.fleet_servers import Moto
 from bench.fleet_store import TaggedStore
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
-from lastbeat.fleet.mark import Mark
-from lastbeat.fleet.passes import Passes
+from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.watchdog import WatchContext
@@ -85,7 +84,7 @@ class Bucket:
         for key, body in _fleet(runs):
             made.put(key, body)
         policy = FleetPolicy()
-        Passes(Sweep(WatchContext(made, (), Policy(), made.clock), policy), Mark(made, policy)).make()
+        Sweep(WatchContext(made, (), Policy(), made.clock), policy, mark=MarkWriter(made, policy)).run()
         self.fill(made.files())
 
     def fill(self, files: Iterable[tuple[str, bytes]]) -> None:

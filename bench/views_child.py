@@ -40,8 +40,8 @@ class Looker:
 
     def _done(self, word: str, run_id: str) -> "FleetView | None":
         if word == "sweep":
-            passes = self._wire.passes(self._settings, (), clock=lambda: datetime.now(timezone.utc))
-            report = passes.make()
+            sweep = self._wire.sweep(self._settings, (), clock=lambda: datetime.now(timezone.utc))
+            report = sweep.run()
             if report.blind or not report.complete or report.unreadable_count:
                 raise RuntimeError(f"the sweep could not do its work: {report}")
             return None

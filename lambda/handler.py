@@ -1,4 +1,4 @@
-"""``handler(event, context)``: the watchdog as an AWS Lambda function. What stays warm between two events is here."""
+"""``handler(event, context)``: the watchdog as an AWS Lambda function."""
 
 import sys
 from pathlib import Path
@@ -9,22 +9,23 @@ _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(each) for each in (_HERE.parent / "core", _HERE) if each.is_dir() and str(each) not in sys.path]
 
 from lastbeat.model.document import clean  # noqa: E402 - only now it can be found
-from lastbeat_lambda import events, telling, work  # noqa: E402
-from lastbeat_lambda.warm import Warm  # noqa: E402
+from lastbeat_lambda import events, telemetry  # noqa: E402
+from lastbeat_lambda.environment import ExecutionEnvironment, TimeLimit  # noqa: E402
 
-_warm: Warm | None = None
+_environment: ExecutionEnvironment | None = None
 
 
 def handler(event: Any, context: Any) -> dict[str, object]:
     """Do what the event asks for and answer with a JSON object; ``docs/deploy.md`` lists the events and answers.
 
-    Raises for wrong settings and for a secret that cannot be read: such an invocation has watched nothing, and
+    Raises for wrong settings and for a secret that cannot be read: such an invocation has watched nothing, so it
     counts as an error of the function.
     """
-    global _warm  # noqa: PLW0603 - what Lambda keeps between two events is the module
-    with telling.invocation(context):
-        if _warm is None or _warm.outdated():
-            _warm = Warm.made(earlier=_warm)
-        answer = work.answer(events.read(event, _warm.settings.root), _warm, work.Until.of(context))
-        masked: dict[str, object] = telling.masked(clean(answer))
+    global _environment  # noqa: PLW0603 - Lambda keeps the module between two events
+    with telemetry.invocation(context):
+        if _environment is None or _environment.outdated():
+            _environment = ExecutionEnvironment.made(earlier=_environment)
+        request = events.read(event, _environment.settings.root)
+        answer = _environment.answer(request, TimeLimit.of(context))
+        masked: dict[str, object] = telemetry.masked(clean(answer))
         return masked

@@ -8,7 +8,7 @@ from lastbeat import opening
 from lastbeat import settings as configuration
 from lastbeat.fleet import cost
 from lastbeat.fleet.cost import Bill, MonthEstimate
-from lastbeat.fleet.mark import Marked, read_mark
+from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, table
@@ -54,7 +54,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
     return exits.OK
 
 
-def _lines(settings: Settings, mark: Marked, measured: MonthEstimate) -> Iterator[str]:
+def _lines(settings: Settings, mark: PassMark, measured: MonthEstimate) -> Iterator[str]:
     first, last = format_time(mark.recent[0].at), format_time(mark.recent[-1].at)
     many = f"{measured.passes} passes from {first} to {last}" if measured.passes > 1 else f"one pass, at {last}"
     yield f"Fleet {opening.root_url(settings)}: {many}; one each {mark.interval_s:g} s"
@@ -115,7 +115,7 @@ def _dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.2g}" if amount >= 0.0001 else "<$0.0001"
 
 
-def _document(settings: Settings, mark: Marked, measured: MonthEstimate) -> dict[str, object]:
+def _document(settings: Settings, mark: PassMark, measured: MonthEstimate) -> dict[str, object]:
     return {
         "root": opening.root_url(settings),
         "store": _paid(settings),

@@ -17,7 +17,6 @@ from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
-    from lastbeat.fleet.passes import Passes
     from lastbeat.fleet.sweep import Sweep
     from lastbeat.page.writing import PageOfFleet
     from lastbeat.stores.counting import Tally
@@ -79,30 +78,24 @@ def _context(
 def sweep(
     settings: Settings, to: Sequence[Channel], *, clock: Callable[[], datetime], shard: Shard | None = None
 ) -> "Sweep":
-    """What takes the whole fleet, or a shard of it, round once a pass."""
-    from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as below
-
-    tally = Tally()
-    return _sweep(settings, to, clock, shard, opening.store(settings, tally=tally), tally)
-
-
-def passes(
-    settings: Settings, to: Sequence[Channel], *, clock: Callable[[], datetime], shard: Shard | None = None
-) -> "Passes":
-    """What makes the passes of one process over the fleet, or a shard of it: each with its mark and its ping."""
-    from lastbeat.fleet.mark import Mark  # noqa: PLC0415 - the watcher of one run has no use for these
-    from lastbeat.fleet.passes import Passes  # noqa: PLC0415 - as above
+    """What watches a whole fleet, or a shard of it. Each pass leaves a mark; it also pings and writes the page if the
+    settings say so."""
+    from lastbeat.fleet.mark import MarkWriter  # noqa: PLC0415 - the watcher of one run has no use for these
     from lastbeat.fleet.ping import Ping  # noqa: PLC0415 - as above
+    from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
     from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
 
     tally = Tally()
     root = opening.store(settings, tally=tally)
     url = settings[table.PING_URL]
-    return Passes(
-        _sweep(settings, to, clock, shard, root, tally),
-        Mark(root, settings.fleet, shard),
-        Ping(url) if url else None,
-        _page(settings, root, shard, tally),
+    return Sweep(
+        _context(settings, to, root, clock=clock, signals=signals(settings)),
+        settings.fleet,
+        shard=shard or Shard(),
+        tally=tally,
+        mark=MarkWriter(root, settings.fleet, shard),
+        ping=Ping(url) if url else None,
+        page=_page(settings, root, shard, tally),
     )
 
 
@@ -121,20 +114,6 @@ def _page(settings: Settings, root: Store, shard: Shard | None, tally: "Tally") 
         stale_s=settings.policy.stale_s,
         tally=tally,
     )
-
-
-def _sweep(
-    settings: Settings,
-    to: Sequence[Channel],
-    clock: Callable[[], datetime],
-    shard: Shard | None,
-    root: Store,
-    tally: "Tally",
-) -> "Sweep":
-    from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
-
-    context = _context(settings, to, root, clock=clock, signals=signals(settings))
-    return Sweep(context, settings.fleet, shard=shard or Shard(), tally=tally)
 
 
 def fleet_watch(settings: Settings, *, since_s: float = 86400.0, at: Store | None = None) -> "FleetWatch":

@@ -1,4 +1,4 @@
-"""What an event asks for. Pure: nothing in here asks anybody anything."""
+"""Events → requests: what somebody asks the function to do. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,59 +14,61 @@ Root = S3Root | DirectoryRoot
 
 
 @dataclass(frozen=True)
-class Pass:
-    """A pass over the whole fleet, or over the shard that a message names."""
+class SweepRequest:
+    """Sweep the fleet, or the shard that a message names."""
 
     shard: Shard | None = None
 
 
 @dataclass(frozen=True)
-class Check:
-    """One run, now."""
+class CheckRequest:
+    """Check one run now."""
 
     run_id: str
 
 
 @dataclass(frozen=True)
 class Ignored:
-    """Nothing to do, and why."""
+    """Nothing to do; ``why`` says why."""
 
     why: str
 
 
 @dataclass(frozen=True)
-class Notices:
-    """Several objects that changed, as S3 itself announces them."""
+class ObjectEvents:
+    """Several objects changed, in the form that S3 itself sends."""
 
-    each: tuple[Check | Ignored, ...]
+    each: tuple[CheckRequest | Ignored, ...]
 
 
 @dataclass(frozen=True)
-class Refused:
-    """Asked for in a way that nobody can follow; ``why`` says what to send instead."""
+class InvalidRequest:
+    """Not understood; ``why`` says what to send instead."""
 
     why: str
 
 
 @dataclass(frozen=True)
-class Messages:
-    """A batch of an SQS queue; each message is read on its own, so that a bad one spoils nothing else."""
+class QueueBatch:
+    """A batch of messages from an SQS queue. Each is read on its own, so that a bad one does no harm to the others."""
 
     event: dict[str, Any]
 
 
-Request = Pass | Check | Ignored | Notices | Refused
+Request = SweepRequest | CheckRequest | Ignored | ObjectEvents | InvalidRequest
 """What one message can ask for."""
 
 
-def read(event: object, root: Root) -> Request | Messages:
-    """Whatever has no other meaning is a schedule's event: those look as their makers like."""
+def read(event: object, root: Root) -> Request | QueueBatch:
+    """What ``event`` asks for. An object of no known form is a schedule's event, whose form its maker chooses."""
     if not isinstance(event, dict):
-        return Refused(f"the event is {_kind(event)}; send a JSON object, for example {{}} for a pass over the fleet")
+        return InvalidRequest(
+            f"the event is {_kind(event)}; send a JSON object, for example {{}} for a pass over the fleet"
+        )
     records = event.get("Records")
     if isinstance(records, list) and records and all(_source(each) == "aws:sqs" for each in records):
-        return Messages(event)
-    return _request(event, root) or Pass()
+        return QueueBatch(event)
+    return _request(event, root) or SweepRequest()
 
 
 def read_message(body: object, root: Root) -> Request:
@@ -76,7 +78,7 @@ def read_message(body: object, root: Root) -> Request:
     except (ValueError, RecursionError):
         asked = None
     found = _request(asked, root) or _shard(asked) if isinstance(asked, dict) else None
-    return found or Refused('the message\'s body is neither {"run_id": …} nor {"sweep": …} nor an event of S3')
+    return found or InvalidRequest('the message\'s body is neither {"run_id": …} nor {"sweep": …} nor an event of S3')
 
 
 def _request(event: Mapping[str, Any], root: Root) -> Request | None:
@@ -93,33 +95,33 @@ def _request(event: Mapping[str, Any], root: Root) -> Request | None:
     if not isinstance(records, list):
         return None
     if records and all(_source(each) == "aws:s3" for each in records):
-        return Notices(tuple(_notice(each, root) for each in records))
-    return Refused("Records holds something other than messages of SQS or notifications of S3")
+        return ObjectEvents(tuple(_notice(each, root) for each in records))
+    return InvalidRequest("Records holds something other than messages of SQS or notifications of S3")
 
 
-def _check(run_id: object) -> Check | Refused:
+def _check(run_id: object) -> CheckRequest | InvalidRequest:
     if not isinstance(run_id, str):
-        return Refused(f"run_id is {_kind(run_id)}; send the run's folder name as a text")
+        return InvalidRequest(f"run_id is {_kind(run_id)}; send the run's folder name as a text")
     try:
-        return Check(check_run_id(run_id))
+        return CheckRequest(check_run_id(run_id))
     except ValueError as fault:
-        return Refused(str(fault))
+        return InvalidRequest(str(fault))
 
 
-def _notice(record: Mapping[str, Any], root: Root) -> Check | Ignored:
+def _notice(record: Mapping[str, Any], root: Root) -> CheckRequest | Ignored:
     if not str(record.get("eventName", "")).startswith("ObjectCreated:"):
         return Ignored("a notification of S3 other than ObjectCreated")
     detail = record.get("s3")
     return _sentinel(detail if isinstance(detail, dict) else {}, root, encoded=True)
 
 
-def _sentinel(detail: Mapping[str, Any], root: Root, *, encoded: bool) -> Check | Ignored:
+def _sentinel(detail: Mapping[str, Any], root: Root, *, encoded: bool) -> CheckRequest | Ignored:
     bucket, thing = detail.get("bucket"), detail.get("object")
     name = bucket.get("name") if isinstance(bucket, dict) else None
     key = thing.get("key") if isinstance(thing, dict) else None
     if not isinstance(name, str) or not isinstance(key, str):
         return Ignored("an event of S3 that names no object")
-    # Notifications of the classic kind write keys as a form would; EventBridge passes them on as they are.
+    # S3's own notifications encode keys as a form does; EventBridge does not.
     key = unquote_plus(key) if encoded else key
     if isinstance(root, DirectoryRoot) or name != root.bucket:
         return Ignored(f"an object of the bucket {name[:80]!r}, which holds no runs of this fleet")
@@ -128,19 +130,19 @@ def _sentinel(detail: Mapping[str, Any], root: Root, *, encoded: bool) -> Check 
     if not key.startswith(folder) or not slash or file not in {ERROR, COMPLETE}:
         return Ignored(f"{key[:200]!r} is no run's {ERROR} or {COMPLETE} below {folder or 'the top'}")
     try:
-        return Check(check_run_id(run_id))
+        return CheckRequest(check_run_id(run_id))
     except ValueError as fault:
         return Ignored(str(fault))
 
 
-def _shard(event: Mapping[str, Any]) -> Pass | None:
+def _shard(event: Mapping[str, Any]) -> SweepRequest | None:
     asked = event.get("sweep")
     if not isinstance(asked, dict):
         return None
     bounds = [asked.get("after", ""), asked.get("until", "")]
     if not all(isinstance(bound, str) and len(bound) <= 200 for bound in bounds):
         return None
-    return Pass(Shard(*bounds))
+    return SweepRequest(Shard(*bounds))
 
 
 def _source(record: object) -> object:

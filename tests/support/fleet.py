@@ -19,6 +19,8 @@ from support.channel import ListChannel
 from support.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lastbeat.deliver.port import Channel
     from lastbeat.stores.port import Store
 
@@ -99,6 +101,7 @@ class FleetScene:
         self.channels: list[Channel] = [self.channel]
         self.policy = policy or Policy()
         self.fleet = fleet or FleetPolicy()
+        self.mask: Callable[[str], str] = str
         self.kept: Sweep | None = None
         self.last: PassReport | None = None
 
@@ -120,12 +123,12 @@ class FleetScene:
         """Another sweep, or this one after a restart: it knows only what is written down."""
         context = WatchContext(
             self.through, self.channels, self.policy, lambda: self.store.now, state=self.state,
-            silences=Silences(self.through),
+            silences=Silences(self.through), mask=self.mask,
         )  # fmt: skip
         known = {each.name for each in fields(WatchContext)} & options.keys()
         context = replace(context, **{name: options.pop(name) for name in known})
         sweep = Sweep(context, self.fleet, **options)
-        for paced in sweep._stand.channels:
+        for paced in sweep._context.channels:
             # How long a channel is left alone is measured by this scene's time, too.
             paced._steady = self._seconds
         return sweep

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from lastbeat.fleet.mark import Mark
+from lastbeat.fleet.mark import MarkWriter
 from lastbeat.model.view import FleetView, Row
 from lastbeat.views.watching import FleetWatch
 from support.fleet import FleetScene
@@ -26,7 +26,7 @@ class Looked:
         if paid:
             self.scene.store = self.scene.through = Bucket()
         self.store = self.scene.store
-        self._mark = Mark(self.store, self.scene.fleet)
+        self._mark = MarkWriter(self.store, self.scene.fleet)
         self.watch = self.fresh()
 
     def fresh(self, **options: Any) -> FleetWatch:

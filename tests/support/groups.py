@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
-from lastbeat.fleet.groups import Gathered, Groups, hand_over
+from lastbeat.fleet.groups import GroupedAlerts, Groups, apply_to
 from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
@@ -24,30 +24,28 @@ class Sweeper:
 
     def __init__(self, scene: "GroupScene") -> None:
         self.scene = scene
-        self.groups = Groups(
-            scene.store, [scene.channel], scene.policy, scene.fleet, place_url=scene.store.url, token=f"s{id(self)}"
-        )
+        self.groups = Groups(scene.store, [scene.channel], scene.policy, scene.fleet, token=f"s{id(self)}")
         self.watches: dict[str, Watch] = {}
 
-    def sweep(self, *, listed: bool = True) -> Gathered:
+    def sweep(self, *, listed: bool = True) -> GroupedAlerts:
         scene = self.scene
         try:
             page = scene.store.list("_watchdog/")
         except StoreError:
             # Blind: another pass will come.
-            return Gathered()
+            return GroupedAlerts()
         outcomes = {run_id: self._watch(run_id).tick() for run_id in scene.run_ids}
-        held = [each for outcome in outcomes.values() for each in self.groups.held_of(outcome)]
+        held = [each for outcome in outcomes.values() for each in self.groups.deferred_by(outcome)]
         entry = next((entry for entry in page.entries if entry.key == LEDGER and listed), None)
 
         def status_of(run_id: str) -> Status | None:
             status = outcomes[run_id].status
             return None if status is Status.UNKNOWN else status
 
-        gathered = self.groups.gather(held, len(scene.run_ids), scene.store.clock(), entry, status_of, listed=listed)
-        for run_id in gathered.run_ids:
-            hand_over(gathered, self._watch(run_id), scene.store.clock())
-        return gathered
+        decision = self.groups.gather(held, len(scene.run_ids), scene.store.clock(), entry, status_of, listed=listed)
+        for run_id in decision.run_ids:
+            apply_to(self._watch(run_id), decision, scene.store.clock())
+        return decision
 
     def _watch(self, run_id: str) -> Watch:
         if run_id not in self.watches:

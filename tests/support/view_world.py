@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastbeat.fleet.mark import Mark
+from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
@@ -52,7 +52,7 @@ class World:
         self.scene.channels = [self.slack, self.sns]
         self.trainings: list[Training] = []
         self._deeds: list[tuple[float, int, Callable[[], object]]] = []
-        self._mark = Mark(self.store, self.scene.fleet)
+        self._mark = MarkWriter(self.store, self.scene.fleet)
 
     def at(self, when_s: float, do: Callable[[], object]) -> None:
         """``do`` is done then."""
@@ -106,7 +106,7 @@ def sweep(at: "Place | Path | Store", channels: Sequence[ListChannel] | None = N
         told = channels or [ListChannel()]
         context = WatchContext(store, told, POLICY, store.clock, silences=Silences(store))
         report = Sweep(context, FleetPolicy()).run()
-    return Mark(store, FleetPolicy()).write(report)
+    return MarkWriter(store, FleetPolicy()).write(report)
 
 
 @contextmanager

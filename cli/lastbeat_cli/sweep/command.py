@@ -17,7 +17,7 @@ from lastbeat_cli.loop import Stop, next_due, steady_clock
 from lastbeat_cli.sweep.show import Shown
 
 if TYPE_CHECKING:
-    from lastbeat.fleet.passes import Progress
+    from lastbeat.fleet.one_pass import Progress
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +42,10 @@ Any number of sweeps may run at once, beside watches too: each transition is dec
 PASS_LIMIT_S = 900.0
 
 
-class Making(Protocol):
-    """What makes passes: :class:`lastbeat.fleet.passes.Passes`."""
+class Sweeper(Protocol):
+    """Makes passes: :class:`lastbeat.fleet.sweep.Sweep`."""
 
-    def make(self, *, deadline: float | None = None, progress: "Progress | None" = None) -> PassReport: ...
+    def run(self, *, deadline: float | None = None, progress: "Progress | None" = None) -> PassReport: ...
 
 
 @click.command("sweep", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
@@ -70,23 +70,23 @@ def command(*, once: bool, as_json: bool, verbose: bool, **given: str | None) ->
     for warning in settings.warnings:
         log.warning("%s", warning)
     channels = wire.channels(settings)
-    passes = wire.passes(settings, channels, clock=steady_clock())
+    sweep = wire.sweep(settings, channels, clock=steady_clock())
     if not channels and not once:
         log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
     shown = Shown(opening.root_url(settings), as_json=as_json)
     if once:
-        report = _pass(passes)
+        report = _pass(sweep)
         shown.show(report)
         return report.exit_status
     with Stop() as stop:
         shown.left = stop.ask
-        return _follow(passes, shown, stop, settings.fleet.interval_s)
+        return _follow(sweep, shown, stop, settings.fleet.interval_s)
 
 
-def _follow(passes: Making, shown: Shown, stop: Stop, interval_s: float) -> int:
+def _follow(sweep: Sweeper, shown: Shown, stop: Stop, interval_s: float) -> int:
     due = time.monotonic()
     while True:
-        report = _pass(passes)
+        report = _pass(sweep)
         shown.show(report)
         due = next_due(due, time.monotonic(), interval_s)
         if stop.asked:
@@ -96,15 +96,15 @@ def _follow(passes: Making, shown: Shown, stop: Stop, interval_s: float) -> int:
                 return report.exit_status
 
 
-def _pass(passes: Making) -> PassReport:
+def _pass(sweep: Sweeper) -> PassReport:
     # A look that hangs must not hang the sweep; what there was no time for comes first in the next pass.
     deadline = time.monotonic() + PASS_LIMIT_S
     if not _is_terminal():
-        return passes.make(deadline=deadline)
+        return sweep.run(deadline=deadline)
     from lastbeat_cli.sweep.live import Bar  # noqa: PLC0415 - 40 ms, and only a terminal needs it
 
     with Bar() as bar:
-        return passes.make(deadline=deadline, progress=bar)
+        return sweep.run(deadline=deadline, progress=bar)
 
 
 def _pause(due: float) -> AbstractContextManager[object]:

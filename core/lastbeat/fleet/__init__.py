@@ -1,1 +1,1 @@
-"""Many runs: which of them to look at in this pass, what became of the pass, and what they have in common."""
+"""Many runs: which of them a pass works on, what it finds, and what they have in common."""

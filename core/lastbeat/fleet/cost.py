@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lastbeat.fleet.mark import Marked
+from lastbeat.fleet.mark import PassMark
 from lastbeat.fleet.prices import MONTH_S, dollars
 
 POLL_S = 60.0
@@ -47,7 +47,7 @@ class MonthEstimate:
     """All of them, on average."""
 
 
-def watching(mark: Marked) -> MonthEstimate | None:
+def watching(mark: PassMark) -> MonthEstimate | None:
     """From the passes that ``mark`` remembers; None where it remembers none."""
     recent = mark.recent
     if not recent:

@@ -1,13 +1,14 @@
-"""Correlated failures: at the end of a pass, what was held is told together, or let go.
+"""Runs that fail together are told together: at the end of a pass, deferred alerts are grouped or released.
 
-    looks ──► gather: one conditional write of the ledger ──► send the notices ──► hand over
-              (who is told by which notice, who by itself)                        (settle or release each
-                                                                                   run's own held alerts)
+    looks ──► gather: one conditional write of the ledger ──► send the notices ──► apply
+              (which alert is told by which notice,                                (settle or release the
+              which by itself)                                                     deferred alerts of each run)
 
-A pass that dies before the ledger is written has changed nothing: the alerts are held a while longer. One that dies
-after it leaves a ledger that says who is told by what, and the next pass hands over. Two sweeps at once: the loser of
-the write reads what the winner gave away. Where there is no ledger to be had, everything is told one by one: at once
-where the store refuses it, when the hold has run out where the store does not answer.
+- A pass that dies before the ledger is written has changed nothing: the alerts stay deferred a while longer.
+- One that dies after it leaves a ledger that says which notice tells what, and the next pass applies it.
+- Of two sweeps at once, the loser of the write reads what the winner decided.
+- A ledger that cannot be used: alerts are told one by one, at once if the store refuses it, and when the deferral runs
+  out if the store does not answer.
 """
 
 import logging
@@ -49,46 +50,44 @@ _FACT_LIMIT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """What is to be written into the runs' own records now, see :func:`hand_over`."""
+class GroupedAlerts:
+    """What becomes of deferred alerts; :func:`apply_to` writes it into the record of each run."""
 
     release: Numbers = field(default_factory=dict)
     """Run id → alerts that are sent by themselves."""
     told: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
-    """Run id → key of a group's alert → alerts that it tells."""
+    """Run id → key of a group's notice → alerts that it tells."""
     wait: Mapping[str, tuple[tuple[int, ...], datetime]] = field(default_factory=dict)
-    """Run id → alerts that the group's next notice tells, and until when they are held for it."""
-    tally: DeliveryCounts = field(default_factory=DeliveryCounts)
-    """Deliveries of the groups' own alerts in this pass."""
+    """Run id → alerts that the group's next notice tells, and until when they stay deferred for it."""
+    counts: DeliveryCounts = field(default_factory=DeliveryCounts)
+    """Deliveries of the notices in this pass."""
     notices: int = 0
-    """How many alerts of groups this pass decided."""
+    """How many notices this pass decided."""
     note: str | None = None
-    """What people must know: groups could not be told."""
+    """Why groups could not be told."""
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """Those whose records have to be written, also runs that were not looked at in this pass."""
+        """The runs whose records have to be written, including some that this pass did not look at."""
         return tuple({**self.release, **self.told, **self.wait})
 
 
 class Groups:
     """The groups of one fleet. Holds what spares requests between passes, and nothing that a restart would miss."""
 
-    def __init__(  # noqa: PLR0913 - what it stands on, each by its name
+    def __init__(  # noqa: PLR0913 - what it needs, each by its name
         self,
         store: Store,
         channels: Sequence[Channel],
         policy: Policy,
         fleet: FleetPolicy,
         *,
-        place_url: str,
         token: str,
         mask: Callable[[str], str] = str,
         proven: bool = False,
     ) -> None:
-        self._store = store
+        self._url = store.url
         self._fleet = fleet
-        self._place_url = place_url
         self._mask = mask
         self._repository = RecordRepository(
             store, LEDGER, token, proven=proven, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
@@ -96,8 +95,8 @@ class Groups:
         self._runner = EffectRunner(self._repository, channels, policy.lease_s, store.clock)
         self._asked = False
 
-    def held_of(self, outcome: Outcome) -> tuple[DeferredAlert, ...]:
-        """The alerts of one look that are held, with what a group says of their run."""
+    def deferred_by(self, outcome: Outcome) -> tuple[DeferredAlert, ...]:
+        """The alerts that one look deferred, with what a notice says of their run."""
         record = outcome.record
         if record is None or not outcome.recorded:
             return ()
@@ -110,7 +109,7 @@ class Groups:
 
     def gather(  # noqa: PLR0913 - what a pass knows, each by its name
         self,
-        held: Sequence[DeferredAlert],
+        deferred: Sequence[DeferredAlert],
         watched: int,
         now: datetime,
         entry: Entry | None = None,
@@ -118,26 +117,32 @@ class Groups:
         *,
         listed: bool = False,
         until: float = float("inf"),
-    ) -> Gathered:
-        """Decide, record, tell. Never raises for anything that the store or a channel does.
+    ) -> GroupedAlerts:
+        """Decide which alerts are told together, record that, and send the notices.
 
-        ``watched`` counts the runs being watched. ``entry`` is the ledger's line in the pass's listing; an unchanged
-        one is not read again. ``listed`` says that the listing would have shown it, so that None means that there is
-        none; otherwise it is asked for by the first call, and whenever there is something to decide.
-        ``status_of`` gives the status that a run is known to have now; None where that is not known. ``until`` is as in
-        :meth:`EffectRunner.settle`.
+        1. Read the ledger, unless nothing is deferred and it is known to be idle.
+        2. Plan, purely: each deferred alert joins a notice, waits for the next one, or is told by itself.
+        3. Write the ledger with the notices in its outbox, conditionally. The loser of a race begins again with the
+           winner's ledger.
+        4. Send the notices.
+
+        ``watched`` counts the runs being watched. ``entry`` is the ledger's entry in the pass's listing; an unchanged
+        ledger is not read again. ``listed`` means that the listing covered the ledger, so that no entry means no
+        ledger. ``status_of`` gives a run's known status, or None. ``until`` is as in :meth:`EffectRunner.settle`.
+
+        Never raises for anything that the store or a channel does.
         """
         try:
-            record = self._load(entry, listed=listed or entry is not None, needed=bool(held))
-            return self._gather(record, held, watched, now, status_of, until)
+            record = self._load(entry, listed=listed or entry is not None, needed=bool(deferred))
+            return self._gather(record, deferred, watched, now, status_of, until)
         except StoreError as error:
             log.warning("%s cannot be used: %s", LEDGER, error)
             if error.retryable:
-                # The next pass will see what became of it. Meanwhile they stay held, and that runs out.
-                held_back = f"{len(held)} alerts wait, since {LEDGER} cannot be reached: {error}"
-                return Gathered(note=held_back if held else None)
+                # The next pass sees what became of the write. Until then, or until it runs out, the deferral stands.
+                waits = f"{len(deferred)} alerts wait, since {LEDGER} cannot be reached: {error}"
+                return GroupedAlerts(note=waits if deferred else None)
             what = f"Runs that timed out together are told of one by one: {LEDGER} cannot be used: {error}"
-            return Gathered(release=_all(held), note=what if held else None)
+            return GroupedAlerts(release=_all(deferred), note=what if deferred else None)
 
     def _load(self, entry: Entry | None, *, listed: bool, needed: bool) -> Record | None:
         known = self._repository.record
@@ -145,7 +150,7 @@ class Groups:
             try:
                 return self._repository.load(entry)
             except ConflictError:
-                # Another sweep has written it since the listing: what was held is given away there, perhaps.
+                # Another sweep has written it since the listing, and may have decided for these alerts.
                 return self._repository.record
         if self._asked and not needed and (not isinstance(known, Ledger) or idle(known)):
             return known
@@ -156,17 +161,17 @@ class Groups:
     def _gather(
         self,
         record: Record | None,
-        held: Sequence[DeferredAlert],
+        deferred: Sequence[DeferredAlert],
         watched: int,
         now: datetime,
         status_of: Callable[[str], Status | None],
         until: float,
-    ) -> Gathered:
+    ) -> GroupedAlerts:
         for _ in range(_RACES):
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
-            if not held and idle(ledger) and not pending(ledger, self._runner.identities, now):
-                return Gathered()
-            decided = decide_groups(ledger, held, status_of, now, self._fleet)
+            if not deferred and idle(ledger) and not pending(ledger, self._runner.identities, now):
+                return GroupedAlerts()
+            decided = decide_groups(ledger, deferred, status_of, now, self._fleet)
             after: Record = decided.ledger
             for notice in decided.notices:
                 after = enqueue(after, self._message(notice, watched, now), self._runner.identities)
@@ -175,16 +180,16 @@ class Groups:
             except ConflictError:
                 record = self._repository.reload()
                 continue
-            return self._gathered(decided, ledger, after, now)
+            return self._decision(decided, ledger, after, now)
         raise UnreachableError("it changed at every look: too many sweeps at once")
 
     def _message(self, notice: Notice, watched: int, now: datetime) -> Message:
-        return compose_notice(notice, watched, self._place_url, now).masked(self._mask)
+        return compose_notice(notice, watched, self._url, now).masked(self._mask)
 
-    def _gathered(self, decided: GroupDecision, before: Ledger, after: Record, now: datetime) -> Gathered:
+    def _decision(self, decided: GroupDecision, before: Ledger, after: Record, now: datetime) -> GroupedAlerts:
         identities = self._runner.identities
         numbers = {alert.number for alert in after.outbox}
-        tally = DeliveryCounts(
+        counts = DeliveryCounts(
             sent=max(0, after.delivered - before.delivered),
             failed=failed_deliveries(after, numbers, identities),
             pending=pending(after, identities, now),
@@ -193,30 +198,30 @@ class Groups:
             run_id: {f"{after.run_id}/{notice}": numbers for notice, numbers in by.items()}
             for run_id, by in decided.told.items()
         }
-        return Gathered(decided.release, told, decided.wait, tally, len(decided.notices), self._repository.note)
+        return GroupedAlerts(decided.release, told, decided.wait, counts, len(decided.notices), self._repository.note)
 
 
-def hand_over(gathered: Gathered, watch: Watch, now: datetime) -> DeliveryCounts:
-    """Write down in the record of one run what :meth:`Groups.gather` decided, and send what it released.
+def apply_to(watch: Watch, decision: GroupedAlerts, now: datetime) -> DeliveryCounts:
+    """Write ``decision`` into the record of one run, and send the alerts that it released.
 
-    ``watch`` may be one that has looked in this pass or a new one. Never raises for anything that the store or a
-    channel does; what could not be written down stays held, and a later pass hands it over.
+    ``watch`` need not have looked in this pass. Never raises for anything that the store or a channel does; an alert
+    whose record could not be written stays deferred, and a later pass applies the ledger's decision.
     """
-    run_id, tally = watch.run_id, DeliveryCounts()
-    for key, numbers in gathered.told.get(run_id, {}).items():
-        tally += watch.amend(numbers, partial(settle_as_told, numbers=numbers, key=key, now=now), now)
-    if run_id in gathered.wait:
-        numbers, until = gathered.wait[run_id]
-        tally += watch.amend(numbers, partial(prolong, numbers=numbers, until=until), now)
-    if run_id in gathered.release:
-        numbers = gathered.release[run_id]
-        tally += watch.amend(numbers, partial(release, numbers=numbers), now)
-    return tally
+    run_id, counts = watch.run_id, DeliveryCounts()
+    for key, numbers in decision.told.get(run_id, {}).items():
+        counts += watch.amend(numbers, partial(settle_as_told, numbers=numbers, key=key, now=now), now)
+    if run_id in decision.wait:
+        numbers, until = decision.wait[run_id]
+        counts += watch.amend(numbers, partial(prolong, numbers=numbers, until=until), now)
+    if run_id in decision.release:
+        numbers = decision.release[run_id]
+        counts += watch.amend(numbers, partial(release, numbers=numbers), now)
+    return counts
 
 
-def _all(held: Sequence[DeferredAlert]) -> Numbers:
+def _all(deferred: Sequence[DeferredAlert]) -> Numbers:
     released: dict[str, tuple[int, ...]] = {}
-    for each in held:
+    for each in deferred:
         released[each.run_id] = (*released.get(each.run_id, ()), each.number)
     return released
 
@@ -233,6 +238,3 @@ def _facts(outcome: Outcome, message: Message) -> dict[str, str]:
     }
     shown = ((name, fit(one_line(value), _FACT_LIMIT)) for name, value in known.items() if value)
     return {name: value for name, value in shown if value}
-
-
-__all__ = ["DeferredAlert", "Gathered", "Groups", "hand_over"]

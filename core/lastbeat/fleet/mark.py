@@ -56,7 +56,7 @@ class ShortPass:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class PassMark:
     """A mark that was read."""
 
     at: datetime
@@ -74,7 +74,7 @@ class Marked:
         return LATE * self.every_s
 
 
-class Mark:
+class MarkWriter:
     """Writes the marks of the passes of one process, which remembers the last passes and so reads them only once."""
 
     def __init__(self, store: Store, fleet: FleetPolicy, shard: Shard | None = None) -> None:
@@ -170,13 +170,13 @@ class Mark:
         }
 
 
-def read_mark(store: Store) -> Marked | None:
+def read_mark(store: Store) -> PassMark | None:
     """The mark of the last pass; None where there is none that can be read. Raises :class:`StoreError`."""
     blob = store.read(runid.SWEEP_MARK, LIMIT_BYTES)
     return parse_mark(blob.body) if blob is not None else None
 
 
-def parse_mark(body: bytes) -> Marked | None:
+def parse_mark(body: bytes) -> PassMark | None:
     """Read a mark, which anybody may have written; None where it is none."""
     try:
         document = json.loads(body)
@@ -190,7 +190,7 @@ def parse_mark(body: bytes) -> Marked | None:
     recent = map(_short, listed[-RECENT:]) if isinstance(listed, list) else ()
     # Earlier versions left one with each pass.
     interval_s = _time_s(document.get("pass_s")) or every_s
-    return Marked(at, every_s, interval_s, tuple(each for each in recent if each is not None))
+    return PassMark(at, every_s, interval_s, tuple(each for each in recent if each is not None))
 
 
 def _time_s(value: object) -> float | None:

@@ -1,378 +1,323 @@
-"""One pass: which runs it looks at, in which order, and until when."""
+"""One pass over a fleet: work on the runs that need it within a time, tell together what belongs together, report."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from lastbeat.fleet.findings import Findings, Sendings, report, take_over
-from lastbeat.fleet.groups import Gathered
-from lastbeat.fleet.looking import Looking
-from lastbeat.fleet.memory import FleetMemory, Round, glimpse_of, newest_of
-from lastbeat.fleet.plans import moved_on, rolled
-from lastbeat.fleet.prices import PER_REQUEST, is_paid
+from lastbeat.fleet.context import SweepContext
+from lastbeat.fleet.deadlines import half_until
+from lastbeat.fleet.groups import GroupedAlerts, apply_to
+from lastbeat.fleet.index import FleetIndex, IndexedRun, after_look, wake_of
+from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, report
+from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.fleet.probe import Probe
-from lastbeat.fleet.screen import screen
-from lastbeat.fleet.stand import Stand
-from lastbeat.fleet.steps import half_until
-from lastbeat.model.fleet import PassReport, Shard
+from lastbeat.fleet.scan_plan import ScanPlan
+from lastbeat.fleet.screen import screen, share
+from lastbeat.fleet.selection import Selection, Wanted
+from lastbeat.model import runid
+from lastbeat.model.fleet import PassReport
 from lastbeat.model.group import DeferredAlert
-from lastbeat.model.runid import is_hardly_a_run
+from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
-from lastbeat.observe.fleet import FleetListing, RunFiles
-from lastbeat.stores.port import Entry, StoreError
+from lastbeat.model.text import fit, one_line
+from lastbeat.observe.listing import ask_files, run_files
+from lastbeat.stores.port import Entry, Store, StoreError
 
-_AHEAD = 6
-"""Looks that a pass takes before they are needed, where they cost nothing."""
-_SMALL = 100
-"""In a fleet of more runs than this, so few looks would make no difference."""
-_NEW_AT_ONCE = 200
-_LEDGER = "groups.json"
-_NAMED = 5
-"""So many folders that are closed, and hardly runs, are named."""
+log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class _Part:
-    """What a pass listed of a round."""
-
-    before: Round
-    listing: FleetListing
-    done: bool
+Progress = Callable[[int, int], None]
+"""Called again and again with how many runs were looked at, and how many are known to need it."""
+_LOOK_DOLLARS = 2 * PER_REQUEST["GET"]
+"""Price of a look that finds two heartbeats that moved, and nothing else."""
+_FAULT_LIMIT = 200
+"""Characters of an unexpected error."""
+_LIVING = frozenset({Status.RUNNING, Status.TIMED_OUT})
 
 
 class Pass:
-    """One pass over a shard's ``memory``, which it changes. Looks end ``until`` (``time.monotonic()``)."""
+    """One pass over the shard that ``index`` describes; it keeps the index up to date.
+
+    Call :meth:`run`, then :meth:`close`; or :meth:`give_up` if it raised. ``now`` is the store's time when the pass
+    began. No work is begun after ``until`` (``time.monotonic()``). ``on_sight`` is called once, when the store has
+    first answered.
+    """
 
     def __init__(
         self,
-        stand: Stand,
-        memory: FleetMemory,
+        on: SweepContext,
+        index: FleetIndex,
+        now: datetime,
         until: float,
-        progress: Callable[[int, int], None] | None,
-        on_sight: Callable[[], None] | None,
+        progress: Progress | None = None,
+        on_sight: Callable[[], None] | None = None,
     ) -> None:
-        self._on = stand
-        self._memory = memory
+        self._on = on
+        self._index = index
+        self._now = now
         self._until = until
-        self._half = (time.monotonic() + until) / 2
         self._progress = progress
         self._on_sight = on_sight
-        self._submitted = 0
-        self._order: list[str] = []
-        """Runs in the order in which this pass came to them."""
-        self._left: set[str] = set()
-        """Those that it had no time for."""
-        self._busy: set[str] = set()
-        """Those that an earlier pass's threads are still at."""
-        self._mine: set[str] = set()
-        """Those that its threads are at."""
-        self._read_s = stand.fleet.read_s
-        self._closed: dict[str, str] = {}
-        """Folders that nobody may look into and that are taken for no runs, and why."""
+        self._plan = ScanPlan.LIST
         self._ledger: Entry | None = None
-        self._sendings = Sendings.of(stand.channels)
-        self.found = Findings()
-        self._looking = Looking(
-            store=stand.store,
-            policy=stand.policy,
-            fleet=stand.fleet,
-            watches=stand.watches,
-            groups=stand.groups,
-            memory=memory,
-            found=self.found,
-            late=stand.late,
-            refresh=stand.archive.refresh,
-        )
-        with memory.lock:
-            memory.passes += 1
-            take_over(stand.late, self.found)
+        self._submitted = 0
+        self._mine: set[str] = set()
+        """Runs that this pass's workers are at."""
+        self._busy: set[str] = set()
+        """Runs that workers are still at since an earlier pass."""
+        self._left: set[str] = set()
+        """Runs that there was no time for."""
+        self._deliveries = DeliveryBaseline.of(on.channels)
+        self.results = PassResults()
+        with index.lock:
+            index.passes += 1
+            on.late.move_to(self.results)
 
-    def by_listing(self, now: float) -> None:
-        """List everything from where the last pass stopped, then what lies before that.
+    def run(self, plan: ScanPlan) -> None:
+        """Work on every run that ``plan`` selects, in parallel; raises :class:`StoreError` if the store is not seen.
 
-        ``now`` is the store's time when the pass began, in unix seconds. Raises :class:`StoreError` when not even the
-        first page is to be had.
+        1. Select runs, and hand each to the worker pool as it comes: while pages are listed, workers look already.
+        2. Wait for the workers, until the pass's time is over.
+        3. Remember where the next pass goes on.
+        4. If nothing was listed and nobody answered, find out whether the store can be seen at all.
         """
-        memory, begin = self._memory, self._memory.cursor
-        memory.just_listed = False
-        ahead: list[tuple[float, RunFiles]] = []
-        pages, done = 0, True
-        for after, until in ((begin, ""), ("", begin)) if begin else (("", ""),):
-            part = Shard(after or self._on.shard.after, until or self._on.shard.until)
-            listing = FleetListing(self._on.timely, part, until=self._until)
-            # What is known goes first, but for a pass that goes on where another stopped, or has used half its time.
-            done = self._list(listing, ahead, patient=not begin) and done
-            pages += listing.pages
-            if not done:
-                break
-        self._sight()
-        if done:
-            memory.pages, memory.listed_at, memory.just_listed = pages, now, True
-            memory.round = Round(now + self._on.fleet.interval_s, done=False)
-            self._forget(frozenset(self._order))
-            if len(ahead) <= _SMALL and not is_paid(self._on.store.url):
-                for _, run in sorted(ahead, key=lambda each: each[0])[:_AHEAD]:
-                    self._submit(run)
+        self._plan = plan
+        selection = Selection(self._on, self._index, plan, self._until, self._sighted)
+        for wanted in selection.runs(self._now.timestamp()):
+            self._submit(wanted.run_id, partial(self._work_on, wanted))
         self._finish()
-        self.found.complete = done and not self._left
-        memory.cursor = self._cursor(begin, done=done)
-
-    def by_probing(self, now: float, *, between: bool) -> None:
-        """Ask the runs that are known to live, and list a part of everything; ``between`` two passes that list all of
-        it only ask.
-
-        ``now`` as in :meth:`by_listing`. Raises :class:`StoreError` when the store does not answer.
-        """
-        memory = self._memory
-        memory.just_listed = False
-        # Where there is no time for both, either comes first in every second pass.
-        ask_first = between or memory.passes % 2 == 0
-        if ask_first:
-            self._ask(now, between=between)
-        part = None if between else self._roll(now)
-        if not ask_first:
-            self._ask(now, between=between)
-        self._finish()
-        self.found.complete = not self._left
-        if part is not None:
-            self._keep_place(part)
-        if not self.found.answered and (part is None or self._submitted):
+        self._busy |= selection.busy
+        self._ledger = selection.ledger
+        with self._index.lock:
+            self.results.complete = selection.close(self._left)
+            self.results.ignored = selection.ignored
+            self.results.notes.extend(selection.notes)
+        if plan is not ScanPlan.LIST and not self.results.answered and (self._submitted or not selection.listed):
             # Is it these runs, or is it the store?
             self._on.timely.list("", limit=1)
-            if self._submitted and not self.found.unreadable:
+            if self._submitted and not self.results.unreadable:
                 raise StoreError(f"{self._on.store.url}: no read was answered in time, of {self._submitted} runs")
-        self._sight()
-
-    def _ask(self, now: float, *, between: bool) -> None:
-        # Those first that were last seen longest ago: whom this pass has no time for comes first in the next.
-        for run in sorted(self._memory.known(), key=lambda each: each.seen_at):
-            probe = Probe(self._on.store, run, self._memory.passes, self._on.policy, between)
-            if probe.due(now):
-                self._task(run.line.run_id, partial(self._looking.probe, probe))
-
-    def _roll(self, now: float) -> "_Part | None":
-        """List this pass's part of everything, for what is new and what began again; None where nothing was listed."""
-        shard, fleet = self._on.shard, self._on.fleet
-        before, pages = rolled(self._memory, now, fleet)
-        if not pages:
-            return None
-        # Of a run that is listed the names are known, so that reading it costs less here than when it is asked.
-        self._read_s = max(fleet.read_s - fleet.discover_s, fleet.read_s / 2)
-        rest = Shard(before.reached or shard.after, shard.until)
-        listing = FleetListing(self._on.timely, rest, until=self._until, most_pages=pages)
-        try:
-            done = self._list(listing, [], patient=True)
-        except StoreError as error:
-            self._note(f"Runs that are new or began again could not be looked for: {error}")
-            return None
-        return _Part(before, listing, done)
-
-    def _keep_place(self, part: "_Part") -> None:
-        """Where the next pass goes on: where this one stopped, or before the first run that it had no time for."""
-        memory, before, done = self._memory, part.before, part.done
-        reached = part.listing.reached or before.reached
-        left = next((place for place, run_id in enumerate(self._order) if run_id in self._left), None)
-        if left is not None:
-            done, reached = False, self._order[left - 1] if left else before.reached
-        memory.round = moved_on(before, part.listing.pages, reached, done=done)
-        memory.unsaved += part.listing.pages * PER_REQUEST["LIST"]
-        if done:
-            memory.pages = memory.round.pages
-
-    def _forget(self, seen: frozenset[str]) -> None:
-        """What a listing of everything did not show."""
-        memory = self._memory
-        with memory.lock:
-            memory.finished = {run_id: at for run_id, at in memory.finished.items() if run_id in seen or not at}
-            memory.unseen = {run_id: at for run_id, at in memory.unseen.items() if run_id in seen}
-            gone = [run_id for run_id in memory.runs if run_id not in seen]
-        for run_id in gone:
-            self._gone(run_id)
-
-    def _cursor(self, begin: str, *, done: bool) -> str:
-        """The run that everything this pass had time for ends with; empty when it had time for all."""
-        left = next((place for place, run_id in enumerate(self._order) if run_id in self._left), None)
-        if left is None:
-            return "" if done or not self._order else self._order[-1]
-        return self._order[left - 1] if left else begin
+        self._sighted()
 
     def give_up(self) -> None:
-        """It cannot see: what it has found all the same, and what its looks still find, is for the next pass."""
-        with self._memory.lock:
-            self.found.closed = True
-            take_over(self.found, self._on.late)
+        """The store cannot be seen. What was found all the same, and what looks still find, is for the next pass."""
+        with self._index.lock:
+            self.results.closed = True
+            self.results.move_to(self._on.late)
 
-    def close(self, now: datetime, plan: str, deadline: float) -> PassReport:
-        """Tell what belongs together, forget what is long over, and report; a part of the time until ``deadline`` is
-        left for what comes after it."""
-        memory = self._memory
-        live = sum(run.line.status in {Status.RUNNING, Status.TIMED_OUT} for run in memory.known())
-        with memory.lock:
-            self.found.closed = True
-            held = tuple(self.found.held)
-        gathered = self._gathered(held, live, half_until(deadline))
-        # What was decided is handed over even if the looks have used up their time.
+    def close(self, deadline: float) -> PassReport:
+        """The end of a pass that could see.
+
+        1. Decide which deferred alerts are told together, and send the notices.
+        2. Write that into the record of each run, and send the alerts that are told by themselves.
+        3. Archive the runs that ended long ago, and report.
+
+        Steps 1 and 2 each take at most half of what is then left of the time until ``deadline``.
+        """
+        index = self._index
+        with index.lock:
+            self.results.closed = True
+            deferred = tuple(self.results.deferred)
+        decision = self._group(deferred, half_until(deadline))
+        # What was decided is written down even if the looks have used up their time.
         self._until = half_until(deadline)
         self._left.clear()
-        for run_id in gathered.run_ids:
-            self._task(run_id, partial(self._looking.hand_over, gathered, run_id))
+        for run_id in decision.run_ids:
+            self._submit(run_id, partial(self._apply, decision, run_id))
         self._finish()
-        # What could not be found out to belong together is held, and by the next pass held anew and asked about again.
-        waiting = {each.run_id for each in held}.difference(gathered.run_ids)
-        self._looking.look_soon(self._left | (self._busy & set(gathered.run_ids)) | waiting)
-        if gathered.note:
-            self._note(gathered.note)
-        if self._closed:
-            self._note(_told(self._closed))
-        with memory.lock:
-            at = now.timestamp()
-            for run_id, run in list(memory.runs.items()):
-                if run.settled(at):
-                    del memory.runs[run_id]
-                    memory.finished[run_id] = int(run.newest) + 1
-            return report(self.found, memory, self._sendings, gathered.tally.pending, now, plan)
+        # Alerts that nothing was decided for stay deferred; the next look defers them anew and asks again.
+        waiting = {each.run_id for each in deferred}.difference(decision.run_ids)
+        index.look_soon(self._left | (self._busy & set(decision.run_ids)) | waiting)
+        if decision.note:
+            self._note(decision.note)
+        with index.lock:
+            index.archive_settled(self._now.timestamp())
+            waiting_count = decision.counts.pending
+            return report(self.results, index, self._deliveries, waiting_count, self._now, self._plan.told)
 
-    def _gathered(self, held: tuple[DeferredAlert, ...], live: int, until: float) -> Gathered:
-        """What belongs together, unless finding that out takes longer than there is time."""
+    def _group(self, deferred: tuple[DeferredAlert, ...], until: float) -> GroupedAlerts:
+        """What belongs together, if that can be found out by ``until``."""
         on, ledger = self._on, self._ledger
-        gathered = on.steps.take(
+        live = sum(run.line.status in _LIVING for run in self._index.known())
+        decision = on.calls.call(
             "the ledger of groups",
-            lambda: on.groups.gather(held, live, on.store.clock(), ledger, self._status_of, until=until),
+            lambda: on.groups.gather(deferred, live, on.store.clock(), ledger, self._status_of, until=until),
             until,
         )
-        if gathered is not None:
-            return gathered
-        late = f"there was no time to find out which of {len(held)} alerts belong together: a later pass tells them"
-        return Gathered(note=late if held else None)
+        if decision is not None:
+            return decision
+        late = f"there was no time to find out which of {len(deferred)} alerts belong together: a later pass tells them"
+        return GroupedAlerts(note=late if deferred else None)
 
-    def _list(self, listing: FleetListing, ahead: list[tuple[float, RunFiles]], *, patient: bool) -> bool:
-        """Whether it came to the end in time."""
-        new: list[RunFiles] = []
-        try:
-            for run in listing:
-                self._sight()
-                if not self._on.shard.holds(run.run_id):
-                    continue
-                self._order.append(run.run_id)
-                self._see(run, new, ahead)
-                if len(new) >= (_NEW_AT_ONCE if patient and time.monotonic() < self._half else 1):
-                    self._look_at(new)
-                if time.monotonic() >= self._until:
-                    break
-        except StoreError as error:
-            if not listing.pages and not self._order:
-                raise
-            self._note(f"The listing broke off, and the next pass goes on from there: {error}")
-        self._look_at(new)
-        if listing.own_fault is not None:
-            self._note(f"What watchdogs know of the fleet could not be looked at: {listing.own_fault}")
-        own = listing.own.get(self._on.archive.name)
-        if own is not None:
-            self._learn(own)
-        self._ledger = listing.own.get(_LEDGER, self._ledger)
-        self.found.ignored = (*self.found.ignored, *listing.ignored)[:10]
-        return listing.done
+    def _status_of(self, run_id: str) -> Status | None:
+        run = self._index.runs.get(run_id)
+        return run.line.status if run is not None else None
 
-    def _learn(self, own: Entry) -> None:
-        try:
-            self._on.archive.refresh(own)
-        except StoreError as error:
-            self._note(f"What other sweeps know of the fleet could not be read: {error}")
+    # Handing work to the pool.
 
-    def _see(self, run: RunFiles, new: list[RunFiles], ahead: list[tuple[float, RunFiles]]) -> None:
-        if run.fault is not None:
-            self._miss(run.run_id, run.fault)
-            return
-        if self._on.looks.is_open(run.run_id):
-            # It is being asked this very moment, or still hangs since an earlier pass.
-            self._busy.add(run.run_id)
-            return
-        glimpse = glimpse_of(run.files, run.at)
-        known = self._memory.runs.get(run.run_id)
-        if known is None:
-            if self._looking.is_history(run.run_id, run.files, glimpse.at):
-                self._looking.shelve(run.run_id, run.files)
-            else:
-                # What is known goes first: its news may be bad.
-                new.append(run)
-        elif run.run_id in self._memory.unseen or screen(known, glimpse, self._on.policy, self._read_s):
-            self._submit(run)
-        else:
-            self._looking.still(known, glimpse, newest_of(run.files))
-            if known.line.status is Status.RUNNING:
-                ahead.append((known.looked_at, run))
-
-    def _miss(self, run_id: str, fault: StoreError) -> None:
-        """The listing could not look at it."""
-        known = run_id in self._memory.runs
-        if not known and (run_id in self._memory.finished or is_hardly_a_run(run_id)):
-            # Nothing is expected of it, and what can never be looked into must not be told for ever.
-            self._closed[run_id] = str(fault)
-        else:
-            # A look of its own tries again, and is what tells that it cannot be seen.
-            self._task(run_id, partial(self._looking.look, run_id))
-
-    def _look_at(self, new: list[RunFiles]) -> None:
-        for run in new:
-            self._submit(run)
-        new.clear()
-
-    def _gone(self, run_id: str) -> None:
-        """Known, and not in the listing any more."""
-        run = self._memory.runs.get(run_id)
-        if run is None:
-            return
-        if not self._on.shard.holds(run_id) or (run.line.status is not Status.RUNNING and not run.pending):
-            # Whoever tidied up after a run that is over wants to hear nothing of it.
-            with self._memory.lock:
-                self._memory.runs.pop(run_id, None)
-            return
-        self._task(run_id, partial(self._looking.look, run_id))
-
-    def _submit(self, run: RunFiles) -> None:
-        self._task(run.run_id, partial(self._looking.look, run.run_id, run.files, run.at))
-
-    def _task(self, run_id: str, task: Callable[[], None]) -> None:
-        began = time.monotonic() < self._until and self._on.looks.submit(run_id, task, self._until)
-        if began is False:
+    def _submit(self, run_id: str, work: Callable[[], None]) -> None:
+        in_time = time.monotonic() < self._until
+        begun = in_time and self._on.pool.submit(run_id, partial(self._guarded, run_id, work), self._until)
+        if begun is False:
             self._left.add(run_id)
-        elif began is None:
+        elif begun is None:
             self._busy.add(run_id)
         else:
             self._submitted += 1
             self._mine.add(run_id)
-            self._tell()
+            self._tell_progress()
 
     def _finish(self) -> None:
-        late, given_up = self._on.looks.finish(self._mine, self._until, self._tell)
+        late, given_up = self._on.pool.finish(self._mine, self._until, self._tell_progress)
         self._mine.clear()
         self._left |= given_up
         if late:
             self._left |= late
             self._note(f"{len(late)} looks did not end in time, that at {min(late)} among them")
 
+    def _guarded(self, run_id: str, work: Callable[[], None]) -> None:
+        """Do ``work``. If it raises, which is a fault of ours, the run could not be observed."""
+        try:
+            work()
+        except Exception as error:
+            log.exception("the look at %s broke", run_id)
+            what = fit(one_line(self._on.mask(f"{type(error).__name__}: {error}")), _FAULT_LIMIT)
+            why = f"lastbeat itself broke over this run, please report it with the watchdog's log: {what}"
+            self._could_not(run_id, why, self._now.timestamp(), self.results)
+
+    # One run, on a thread of the pool.
+
+    def _work_on(self, wanted: Wanted) -> None:
+        if wanted.probe is not None:
+            self._ask(wanted.probe)
+        elif wanted.listed is not None:
+            self._look(wanted.run_id, wanted.listed.files, wanted.listed.at)
+        else:
+            self._look(wanted.run_id)
+
+    def _ask(self, probe: Probe) -> None:
+        """Ask a run how it is, and look if it is not as expected."""
+        run_id = probe.run.line.run_id
+        try:
+            files = probe.ask()
+        except StoreError as error:
+            self._could_not(run_id, str(error), self._on.store.clock().timestamp())
+            return
+        # What only the text of a heartbeat tells can wait for the next listing, after which reading costs less.
+        read_s = float("inf") if probe.between else self._on.fleet.read_s
+        if run_id in self._index.unseen or screen(probe.run, files, self._on.policy, read_s):
+            # Only a listing knows the names of logs.
+            self._look(run_id, find=run_files if probe.run.by_log else ask_files)
+        else:
+            self._index.unchanged(probe.run, files)
+            with self._index.lock:
+                self.results.answered += 1
+
+    def _look(
+        self,
+        run_id: str,
+        files: Mapping[str, Entry] | None = None,
+        at: datetime | None = None,
+        *,
+        find: Callable[[Store, str], dict[str, Entry]] = run_files,
+    ) -> None:
+        """One tick of the run's watch. ``files`` are as the listing showed them at ``at``; without them, ``find`` asks
+        for them."""
+        on, index = self._on, self._index
+        known = index.runs.get(run_id)
+        watch = on.watches.take(run_id)
+        try:
+            if files is None or at is None:
+                at = on.store.clock()
+                files = find(on.store, run_id)
+            if not files and known is not None:
+                # Another sweep may know why it is gone.
+                on.index_store.refresh()
+                known = index.runs.get(run_id)
+                if known is None or (known.line.status is not Status.RUNNING and not known.pending):
+                    index.drop(run_id)
+                    return
+            if known is not None:
+                # In case its record is gone, alone or with everything else.
+                watch.remember(known.seed())
+            outcome = watch.tick(files, at)
+            version = watch.record_version
+        except StoreError as error:
+            self._could_not(run_id, str(error), on.store.clock().timestamp())
+            return
+        finally:
+            on.watches.put_back(watch)
+        if outcome.status is Status.UNKNOWN:
+            self._could_not(run_id, outcome.reason, on.store.clock().timestamp())
+        else:
+            self._could(outcome, after_look(outcome, files, at, version, known), known)
+
+    def _could(self, outcome: Outcome, run: IndexedRun, known: IndexedRun | None) -> None:
+        """The run was observed: ``run`` is its entry from now on, ``known`` the one before."""
+        on, index, run_id = self._on, self._index, outcome.run_id
+        wakes = [wake_of(outcome, known, run.files, on.policy)]
+        if known is None and outcome.status is Status.RUNNING:
+            # Runs that were all new at once must not be read all at once ever after.
+            wakes.append(run.looked_at + on.fleet.read_s * share(run_id))
+        run = replace(run, wake=min((wake for wake in wakes if wake is not None), default=None))
+        deferred = on.groups.deferred_by(outcome)
+        with index.lock:
+            index.unsaved += _LOOK_DOLLARS
+            index.finished.pop(run_id, None)
+            if outcome.recorded:
+                index.runs[run_id] = run
+            elif known is not None:
+                # The decision was not written down, so the next look has to begin where this one began.
+                index.runs[run_id] = replace(known, wake=run.looked_at)
+            seen_again = index.unseen.pop(run_id, None) is not None
+            results = on.late if self.results.closed else self.results
+            results.add(outcome, deferred, seen_again=seen_again)
+        record, written = outcome.record, run.files.get(runid.RECORD) is not None
+        if record is not None and record.conditional_writes is not False and written:
+            on.watches.prove()
+
+    def _could_not(self, run_id: str, why: str, now: float, results: PassResults | None = None) -> None:
+        """The run could not be observed; ``now`` is in unix seconds."""
+        index = self._index
+        with index.lock:
+            results = results or (self._on.late if self.results.closed else self.results)
+            results.looked += 1
+            results.unreadable[run_id] = why
+            index.unseen.setdefault(run_id, now)
+            known = index.runs.get(run_id)
+            if known is not None:
+                index.runs[run_id] = replace(known, wake=now)
+
+    def _apply(self, decision: GroupedAlerts, run_id: str) -> None:
+        """Write into the run's record which of its alerts a group tells, and send the others."""
+        on, index = self._on, self._index
+        watch = on.watches.take(run_id)
+        try:
+            counts = apply_to(watch, decision, on.store.clock())
+            version = watch.record_version
+        finally:
+            on.watches.put_back(watch)
+        with index.lock:
+            run = index.runs.get(run_id)
+            if run is not None and version is not None:
+                files = {**run.files, runid.RECORD: (run.seen_at, version)}
+                # Its wake stays even if nothing is pending: another reason may be behind it.
+                wake = run.seen_at if counts.pending else run.wake
+                index.runs[run_id] = replace(run, files=files, pending=counts.pending, wake=wake)
+
+    # What people hear meanwhile.
+
     def _note(self, note: str) -> None:
-        with self._memory.lock:
-            self.found.notes.append(note)
+        with self._index.lock:
+            self.results.notes.append(note)
 
-    def _status_of(self, run_id: str) -> Status | None:
-        run = self._memory.runs.get(run_id)
-        return run.line.status if run is not None else None
-
-    def _sight(self) -> None:
+    def _sighted(self) -> None:
         if self._on_sight is not None:
             self._on_sight()
             self._on_sight = None
 
-    def _tell(self) -> None:
+    def _tell_progress(self) -> None:
         if self._progress is not None:
-            self._progress(self.found.looked, self._submitted)
-
-
-def _told(closed: Mapping[str, str]) -> str:
-    """Which folders are closed, and why."""
-    named = "; ".join(f"{name}: {why}" for name, why in list(closed.items())[:_NAMED])
-    more = f"; and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
-    return f"Taken for no runs that live, for nobody may look into them: {named}{more}"
+            self._progress(self.results.looked, self._submitted)

@@ -1,11 +1,11 @@
-"""Asking one run how it is, with as few requests as will do, where listing everything would cost more."""
+"""Asks one run how it is with as few requests as possible, for when listing everything would cost more."""
 
 import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from lastbeat.fleet.memory import LOG, Glimpse, RunMemory, glimpse_of
-from lastbeat.fleet.plans import OVER_EVERY, SENTINELS_EVERY
+from lastbeat.fleet.index import LOG, FileSnapshot, IndexedRun, snapshot_of
+from lastbeat.fleet.scan_plan import OVER_EVERY, SENTINELS_EVERY
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
@@ -14,22 +14,22 @@ from lastbeat.observe.listing import run_files
 from lastbeat.stores.port import Blob, Store
 
 _ENDED = {"completed", "cancelled", "failed"}
-"""What the SDK writes into the last metadata.json, beside the sentinel."""
+"""Statuses that the SDK writes into its last metadata.json, before the sentinel."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One run in the ``nth`` pass."""
+    """The question to one run in the ``nth`` pass."""
 
     store: Store
-    run: RunMemory
+    run: IndexedRun
     nth: int
     policy: Policy
     between: bool = False
-    """The last pass listed everything, and the next one does."""
+    """The last pass listed everything, and the next one will."""
 
     def due(self, now: float) -> bool:
-        """Whether it is to be asked in this pass."""
+        """Whether the run is asked in this pass: always if it runs, is due or hangs; every fifth pass if it ended."""
         run = self.run
         if run.line.status is Status.RUNNING or (run.wake is not None and now >= run.wake):
             return True
@@ -39,36 +39,42 @@ class Probe:
             return True
         return (self.nth + sum(run.line.run_id.encode())) % OVER_EVERY == 0
 
-    def ask(self) -> Glimpse:
-        """Raises :class:`StoreError` when anything that it asked for could not be had."""
+    def ask(self) -> FileSnapshot:
+        """The files that matter now. Raises :class:`StoreError` if one of them could not be had.
+
+        1. A run whose life only its logs show: list its folder, which alone shows their names.
+        2. metadata.json, always.
+        3. Sentinels, if the heartbeat stands still, says that it ended, or it is their turn.
+        4. progress.json, once the last one seen would be stale.
+        5. The log, if it stands in for a heartbeat.
+        """
         run, now = self.run, self.store.clock()
         if not run.files.get(runid.METADATA) or (self._by_log(now) and run.files.get(LOG)):
-            # Its logs are what tells that it lives, and only a listing knows their names.
-            return glimpse_of(run_files(self.store, run.line.run_id), now)
+            return snapshot_of(run_files(self.store, run.line.run_id), now)
         at = now.timestamp()
         beat = self.store.read(self._key(runid.METADATA), DOCUMENT_LIMIT_BYTES)
         files = {runid.METADATA: _file(beat)}
         if self._sentinels_due(beat):
             for name in (runid.ERROR, runid.COMPLETE):
                 files[name] = _file(self.store.read(self._key(name), 1))
-        # While it cannot matter whether progress.json is fresh or there at all, nobody need know.
+        # Until the last one seen would be stale, a newer progress.json changes nothing.
         progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
         if progress is None or at - max(progress[0], run.progressed) > self.policy.stale_s:
             files[runid.PROGRESS] = _file(self.store.read(self._key(runid.PROGRESS), 1))
         if self._by_log(now):
             files[LOG] = _file(self.store.read(self._key(LOG), 1))
-        return Glimpse(at, files)
+        return FileSnapshot(at, files)
 
     def _by_log(self, now: datetime) -> bool:
-        """Whether logs are what a change of status may come from."""
+        """Whether a change of status may come from the logs."""
         run, beat = self.run, self.run.files.get(runid.METADATA)
         old = beat is None or now.timestamp() - max(beat[0], run.moved) > self.policy.stale_s
         return run.by_log and run.line.status in {Status.RUNNING, Status.TIMED_OUT} and old
 
     def _sentinels_due(self, beat: Blob | None) -> bool:
-        """A run whose heartbeat moves lives, so its sentinels can wait a little; one that stopped may have ended."""
+        """A run whose heartbeat moves lives, so its sentinels can wait; one whose heartbeat stopped may have ended."""
         if self.run.line.status.ended:
-            # An error outranks a success, also one that was written later.
+            # An error outranks a success, also if it is written later.
             return self.run.line.status is Status.SUCCEEDED
         moved = beat is not None and beat.modified.timestamp() != self.run.moved
         if not moved or _ended(beat):

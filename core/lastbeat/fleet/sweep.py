@@ -1,149 +1,206 @@
-"""One pass over a fleet: list, screen, look where it is needed, tell what belongs together, remember."""
+"""A sweep watches a fleet, pass after pass: the command line and the Lambda function both call it."""
 
-import logging
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Protocol
 
-from lastbeat.effects.dispatch import SEND_LIMIT_S
-from lastbeat.fleet.archive import Archive
-from lastbeat.fleet.blindness import Blindness
-from lastbeat.fleet.findings import Findings
-from lastbeat.fleet.groups import Groups
-from lastbeat.fleet.looks import Looks
-from lastbeat.fleet.memory import FleetMemory
-from lastbeat.fleet.one_pass import Pass
-from lastbeat.fleet.pacing import PacedChannel
-from lastbeat.fleet.plans import Plan, choose, split
+from lastbeat.deliver.message import RunLocation
+from lastbeat.deliver.port import Channel
+from lastbeat.effects.blindness import BlindnessAlert, state_key
+from lastbeat.fleet.context import SweepContext
+from lastbeat.fleet.deadlines import PassTimes, half_until
+from lastbeat.fleet.index import FleetIndex
+from lastbeat.fleet.mark import MarkWriter
+from lastbeat.fleet.one_pass import Pass, Progress
+from lastbeat.fleet.ping import Ping, ping_pass
 from lastbeat.fleet.prices import is_paid
-from lastbeat.fleet.stand import Stand
-from lastbeat.fleet.steps import Steps, half_until
-from lastbeat.fleet.watches import Watches
+from lastbeat.fleet.scan_plan import choose, split
 from lastbeat.model.fleet import WHOLE, PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
+from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.counting import Tally
-from lastbeat.stores.limited import TimelyStore
 from lastbeat.stores.port import StoreError
+from lastbeat.stores.volatile import VolatileStore
 from lastbeat.watchdog import WatchContext
 
-log = logging.getLogger(__name__)
+_SINGLE_LIMIT = 10
+"""Up to so many runs that cannot be observed, people are alerted about each."""
+_FLEET = "_fleet"
 
-_CLOSING_S = 5.0
-"""What is kept of a pass's time for writing down where it was."""
+
+class PageWriter(Protocol):
+    """Writes the page of the fleet: ``lastbeat.page.writing.PageOfFleet``."""
+
+    def write(self, report: PassReport, until: float) -> PassReport:
+        """Write it if it is time, before ``until``; never raises."""
+        ...
 
 
 class Sweep:
-    """Takes a fleet, or a shard of it, round once a call of :meth:`run`.
+    """Watches a fleet, or a shard of it: each :meth:`run` is one pass.
 
-    Holds what spares requests between passes, and nothing that a restart would miss. ``tally`` counts what is asked of
-    the store.
+    Holds what spares requests between passes, and nothing that a restart would miss. ``tally`` counts the requests to
+    the store. What ``mark``, ``ping`` and ``page`` leave for others to see comes after the pass itself.
     """
 
-    def __init__(
-        self, context: WatchContext, fleet: FleetPolicy, *, shard: Shard = WHOLE, tally: Tally | None = None
-    ) -> None:
-        store, policy, clock, mask = context.store, context.policy, context.clock, context.mask
-        self._store = store
-        self._clock = clock
-        self._fleet = fleet
-        self._shard = shard
-        self._tally = tally or Tally()
-        self._timely = TimelyStore(store)
-        self._steps = Steps()
-        self._archive = Archive(self._timely, shard)
-        self._first = True
-        # Half of what a delivery's claim leaves beside the sending itself.
-        wait_s = max(0.5, (0.8 * policy.lease_s - SEND_LIMIT_S) / 2)
-        paced = tuple(PacedChannel(channel, wait_s) for channel in context.channels)
-        # Longer than a pass takes that ends at all, so that no other one lets go what this one is about to group.
-        defer_s = max(policy.lease_s, 3 * fleet.interval_s)
-        watches = Watches(replace(context, channels=paced, defer_s=defer_s))
-        self._blindness = Blindness(store.url, paced, policy, clock=clock, state=context.state)
-        self._stand = Stand(
-            store=store,
-            timely=self._timely,
-            channels=paced,
-            policy=policy,
-            fleet=fleet,
-            shard=shard,
-            watches=watches,
-            looks=Looks(),
-            steps=self._steps,
-            archive=self._archive,
-            late=Findings(),
-            groups=Groups(
-                store, paced, policy, fleet, place_url=store.url, token=os.urandom(6).hex(), mask=mask, proven=True
-            ),
-        )
-
-    def run(
+    def __init__(  # noqa: PLR0913 - what a pass leaves for others, each by its name
         self,
+        context: WatchContext,
+        fleet: FleetPolicy,
         *,
-        deadline: float | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        on_sight: Callable[[], None] | None = None,
-    ) -> PassReport:
-        """One pass. Never raises for anything that the store, a channel or a run does.
+        shard: Shard = WHOLE,
+        tally: Tally | None = None,
+        mark: MarkWriter | None = None,
+        ping: Ping | None = None,
+        page: PageWriter | None = None,
+    ) -> None:
+        self._tally = tally or Tally()
+        self._mark = mark
+        self._ping = ping
+        self._page = page
+        self._clock = context.clock
+        self._context = SweepContext(context, fleet, shard)
+        self._blindness = FleetBlindness(context, self._context.channels)
+        self._first = True
 
-        ``deadline`` is a time of ``time.monotonic()``: the pass ends before it, and the next goes on from there.
-        ``progress`` is told how many runs were looked at and how many are known to need it, again and again.
-        ``on_sight`` is called once, when the store has first answered.
+    def run(self, *, deadline: float | None = None, progress: Progress | None = None) -> PassReport:
+        """One pass. Never raises for anything that the store, a channel, a run or the ping does.
+
+        1. Sweep the fleet; the ping's service hears of the beginning once the store has answered.
+        2. Leave the mark that somebody watches.
+        3. Ping: how the pass went.
+        4. Write the page if it is time. Last, since making it may fail; its requests go into the mark.
+
+        A blind pass ends after step 1: it is as if nobody had watched, and nobody did.
+
+        ``deadline`` is a time of ``time.monotonic()``: the pass ends by it whatever hangs, and the next goes on from
+        there. A part of the time is kept for each step to come.
         """
-        began, asked = time.monotonic(), self._tally.counts
         ends = float("inf") if deadline is None else deadline
-        until = ends if deadline is None else max(began, ends - min(_CLOSING_S, (ends - began) / 4))
-        self._timely.until = until
-        passing: Pass | None = None
+        times = PassTimes(ends, self._mark is not None, self._ping is not None, self._page is not None)
+        on_sight = self._ping.start if self._ping is not None else None
+        report = self._sweep(times.sweep, progress, on_sight)
+        if report.blind is not None:
+            return report
+        if self._mark is not None:
+            report = self._mark.write(report, times.mark)
+        if self._ping is not None:
+            ping_pass(self._ping, report, within_s=times.left_s)
+        if self._page is not None:
+            report = self._page.write(report, times.page)
+            if self._mark is not None:
+                report = self._mark.amend(report, times.deadline)
+        return report
+
+    def _sweep(self, ends: float, progress: Progress | None, on_sight: Callable[[], None] | None) -> PassReport:
+        """The pass itself.
+
+        1. Load the index of the fleet, and choose the cheapest way to see what changed.
+        2. Work on the runs that need it.
+        3. Tell what belongs together, report.
+        4. Save the index. Before step 5, so that a run that cannot be observed is looked at again before people hear.
+        5. Alert people about what could not be observed for long.
+        """
+        began, asked, on = time.monotonic(), self._tally.counts, self._context
+        until = PassTimes(ends).looks
+        on.timely.until = until
+        current: Pass | None = None
         try:
-            memory, now = self._known()
-            plan = choose(memory, now.timestamp(), self._fleet, free=not is_paid(self._store.url))
-            passing = Pass(self._stand, memory, until, progress, on_sight)
-            if plan is Plan.LIST:
-                passing.by_listing(now.timestamp())
-            else:
-                passing.by_probing(now.timestamp(), between=plan is Plan.BETWEEN)
+            index, now = self._index_and_time()
+            plan = choose(index, now.timestamp(), on.fleet, free=not is_paid(on.store.url))
+            current = Pass(on, index, now, until, progress, on_sight)
+            current.run(plan)
         except StoreError as error:
-            if passing is not None:
-                passing.give_up()
+            if current is not None:
+                current.give_up()
             return self._blind(error, began, asked, ends)
-        report = passing.close(now, plan.told, ends)
-        # The memory first: whoever cannot be seen is looked at again before people are told that nobody can.
-        self._timely.until = half_until(ends)
-        notes = [*report.notes, *self._archive.save(memory, now)]
-        told = self._steps.take("telling who cannot be seen", lambda: self._tell(passing, report), ends)
+        report = current.close(ends)
+        on.timely.until = half_until(ends)
+        notes = [*report.notes, *on.index_store.save(index, now)]
+        told = on.calls.call("telling who cannot be seen", lambda: self._tell_blindness(current, report), ends)
         if told is None:
             # Saying once more that a run can be seen does no harm.
-            with memory.lock:
-                self._stand.late.seen_again.extend(passing.found.seen_again)
+            with index.lock:
+                on.late.seen_again.extend(current.results.seen_again)
         return _timed(report, began, self._tally.since(asked), [*notes, *(told or ())])
 
-    def _known(self) -> tuple[FleetMemory, datetime]:
-        """What is known of the fleet, and the store's time."""
-        memory, now = self._archive.load(), self._timely.clock()
+    def _index_and_time(self) -> tuple[FleetIndex, datetime]:
+        index, now = self._context.index_store.load(), self._context.timely.clock()
         if self._first:
-            # A process that makes one pass has its turn all the same: what is done in every third pass, say.
-            memory.passes = int(now.timestamp() / self._fleet.interval_s)
+            # What is done in every third pass, say, has its turn even if each process makes one pass only.
+            index.passes = int(now.timestamp() / self._context.fleet.interval_s)
             self._first = False
-        return memory, now
+        return index, now
 
-    def _tell(self, passing: Pass, report: PassReport) -> tuple[str, ...]:
-        for run_id in passing.found.seen_again:
+    def _tell_blindness(self, current: Pass, report: PassReport) -> tuple[str, ...]:
+        for run_id in current.results.seen_again:
             self._blindness.regained(run_id)
-        return self._blindness.after(report, self._archive.load().unseen_since)
-
-    def shards(self, *, deadline: float | None = None) -> tuple[Shard, ...]:
-        """The parts that the fleet is to be split into, of about ``fanout_runs`` active runs each: one for a small
-        fleet, and whenever the fleet as a whole has not been seen for long. Raises :class:`StoreError`, also where that
-        was not known by ``deadline``, a time of ``time.monotonic()``."""
-        self._timely.until = float("inf") if deadline is None else deadline
-        return split(self._archive.load(), self._timely.clock().timestamp(), self._fleet, self._shard)
+        return self._blindness.after(report, self._context.index_store.load().unseen_since)
 
     def _blind(self, error: StoreError, began: float, asked: dict[str, int], ends: float) -> PassReport:
-        self._steps.take("telling who cannot be seen", lambda: self._blindness.lost(str(error)), ends)
+        self._context.calls.call("telling who cannot be seen", lambda: self._blindness.lost(str(error)), ends)
         report = PassReport(self._clock(), blind=str(error), advice=error.advice, complete=False)
         return _timed(report, began, self._tally.since(asked), ())
+
+    def shards(self, *, deadline: float | None = None) -> tuple[Shard, ...]:
+        """Shards of about ``fanout_runs`` active runs each; a single one if the fleet is small, or was not listed as a
+        whole for long. Raises :class:`StoreError`, also if the index could not be read by ``deadline``, a time of
+        ``time.monotonic()``."""
+        on = self._context
+        on.timely.until = float("inf") if deadline is None else deadline
+        return split(on.index_store.load(), on.timely.clock().timestamp(), on.fleet, on.shard)
+
+
+class FleetBlindness:
+    """Alerts people when passes have not seen the fleet, or some of its runs, for ``policy.blind_s``: once for the
+    fleet, not once a run."""
+
+    def __init__(self, context: WatchContext, channels: Sequence[Channel]) -> None:
+        self._url = context.store.url
+        self._channels = channels
+        self._policy = context.policy
+        self._clock = context.clock
+        self._state = context.state or VolatileStore(context.clock)
+        self._token = os.urandom(6).hex()
+        self._fleet = self._alert(_FLEET)
+        self._runs: dict[str, BlindnessAlert] = {}
+
+    def lost(self, reason: str) -> None:
+        """A pass could not see the fleet at all."""
+        self._fleet.lost(self._url, reason)
+
+    def after(
+        self, report: PassReport, since: Callable[[str], datetime | None] = lambda _run_id: None
+    ) -> tuple[str, ...]:
+        """A pass saw the fleet, but for ``report.unreadable``; ``since`` gives since when. Returns notes."""
+        if report.unreadable_count > _SINGLE_LIMIT:
+            first, why = next(iter(report.unreadable.items()))
+            reason = f"{report.unreadable_count} runs could not be observed, {first} among them: {why}"
+            self._fleet.lost(self._url, reason)
+            return (reason,)
+        self._fleet.regained(self._url)
+        for run_id, why in report.unreadable.items():
+            if run_id not in self._runs:
+                self._runs[run_id] = self._alert(run_id)
+            began = since(run_id)
+            # By this alert's clock, which may be another one than the store's.
+            ours = None if began is None else self._clock() - (report.at - began)
+            self._runs[run_id].lost(run_id, why, ours)
+        return ()
+
+    def regained(self, run_id: str) -> None:
+        """A run that passes could not observe was observed."""
+        (self._runs.pop(run_id, None) or self._alert(run_id)).regained(run_id)
+
+    def _alert(self, run_id: str) -> BlindnessAlert:
+        whole = run_id == _FLEET
+        repository = RecordRepository(self._state, state_key("blind", self._url, run_id), self._token)
+        place = RunLocation(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
+        subject = "this fleet" if whole else "this run"
+        return BlindnessAlert(repository, self._channels, self._policy, place, self._clock, subject=subject)
 
 
 def _timed(report: PassReport, began: float, requests: dict[str, int], notes: Sequence[str]) -> PassReport:

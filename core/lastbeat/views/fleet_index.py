@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.fleet.archive import read_memory
-from lastbeat.fleet.mark import Marked, read_mark
-from lastbeat.fleet.memory import FleetMemory, RunMemory
+from lastbeat.fleet.index import FleetIndex, IndexedRun
+from lastbeat.fleet.index_store import read_index
+from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
 from lastbeat.model.view import STRIP_S, WatchState
 from lastbeat.stores.port import Entry, Store, StoreError
@@ -38,8 +38,8 @@ class Index:
     """The last listing could not look at them."""
     readings: int = 0
     """How often something was read that ``lines`` and ``finished`` are made of."""
-    _read: dict[str, tuple[str, FleetMemory]] = field(default_factory=dict)
-    _mark: Marked | None = None
+    _read: dict[str, tuple[str, FleetIndex]] = field(default_factory=dict)
+    _mark: PassMark | None = None
     _mark_read: int | None = None
 
     def due(self) -> list[str]:
@@ -74,14 +74,14 @@ class Index:
         """Whether the store answered."""
         memory = None
         try:
-            memory, read = read_memory(self.store, name)
+            memory, read = read_index(self.store, name)
             version = version or read
         except StoreError as error:
             log.info("the fleet's memory cannot be read, so that records are: %s", error)
             if error.retryable:
                 return False
         if version is not None:
-            self._read[name] = version, memory or FleetMemory()
+            self._read[name] = version, memory or FleetIndex()
         return True
 
     def read_mark(self, listing: int) -> None:
@@ -108,7 +108,7 @@ class Index:
         """Of a run that several parts know, the one that saw it last knows it best."""
         self.readings += 1
         strip_from = at - timedelta(seconds=STRIP_S)
-        best: dict[str, RunMemory] = {}
+        best: dict[str, IndexedRun] = {}
         finished: dict[str, int] = {}
         for memory in self._memories():
             for run_id, run in memory.runs.items():
@@ -123,11 +123,11 @@ class Index:
             for run_id, run in best.items()
         }
 
-    def _memories(self) -> Iterator[FleetMemory]:
+    def _memories(self) -> Iterator[FleetIndex]:
         return (memory for _, memory in self._read.values())
 
 
-def watched(mark: Marked, left_at: datetime, at: datetime) -> WatchState:
+def watched(mark: PassMark, left_at: datetime, at: datetime) -> WatchState:
     """What a mark that was left at ``left_at`` tells as of ``at``."""
     return WatchState(left_at, mark.interval_s, overdue=at - left_at > timedelta(seconds=mark.late_s))
 

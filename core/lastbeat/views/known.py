@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from lastbeat.fleet.memory import newest_of
+from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.status import Status

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.decide.transition import decide
-from lastbeat.fleet.memory import RunMemory
+from lastbeat.fleet.index import IndexedRun
 from lastbeat.model import runid
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel
@@ -77,7 +77,7 @@ def of_record(record: Record, mask: Mask = str) -> Standing:
     )
 
 
-def of_memory(run: RunMemory, strip_from: datetime, mask: Mask = str) -> Standing:
+def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standing:
     """The same, as far as an index of the fleet knows it. ``strip_from``: what was before that, nobody asks."""
     line = run.line
     happened = line.since is None or line.since > strip_from

@@ -11,7 +11,7 @@ import pytest
 
 from lastbeat import settings as configuration
 from lastbeat import wire
-from lastbeat.fleet.passes import Passes
+from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from support.http_sink import Answer, HttpSink, http_sink
 from support.proxy import FaultProxy, Stall
@@ -66,17 +66,17 @@ class Fleet:
         }
         self._folder = folder
 
-    def passes(self) -> Passes:
+    def sweep(self) -> Sweep:
         settings = configuration.load(environ=self._environment, directory=self._folder)
-        return wire.passes(settings, wire.channels(settings), clock=lambda: datetime.now(timezone.utc))
+        return wire.sweep(settings, wire.channels(settings), clock=lambda: datetime.now(timezone.utc))
 
     def told(self) -> list[dict[str, Any]]:
         return [json.loads(request.body) for request in self._sink.requests]
 
 
-def timed(passes: Passes) -> tuple[PassReport, float]:
+def timed(sweep: Sweep) -> tuple[PassReport, float]:
     began = time.monotonic()
-    report = passes.make(deadline=began + TIME_S)
+    report = sweep.run(deadline=began + TIME_S)
     return report, time.monotonic() - began
 
 
@@ -89,16 +89,16 @@ def fleet(s3_server: S3Server, fault_proxy: FaultProxy, sink: HttpSink, tmp_path
 def test_a_pass_ends_in_time_and_what_is_left_is_done_by_a_later_one(
     fleet: Fleet, fault_proxy: FaultProxy, method: str, contains: str
 ) -> None:
-    passes = fleet.passes()
+    sweep = fleet.sweep()
     fault_proxy.inject(Stall(), method=method, contains=contains)
-    _, seconds = timed(passes)
+    _, seconds = timed(sweep)
     assert seconds < TIME_S + SLACK_S
     # Once more, while what hung the first time may hang still.
-    _, seconds = timed(passes)
+    _, seconds = timed(sweep)
     assert seconds < TIME_S + SLACK_S
     fault_proxy.clear()
     until = time.monotonic() + 120
-    while (report := passes.make()).statuses != {"TIMED_OUT": len(RUNS)} or report.pending:
+    while (report := sweep.run()).statuses != {"TIMED_OUT": len(RUNS)} or report.pending:
         assert time.monotonic() < until, report
         time.sleep(0.2)
     told = [run_id for each in fleet.told() for run_id in each.get("members") or [each["run_id"]]]
@@ -107,19 +107,19 @@ def test_a_pass_ends_in_time_and_what_is_left_is_done_by_a_later_one(
 
 def test_a_channel_that_hangs_holds_no_pass_up_either(fleet: Fleet, sink: HttpSink) -> None:
     sink.otherwise = Answer(trickle=True)
-    passes = fleet.passes()
+    sweep = fleet.sweep()
     for _ in range(2):
-        _, seconds = timed(passes)
+        _, seconds = timed(sweep)
         assert seconds < TIME_S + SLACK_S
 
 
 def test_nor_does_one_that_is_told_that_nobody_can_see(fleet: Fleet, fault_proxy: FaultProxy, sink: HttpSink) -> None:
     fleet._environment["LASTBEAT_BLIND_MINUTES"] = "0.0001"
     sink.otherwise = Answer(trickle=True)
-    passes = fleet.passes()
+    sweep = fleet.sweep()
     fault_proxy.inject(Stall())
     for _ in range(3):
-        report, seconds = timed(passes)
+        report, seconds = timed(sweep)
         assert report.blind
         assert seconds < TIME_S + SLACK_S
     assert sink.requests, "somebody was to be told"

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.fleet.cost import beating, polling, watching, writing
-from lastbeat.fleet.mark import Marked, ShortPass
+from lastbeat.fleet.mark import PassMark, ShortPass
 from support.memory import START
 
 MINUTES = 30 * 24 * 60
 
 
-def mark(*passes: tuple[dict[str, int], int], interval_s: float = 60.0) -> Marked:
+def mark(*passes: tuple[dict[str, int], int], interval_s: float = 60.0) -> PassMark:
     recent = [
         ShortPass(START + timedelta(minutes=n), asked, active, active + 9) for n, (asked, active) in enumerate(passes)
     ]
-    return Marked(START, 1200.0, interval_s, tuple(recent))
+    return PassMark(START, 1200.0, interval_s, tuple(recent))
 
 
 def test_a_mark_without_passes_measures_nothing() -> None:

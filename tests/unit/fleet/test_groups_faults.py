@@ -73,8 +73,8 @@ def test_without_a_ledger_everything_is_told_one_by_one(operation: str) -> None:
             raise DeniedError("access denied")
 
     scene.store.before = deny
-    gathered = Sweeper(scene).sweep()
-    assert "access denied" in (gathered.note or "")
+    decision = Sweeper(scene).sweep()
+    assert "access denied" in (decision.note or "")
     assert scene.told()[1:] == ["TIMED_OUT run-03"]
 
 
@@ -119,8 +119,8 @@ def test_a_damaged_ledger_is_begun_anew_and_said_so() -> None:
     scene = GroupScene(4)
     scene.store.put_text(LEDGER, '{"schema": 1')
     scene.silence(scene.run_ids[:3])
-    gathered = scene.sweeper.sweep()
-    assert "damaged" in (gathered.note or "")
+    decision = scene.sweeper.sweep()
+    assert "damaged" in (decision.note or "")
     assert scene.told() == ["TIMED_OUT 3: run-00 run-01 run-02"]
 
 
@@ -128,11 +128,11 @@ def test_a_notice_waits_for_its_channel_as_any_alert_does() -> None:
     scene = GroupScene(3)
     scene.silence(scene.run_ids)
     scene.channel.fault = down
-    gathered = scene.sweeper.sweep()
-    assert (gathered.tally.sent, gathered.tally.failed, gathered.tally.pending) == (0, 1, 1)
+    decision = scene.sweeper.sweep()
+    assert (decision.counts.sent, decision.counts.failed, decision.counts.pending) == (0, 1, 1)
     scene.channel.fault = lambda _message: None
     scene.after(60)
-    assert scene.sweeper.sweep().tally.sent == 1
+    assert scene.sweeper.sweep().counts.sent == 1
     assert scene.told() == ["TIMED_OUT 3: run-00 run-01 run-02"]
 
 

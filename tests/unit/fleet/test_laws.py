@@ -94,7 +94,7 @@ class World:
         """What it says of those who were asked is what looks say, and no run of which a look would say that it runs is
         taken for one that is over."""
         scene = self.scene
-        memory = scene.kept._archive.load() if scene.kept else None
+        memory = scene.kept._context.index_store.load() if scene.kept else None
         assert memory is not None
         for line in report.lines:
             held = [key for key in scene.store.held if key.startswith(f"{line.run_id}/")]

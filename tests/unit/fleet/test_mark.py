@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.fleet.mark import LIMIT_BYTES, RECENT, Mark, parse_mark, read_mark
+from lastbeat.fleet.mark import LIMIT_BYTES, RECENT, MarkWriter, parse_mark, read_mark
 from lastbeat.model.fleet import PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.runid import SWEEP_MARK
@@ -39,7 +39,7 @@ def written(store: MemoryStore) -> dict[str, Any]:
 
 def test_it_says_when_how_long_what_was_seen_and_what_it_cost() -> None:
     store = MemoryStore()
-    report = Mark(store, FleetPolicy(interval_s=30.0), Shard("a", "m")).write(REPORT)
+    report = MarkWriter(store, FleetPolicy(interval_s=30.0), Shard("a", "m")).write(REPORT)
     assert report.requests == {"LIST": 2, "GET": 6, "PUT": 2, "DELETE": 0}, "the mark's own two are in it"
     mark = written(store)
     recent = mark.pop("recent")
@@ -65,7 +65,7 @@ def test_it_says_when_how_long_what_was_seen_and_what_it_cost() -> None:
 
 def test_a_warm_process_writes_and_reads_nothing() -> None:
     store = MemoryStore()
-    mark = Mark(store, FleetPolicy())
+    mark = MarkWriter(store, FleetPolicy())
     for _ in range(3):
         mark.write(REPORT)
     assert store.calls == [("read", SWEEP_MARK), *[("write", SWEEP_MARK)] * 3]
@@ -79,7 +79,7 @@ def paid() -> MemoryStore:
 
 def test_where_writing_costs_money_every_twentieth_minute_is_marked_and_tells_of_all_passes_since() -> None:
     store = paid()
-    mark, asked = Mark(store, FleetPolicy()), []
+    mark, asked = MarkWriter(store, FleetPolicy()), []
     for _ in range(61):
         store.pass_time(60)
         asked.append(mark.write(replace(REPORT, at=store.now)).requests["PUT"] - REPORT.requests["PUT"])
@@ -94,7 +94,7 @@ def test_where_writing_costs_money_every_twentieth_minute_is_marked_and_tells_of
 
 def test_a_mark_that_was_refused_is_left_by_the_next_pass() -> None:
     store = paid()
-    mark = Mark(store, FleetPolicy())
+    mark = MarkWriter(store, FleetPolicy())
     store.before = refusing
     assert "access denied" in mark.write(REPORT).notes[-1]
     store.heal()
@@ -105,7 +105,7 @@ def test_a_mark_that_was_refused_is_left_by_the_next_pass() -> None:
 def test_each_process_leaves_one_at_once() -> None:
     store = paid()
     for minute in range(3):
-        assert Mark(store, FleetPolicy()).write(replace(REPORT, at=START + timedelta(minutes=minute)))
+        assert MarkWriter(store, FleetPolicy()).write(replace(REPORT, at=START + timedelta(minutes=minute)))
     assert [call for call in store.calls if call[0] == "write"] == [("write", SWEEP_MARK)] * 3
     assert len(written(store)["recent"]) == 3
 
@@ -118,7 +118,7 @@ def test_each_process_leaves_one_at_once() -> None:
 def test_while_passes_are_made_nobody_takes_them_for_stopped(interval_s: float, late: list[float], url: str) -> None:
     store = MemoryStore()
     store.url = url
-    mark, until = Mark(store, FleetPolicy(interval_s=interval_s)), store.now + timedelta(hours=5)
+    mark, until = MarkWriter(store, FleetPolicy(interval_s=interval_s)), store.now + timedelta(hours=5)
     for number in range(500):
         if store.now > until:
             break
@@ -138,7 +138,7 @@ def test_the_mark_of_an_earlier_version_was_left_by_each_pass() -> None:
 def test_a_process_that_makes_one_pass_goes_on_from_the_last_ones() -> None:
     store = MemoryStore()
     for minute in range(RECENT + 10):
-        Mark(store, FleetPolicy()).write(replace(REPORT, at=START + timedelta(minutes=minute)))
+        MarkWriter(store, FleetPolicy()).write(replace(REPORT, at=START + timedelta(minutes=minute)))
     found = read_mark(store)
     assert found is not None
     assert [each.at for each in found.recent] == [START + timedelta(minutes=m) for m in range(10, RECENT + 10)]
@@ -148,14 +148,14 @@ def test_a_process_that_makes_one_pass_goes_on_from_the_last_ones() -> None:
 
 def test_passes_at_another_pace_say_nothing_of_what_this_one_costs() -> None:
     store = MemoryStore()
-    Mark(store, FleetPolicy(interval_s=60.0)).write(REPORT)
-    Mark(store, FleetPolicy(interval_s=30.0)).write(REPORT)
+    MarkWriter(store, FleetPolicy(interval_s=60.0)).write(REPORT)
+    MarkWriter(store, FleetPolicy(interval_s=30.0)).write(REPORT)
     assert len(written(store)["recent"]) == 1
 
 
 def test_the_largest_mark_is_read_by_everybody() -> None:
     store = MemoryStore()
-    mark = Mark(store, FleetPolicy(interval_s=1 / 3), Shard("a" * 200, "b" * 200))
+    mark = MarkWriter(store, FleetPolicy(interval_s=1 / 3), Shard("a" * 200, "b" * 200))
     most = 10**12
     large = replace(
         REPORT,
@@ -179,7 +179,7 @@ def refusing(_operation: str, _key: str) -> None:
 def test_a_mark_that_cannot_be_written_is_a_note_and_stops_nothing() -> None:
     store = MemoryStore()
     store.before = refusing
-    mark = Mark(store, FleetPolicy())
+    mark = MarkWriter(store, FleetPolicy())
     report = mark.write(REPORT)
     assert "access denied" in report.notes[-1]
     store.heal()
@@ -190,11 +190,11 @@ def test_a_mark_that_cannot_be_written_is_a_note_and_stops_nothing() -> None:
 def test_death_in_the_middle_leaves_the_old_mark_or_the_new_one() -> None:
     for before in (True, False):
         store = MemoryStore()
-        Mark(store, FleetPolicy()).write(REPORT)
+        MarkWriter(store, FleetPolicy()).write(REPORT)
         later = replace(REPORT, at=START + timedelta(minutes=1))
         store.die_at(1, before=before)
         with pytest.raises(Killed):
-            Mark(store, FleetPolicy()).write(later)
+            MarkWriter(store, FleetPolicy()).write(later)
         found = read_mark(healed(store))
         assert found is not None
         assert found.at == (START if before else later.at)
@@ -224,7 +224,7 @@ def test_what_is_no_mark_is_none_and_is_written_anew(body: bytes) -> None:
     assert parse_mark(body) is None
     store = MemoryStore()
     store.write(SWEEP_MARK, body)
-    assert Mark(store, FleetPolicy()).write(REPORT).notes == ()
+    assert MarkWriter(store, FleetPolicy()).write(REPORT).notes == ()
     assert len(written(store)["recent"]) == 1
 
 

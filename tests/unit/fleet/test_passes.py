@@ -1,43 +1,26 @@
-"""A pass with its mark and its ping: what comes after what, and what a blind one leaves out."""
+"""A pass with its mark, its ping and its page: what comes after what, and what a blind one leaves out."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
 
-from lastbeat.fleet.mark import Mark, read_mark
-from lastbeat.fleet.passes import Passes, Progress
-from lastbeat.fleet.ping import Ping
+from lastbeat.deliver.port import DeliveryError
+from lastbeat.fleet.deadlines import PassTimes
+from lastbeat.fleet.mark import MarkWriter, read_mark
+from lastbeat.fleet.ping import LIMITS, Ping
+from lastbeat.fleet.sweep import Sweep
+from lastbeat.model.alert import Message
 from lastbeat.model.fleet import PassReport
-from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.runid import SWEEP_MARK
-from lastbeat.stores.port import StoreError
+from lastbeat.stores.counting import CountingStore, Tally
+from lastbeat.stores.port import StoreError, UnreachableError
+from support.fleet import FleetScene, beat, running
 from support.http_sink import Answer, HttpSink, http_sink
-from support.memory import START, MemoryStore
 
 LIMIT_S = 30.0
-
-
-@dataclass
-class Sweeping:
-    """Makes a pass whose report is known before."""
-
-    report: PassReport
-    sees: bool = True
-    asked: list[tuple[float | None, Progress | None]] = field(default_factory=list)
-
-    def run(
-        self,
-        *,
-        deadline: float | None = None,
-        progress: Progress | None = None,
-        on_sight: Callable[[], None] | None = None,
-    ) -> PassReport:
-        self.asked.append((deadline, progress))
-        if self.sees and on_sight is not None:
-            on_sight()
-        return self.report
+FOREVER = float("inf")
 
 
 @pytest.fixture
@@ -46,130 +29,218 @@ def sink() -> Iterator[HttpSink]:
         yield sink
 
 
-GOOD = PassReport(at=START, statuses={"RUNNING": 1}, requests={"LIST": 1})
-BLIND = PassReport(at=START, blind="no answer")
-
-ROWS = [
-    pytest.param(GOOD, True, ["/x/start", "/x"], True, id="a pass that could see is pinged and marked"),
-    pytest.param(BLIND, False, [], False, id="of a blind one nobody hears, and the old mark stays"),
-    pytest.param(BLIND, True, ["/x/start"], False, id="one that turned blind began, and never ended well"),
-    pytest.param(
-        PassReport(at=START, failed=1), True, ["/x/start", "/x/fail"], True, id="one that could not deliver failed"
-    ),
-]
-
-
-@pytest.mark.parametrize(("report", "sees", "told", "marked"), ROWS)
-def test_a_pass(sink: HttpSink, report: PassReport, sees: bool, told: list[str], marked: bool) -> None:
-    store = MemoryStore()
-    passes = Passes(Sweeping(report, sees), Mark(store, FleetPolicy()), Ping(f"{sink.url}/x"))
-    made = passes.make()
-    assert (made.blind, made.failed) == (report.blind, report.failed)
-    until = time.monotonic() + LIMIT_S
-    while len(sink.requests) < len(told) and time.monotonic() < until:
-        time.sleep(0.01)  # The beginning is told from the side.
-    assert [request.path for request in sink.requests] == told
-    assert (SWEEP_MARK in store.held) is marked
-
-
-def progress(_done: int, _of: int) -> None:
-    """Asked of nobody here."""
-
-
-def test_the_progress_reaches_the_sweep_and_no_deadline_is_none() -> None:
-    sweep = Sweeping(GOOD)
-    Passes(sweep, Mark(MemoryStore(), FleetPolicy())).make(progress=progress)
-    assert sweep.asked == [(None, progress)]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "kept_s"),
-    [
-        pytest.param(3600.0, 6.0, id="of a long time, what the mark and the ping may take"),
-        pytest.param(8.0, 2.0, id="of a short time, a quarter"),
-        pytest.param(-5.0, 0.0, id="of a time that is over, nothing"),
-    ],
-)
-def test_of_the_time_a_part_is_kept_for_what_comes_after(sink: HttpSink, seconds: float, kept_s: float) -> None:
-    sweep = Sweeping(GOOD)
-    deadline = time.monotonic() + seconds
-    Passes(sweep, Mark(MemoryStore(), FleetPolicy()), Ping(f"{sink.url}/x")).make(deadline=deadline)
-    ((until, _),) = sweep.asked
-    assert until is not None
-    assert deadline - until == pytest.approx(kept_s, abs=1.0)
-
-
-def test_neither_the_mark_nor_the_ping_can_spoil_a_pass(sink: HttpSink) -> None:
-    def fail(_operation: str, _key: str) -> None:
-        raise StoreError("the disk is full")
-
-    sink.otherwise = Answer(500)
-    store = MemoryStore()
-    store.before = fail
-    report = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), Ping(f"{sink.url}/x")).make()
-    assert report.statuses == GOOD.statuses
-    assert "the disk is full" in report.notes[0]
-
-
-def test_what_the_mark_cost_is_in_the_report() -> None:
-    passes = Passes(Sweeping(GOOD), Mark(MemoryStore(), FleetPolicy()))
-    assert passes.make().requests == {"LIST": 1, "GET": 1, "PUT": 1, "DELETE": 0}
-    assert passes.make().requests == {"LIST": 1, "GET": 0, "PUT": 1, "DELETE": 0}
-
-
 @dataclass
-class Paging:
-    """Notes what a page was asked for, and what was there by then."""
+class Pages:
+    """Notes what a page was asked for, and whether the mark was there by then. Writing one costs ``cost``."""
 
-    store: MemoryStore
+    scene: FleetScene
     cost: Mapping[str, int] = field(default_factory=lambda: {"LIST": 7})
     asked: list[tuple[PassReport, float, bool]] = field(default_factory=list)
 
     def write(self, report: PassReport, until: float) -> PassReport:
-        self.asked.append((report, until, SWEEP_MARK in self.store.held))
+        self.asked.append((report, until, SWEEP_MARK in self.scene.store.held))
         requests = {kind: count + self.cost.get(kind, 0) for kind, count in report.requests.items()}
         return replace(report, notes=("a page",), requests=requests)
 
 
+def sweep_of(scene: FleetScene, *, ping: str | None = None, page: Pages | None = None) -> Sweep:
+    """One process that sweeps and leaves marks; its requests are counted."""
+    tally = Tally()
+    scene.through = CountingStore(scene.store, tally)
+    mark = MarkWriter(scene.through, scene.fleet)
+    return scene.fresh_sweep(tally=tally, mark=mark, ping=Ping(ping) if ping else None, page=page)
+
+
+def answers_nothing(_operation: str, _key: str) -> None:
+    raise UnreachableError("503")
+
+
+def down(_message: Message) -> None:
+    raise DeliveryError("503", retryable=True)
+
+
+ROWS = [
+    pytest.param("sees", ["/x/start", "/x"], True, id="a pass that could see is pinged and marked"),
+    pytest.param("blind", [], False, id="of a blind one nobody hears, and there is no mark"),
+    pytest.param("turns blind", ["/x/start"], False, id="one that turned blind began, and never ended well"),
+    pytest.param("cannot deliver", ["/x/start", "/x/fail"], True, id="one that could not deliver failed"),
+]
+
+
+@pytest.mark.parametrize(("how", "told", "marked"), ROWS)
+def test_a_pass(sink: HttpSink, how: str, told: list[str], marked: bool) -> None:
+    scene = running(30)
+    if how == "turns blind":
+        rolling(scene)
+    sweep = sweep_of(scene, ping=f"{sink.url}/x")
+    if how == "blind":
+        scene.store.before = answers_nothing
+    if how == "turns blind":
+        scene.store.before = no_read_in_time
+    if how == "cannot deliver":
+        scene.run("run-0000").error()
+        scene.channel.fault = down
+    report = sweep.run(deadline=time.monotonic() + 2 if how == "turns blind" else None)
+    assert (report.blind is not None) is (how in {"blind", "turns blind"}), report
+    assert report.failed == (how == "cannot deliver")
+    until = time.monotonic() + LIMIT_S
+    while len(sink.requests) < len(told) and time.monotonic() < until:
+        time.sleep(0.01)  # The beginning is told from the side.
+    assert [request.path for request in sink.requests] == told
+    assert (SWEEP_MARK in scene.store.held) is marked
+
+
+def rolling(scene: FleetScene) -> None:
+    """From now on passes list a part and ask the runs that live."""
+    scene.store.url = "s3://bucket/training-runs"
+    for number in range(3000):
+        scene.run(f"old-{number:06}").both(1, age_s=200_000)
+    while scene.sweep().plan == "list":
+        scene.after(60)
+        for number in range(30):
+            scene.run(f"run-{number:04}").both(2)
+    scene.after(60)
+
+
+def no_read_in_time(operation: str, key: str) -> None:
+    if operation == "read" and key.startswith("run-"):
+        time.sleep(4)
+
+
+def test_the_progress_is_told_while_looks_go_on() -> None:
+    told: list[tuple[int, int]] = []
+    sweep_of(running(3)).run(progress=lambda done, of: told.append((done, of)))
+    assert told[-1] == (3, 3)
+    assert told == sorted(told)
+
+
+TIMES = [
+    pytest.param(3600.0, (True, True, False), 6.0, id="of a long time, what the mark and the ping may take"),
+    pytest.param(3600.0, (True, True, True), 17.0, id="with a page, what that may take too"),
+    pytest.param(3600.0, (False, False, False), 0.0, id="nothing, if nothing follows"),
+    pytest.param(8.0, (True, True, False), 2.0, id="of a short time, a quarter"),
+    pytest.param(-5.0, (True, True, True), 0.0, id="of a time that is over, nothing"),
+]
+
+
+@pytest.mark.parametrize(("seconds", "follows", "kept_s"), TIMES)
+def test_of_the_time_a_part_is_kept_for_what_comes_after(
+    seconds: float, follows: tuple[bool, bool, bool], kept_s: float
+) -> None:
+    deadline = time.monotonic() + seconds
+    assert deadline - PassTimes(deadline, *follows).sweep == pytest.approx(kept_s, abs=1.0)
+
+
+def test_without_a_deadline_nothing_ends() -> None:
+    times = PassTimes(FOREVER, marked=True, pinged=True, paged=True)
+    assert {times.sweep, times.looks, times.mark, times.page, times.left_s} == {FOREVER}
+
+
+def test_a_mark_has_half_of_the_time_at_least() -> None:
+    for left_s in (60.0, 4.0):
+        deadline = time.monotonic() + left_s
+        times = PassTimes(deadline, marked=True, pinged=True, paged=True)
+        assert times.mark >= time.monotonic() + left_s / 2 - 1
+        assert times.mark <= deadline
+
+
+def test_a_sweep_that_hangs_leaves_its_time_to_what_comes_after(sink: HttpSink) -> None:
+    scene = running(2)
+    scene.store.before = hangs
+    page = Pages(scene)
+    sweep = sweep_of(scene, ping=f"{sink.url}/x", page=page)
+    began = time.monotonic()
+    report = sweep.run(deadline=began + 3)
+    assert not report.complete
+    assert time.monotonic() - began < 3 + LIMITS.total_s
+    assert SWEEP_MARK in scene.store.held
+    [(_, until, _)] = page.asked
+    assert began + 1 < until <= began + 3
+
+
+def hangs(operation: str, key: str) -> None:
+    if operation == "read" and key.startswith("run-"):
+        time.sleep(20)
+
+
+def test_neither_the_mark_nor_the_ping_can_spoil_a_pass(sink: HttpSink) -> None:
+    def fail(operation: str, key: str) -> None:
+        if (operation, key) == ("write", SWEEP_MARK):
+            raise StoreError("the disk is full")
+
+    sink.otherwise = Answer(500)
+    scene = running(1)
+    scene.store.before = fail
+    report = sweep_of(scene, ping=f"{sink.url}/x").run()
+    assert report.statuses == {"RUNNING": 1}
+    assert any("the disk is full" in note for note in report.notes)
+
+
+def test_what_the_mark_cost_is_in_the_report() -> None:
+    scene = running(1)
+    marked = sweep_of(scene)
+    report = marked.run()
+    assert report.requests == _asked_of(scene)
+    scene.after(60)
+    beat(scene)
+    scene.store.calls.clear()
+    report = marked.run()
+    assert report.requests == _asked_of(scene)
+    assert ("write", SWEEP_MARK) in scene.store.calls
+    assert ("read", SWEEP_MARK) not in scene.store.calls, "a process remembers its passes"
+
+
+def _asked_of(scene: FleetScene) -> dict[str, int]:
+    kinds = {"list": "LIST", "read": "GET", "write": "PUT", "delete": "DELETE"}
+    operations = [operation for operation, _ in scene.store.calls]
+    return {kind: operations.count(operation) for operation, kind in kinds.items()}
+
+
 def test_a_page_comes_last_and_what_became_of_it_is_in_the_report() -> None:
-    store = MemoryStore()
-    page = Paging(store)
-    made = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=page).make()
+    scene = running(1)
+    page = Pages(scene)
+    made = sweep_of(scene, page=page).run()
     [(report, until, marked)] = page.asked
-    assert (until, marked, made.notes) == (float("inf"), True, ("a page",))
-    assert report.requests["PUT"] == 1
+    assert (until, marked, made.notes) == (FOREVER, True, ("a page",))
+    assert report.requests["PUT"] > 0
 
 
 @pytest.mark.parametrize("processes", ["one process", "a process for each pass"])
 def test_what_the_page_cost_is_in_the_mark_too(processes: str) -> None:
-    store = MemoryStore()
-    marked = []
-    passes = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store))
+    scene = running(1)
+    marked: list[int] = []
+    sweep = sweep_of(scene, page=Pages(scene))
     for _ in range(3):
-        made = passes.make()
-        mark = read_mark(store)
+        made = sweep.run()
+        mark = read_mark(scene.store)
         assert mark is not None
         assert mark.recent[-1].requests == made.requests
         marked = [each.requests["LIST"] for each in mark.recent]
+        scene.after(60)
+        beat(scene)
         if processes != "one process":
-            passes = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store))
-    assert marked == [8, 8, 8]
+            sweep = sweep_of(scene, page=Pages(scene))
+    assert [listed >= 8 for listed in marked] == [True] * 3
 
 
 def test_what_costs_less_than_a_mark_is_told_by_the_next() -> None:
-    store = MemoryStore()
-    passes = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store, {"GET": 1}))
-    gets = []
+    scene = running(1)
+    sweep = sweep_of(scene, page=Pages(scene, {"GET": 1}))
+    made, told = [], []
     for _ in range(3):
-        assert passes.make().requests["PUT"] == 1
-        mark = read_mark(store)
+        made.append(sweep.run().requests["GET"])
+        mark = read_mark(scene.store)
         assert mark is not None
-        gets.append([each.requests["GET"] for each in mark.recent])
-    assert gets == [[1], [2, 0], [2, 1, 0]]
+        told.append([each.requests["GET"] for each in mark.recent])
+        scene.after(60)
+        beat(scene)
+    first, second, third = made
+    assert told == [[first - 1], [first, second - 1], [first, second, third - 1]]
+    assert [key for operation, key in scene.store.calls if operation == "write"].count(SWEEP_MARK) == 3
 
 
 def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
-    store = MemoryStore()
+    scene = running(1)
     written = []
 
     def once(what: str, key: str) -> None:
@@ -177,26 +248,25 @@ def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
         if written.count(("write", SWEEP_MARK)) == 2:
             raise StoreError("full")
 
-    store.before = once
-    made = Passes(Sweeping(GOOD), Mark(store, FleetPolicy()), page=Paging(store)).make()
+    scene.store.before = once
+    made = sweep_of(scene, page=Pages(scene)).run()
+    assert written.count(("write", SWEEP_MARK)) == 2
     assert made.notes == ("a page",)
 
 
 def test_a_blind_pass_leaves_the_page_alone() -> None:
-    store = MemoryStore()
-    page = Paging(store)
-    Passes(Sweeping(BLIND), Mark(store, FleetPolicy()), page=page).make()
+    scene = running(1)
+    scene.store.before = answers_nothing
+    page = Pages(scene)
+    assert sweep_of(scene, page=page).run().blind
     assert page.asked == []
 
 
 def test_a_page_is_given_a_part_of_the_time_and_never_more_than_there_is() -> None:
-    store = MemoryStore()
-    for left_s in (60.0, 4.0, -5.0):
-        page, sweep = Paging(store), Sweeping(GOOD)
+    for left_s in (60.0, 4.0):
+        scene = running(1)
+        page = Pages(scene)
         deadline = time.monotonic() + left_s
-        Passes(sweep, Mark(store, FleetPolicy()), page=page).make(deadline=deadline)
-        [(until, _)] = sweep.asked
-        assert until is not None
-        assert deadline - 2 <= page.asked[0][1] <= deadline
-        assert deadline - max(0.0, left_s) / 4 - 1 <= until <= deadline
-        assert until < deadline or left_s < 0
+        sweep_of(scene, page=page).run(deadline=deadline)
+        [(_, until, _)] = page.asked
+        assert deadline - 2 <= until <= deadline

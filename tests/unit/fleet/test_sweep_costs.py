@@ -2,8 +2,7 @@
 
 import pytest
 
-from lastbeat.fleet.mark import Mark
-from lastbeat.fleet.passes import Passes
+from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.prices import dollars
 from lastbeat.model.policy import Policy
 from lastbeat.stores.counting import CountingStore, Tally
@@ -21,7 +20,7 @@ def _looks(prepare: object, each: object, policy: Policy | None = None) -> int:
     prepare(run)  # type: ignore[operator]
     scene.sweep()
     looks = 0
-    watches = scene.kept._stand.watches if scene.kept else None
+    watches = scene.kept._context.watches if scene.kept else None
     assert watches is not None
     take = watches.take
 
@@ -77,14 +76,14 @@ def _dollars(living: int, passes: int = 60) -> float:
     scene, tally = FleetScene(), Tally()
     scene.store.url = "s3://bucket/training-runs"
     scene.through = CountingStore(scene.store, tally)
-    made = Passes(scene.fresh_sweep(tally=tally), Mark(scene.through, scene.fleet))
+    made = scene.fresh_sweep(tally=tally, mark=MarkWriter(scene.through, scene.fleet))
     for minute in range(40 + passes):
         if minute == 40:
             before = tally.counts
         for number in range(living):
             scene.run(f"run-{number:02}").both(minute)
             scene.run(f"run-{number:02}").log("step 1 loss 2.5\n") if not minute else None
-        assert made.make().statuses == {"RUNNING": living}
+        assert made.run().statuses == {"RUNNING": living}
         scene.after(60)
     return dollars(tally.since(before)) / passes
 

@@ -1,10 +1,12 @@
 """A sweep over a store, channels and a clock that do what they do in real life."""
 
+import logging
 import threading
 
 import pytest
 
 from lastbeat.deliver.port import DeliveryError
+from lastbeat.model.group import LEDGER
 from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError
 from support.fleet import FleetScene, beat, running
@@ -141,3 +143,87 @@ def test_a_first_look_that_could_not_be_written_down_is_told_by_the_next() -> No
     scene.after(60)
     scene.sweep()
     assert scene.told("x") == ["SUCCEEDED"]
+
+
+BROKEN = [
+    pytest.param(["read", "list"], False, id="at the first look"),
+    pytest.param(["read"], True, id="at a later one"),
+    pytest.param(["write"], True, id="while its record is written"),
+]
+
+
+@pytest.mark.parametrize(("operations", "known"), BROKEN)
+def test_a_look_that_breaks_by_our_own_fault_leaves_a_run_that_could_not_be_observed(
+    operations: list[str], known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = running(3)
+    scene.mask = lambda text: text.replace("xyzzy", "***")
+    if known:
+        scene.sweep()
+    for number in range(3):
+        scene.run(f"run-{number:04}").both(2)
+        scene.run(f"run-{number:04}").complete()
+
+    def breaks(operation: str, key: str) -> None:
+        if operation in operations and key.startswith("run-0001/"):
+            raise ZeroDivisionError("a token: xyzzy\nand more")
+
+    scene.store.before = breaks
+    for _ in range(2):
+        scene.after(60)
+        with caplog.at_level(logging.ERROR):
+            report = scene.sweep()
+        (why,) = report.unreadable.values()
+        assert list(report.unreadable) == ["run-0001"]
+        assert "ZeroDivisionError: a token: *** and more" in why
+        assert "lastbeat itself" in why
+        assert report.unreadable_count == 1
+        assert report.exit_status == 3
+        assert "run-0001" in caplog.text
+        assert "Traceback" in caplog.text, "who mends it needs to know where"
+    assert {line.run_id: line.status.value for line in report.lines}.get("run-0001") == ("UNKNOWN" if known else None)
+    assert report.statuses["SUCCEEDED"] == 2, "the others are none the worse"
+    scene.store.heal()
+    scene.after(60)
+    report = scene.sweep()
+    assert (report.statuses, report.exit_status) == ({"SUCCEEDED": 3}, 0)
+    assert scene.told("run-0001") == ["SUCCEEDED"]
+
+
+def test_people_are_told_of_a_run_whose_looks_break_for_long() -> None:
+    scene = running(3)
+    scene.sweep()
+
+    def breaks(operation: str, key: str) -> None:
+        if operation == "read" and key.startswith("run-0001/"):
+            raise ZeroDivisionError
+
+    scene.run("run-0001").error()
+    scene.store.before = breaks
+    for _ in range(30):
+        scene.after(60)
+        beat(scene, but=("run-0001",))
+        scene.sweep()
+    assert scene.told("run-0001") == ["BLIND"]
+
+
+def test_alerts_that_could_not_be_handed_over_by_our_own_fault_are_by_a_later_pass() -> None:
+    scene = running(6)
+    scene.sweep()
+    scene.after(scene.policy.stale_s + 60)
+    broken: list[str] = []
+
+    def breaks(operation: str, key: str) -> None:
+        settled = operation == "write" and key == "run-0001/_watchdog.json" and scene.store.held.get(LEDGER)
+        if settled and not broken:
+            broken.append(key)
+            raise ZeroDivisionError
+
+    scene.store.before = breaks
+    report = scene.sweep()
+    assert broken
+    assert list(report.unreadable) == ["run-0001"]
+    scene.after(60)
+    report = scene.sweep()
+    assert (report.unreadable, report.pending) == ({}, 0)
+    assert [message.member_count for message in scene.channel.sent] == [6]

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from lastbeat.deliver.port import DeliveryError
-from lastbeat.fleet.pacing import PacedChannel
+from lastbeat.fleet.shared_channel import SharedChannel
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.channel import ListChannel
 from support.fleet import FleetScene
@@ -259,10 +259,10 @@ def test_what_a_look_found_after_its_pass_outlasts_a_pass_that_cannot_see() -> N
     assert scene.sweep(deadline=0.3).transitions == ()
     held.set()
     assert ended.wait(60)
-    looks = scene.kept._stand.looks if scene.kept else None
+    looks = scene.kept._context.pool if scene.kept else None
     assert looks is not None
     until = time.monotonic() + 60
-    while looks.is_open("slow"):
+    while looks.is_busy("slow"):
         assert time.monotonic() < until
         time.sleep(0.01)
 
@@ -314,7 +314,7 @@ def test_an_alert_that_had_to_wait_too_long_for_its_turn_is_not_sent_behind_the_
         time.sleep(0.3)
 
     slow.fault = takes_long
-    paced = PacedChannel(slow, wait_s=0.05)
+    paced = SharedChannel(slow, wait_s=0.05)
     failures = 0
 
     def send() -> None:

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from lastbeat.model.fleet import Shard
 from lastbeat.settings.table import DirectoryRoot, S3Root
-from lastbeat_lambda.events import Check, Ignored, Messages, Notices, Pass, Refused, read, read_message
+from lastbeat_lambda.events import (
+    CheckRequest,
+    Ignored,
+    InvalidRequest,
+    ObjectEvents,
+    QueueBatch,
+    SweepRequest,
+    read,
+    read_message,
+)
 
 ROOT = S3Root("runs", "training-runs")
 
@@ -25,12 +34,12 @@ def classic(key: str, name: str = "ObjectCreated:Put") -> dict[str, Any]:
 
 
 ASKED: list[tuple[str, object, object]] = [
-    ("nothing in particular is a pass", {}, Pass()),
-    ("a schedule is a pass", {"source": "aws.scheduler", "detail": {}}, Pass()),
-    ("a run by its name", {"run_id": "run-1"}, Check("run-1")),
-    ("a sentinel", created("training-runs/run-1/_error"), Check("run-1")),
-    ("a key of EventBridge is as it is", created("training-runs/a+b/_complete"), Check("a+b")),
-    ("one of S3 itself is encoded", classic("training-runs/a%2Bb/_complete"), Notices((Check("a+b"),))),
+    ("nothing in particular is a pass", {}, SweepRequest()),
+    ("a schedule is a pass", {"source": "aws.scheduler", "detail": {}}, SweepRequest()),
+    ("a run by its name", {"run_id": "run-1"}, CheckRequest("run-1")),
+    ("a sentinel", created("training-runs/run-1/_error"), CheckRequest("run-1")),
+    ("a key of EventBridge is as it is", created("training-runs/a+b/_complete"), CheckRequest("a+b")),
+    ("one of S3 itself is encoded", classic("training-runs/a%2Bb/_complete"), ObjectEvents((CheckRequest("a+b"),))),
 ]
 
 
@@ -58,12 +67,12 @@ def test_what_is_none_of_ours_is_ignored(event: object) -> None:
 
 def test_a_removal_in_the_classic_kind_is_ignored_and_says_so() -> None:
     asked = read(classic("training-runs/run-1/_error", "ObjectRemoved:Delete"), ROOT)
-    assert isinstance(asked, Notices)
+    assert isinstance(asked, ObjectEvents)
     assert [type(each) for each in asked.each] == [Ignored]
 
 
 def test_a_fleet_at_the_top_of_a_bucket_has_its_sentinels_there() -> None:
-    assert read(created("run-1/_error"), S3Root("runs", "")) == Check("run-1")
+    assert read(created("run-1/_error"), S3Root("runs", "")) == CheckRequest("run-1")
 
 
 def test_a_fleet_in_a_directory_has_no_objects(tmp_path: Any) -> None:
@@ -71,11 +80,15 @@ def test_a_fleet_in_a_directory_has_no_objects(tmp_path: Any) -> None:
 
 
 MESSAGES: list[tuple[str, object, object]] = [
-    ("a run", {"run_id": "run-1"}, Check("run-1")),
-    ("a part of the fleet", {"sweep": {"after": "a", "until": "m"}}, Pass(Shard("a", "m"))),
-    ("the last part", {"sweep": {"after": "m"}}, Pass(Shard("m", ""))),
-    ("an event with a queue between", created("training-runs/run-1/_error"), Check("run-1")),
-    ("a notification with a queue between", classic("training-runs/run-1/_error"), Notices((Check("run-1"),))),
+    ("a run", {"run_id": "run-1"}, CheckRequest("run-1")),
+    ("a part of the fleet", {"sweep": {"after": "a", "until": "m"}}, SweepRequest(Shard("a", "m"))),
+    ("the last part", {"sweep": {"after": "m"}}, SweepRequest(Shard("m", ""))),
+    ("an event with a queue between", created("training-runs/run-1/_error"), CheckRequest("run-1")),
+    (
+        "a notification with a queue between",
+        classic("training-runs/run-1/_error"),
+        ObjectEvents((CheckRequest("run-1"),)),
+    ),
 ]
 
 
@@ -100,7 +113,7 @@ REFUSED: list[tuple[str, object]] = [
 @pytest.mark.parametrize("body", [pytest.param(row[1], id=row[0]) for row in REFUSED])
 def test_a_message_that_nobody_can_follow_is_refused_and_says_why(body: object) -> None:
     asked = read_message(body, ROOT)
-    assert isinstance(asked, Refused)
+    assert isinstance(asked, InvalidRequest)
     assert asked.why
 
 
@@ -120,4 +133,4 @@ JSON = st.recursive(
 @given(JSON)
 def test_whatever_comes_is_read_and_only_a_valid_run_is_ever_checked(event: object) -> None:
     for asked in (read(event, ROOT), read_message(json.dumps(event), ROOT)):
-        assert isinstance(asked, (Pass, Check, Ignored, Notices, Refused, Messages))
+        assert isinstance(asked, (SweepRequest, CheckRequest, Ignored, ObjectEvents, InvalidRequest, QueueBatch))

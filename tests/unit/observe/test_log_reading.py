@@ -3,7 +3,7 @@
 import pytest
 
 from lastbeat.child.exit_reason import ChildExit, sentinel_text
-from lastbeat.fleet.watches import KEPT_WITH_LOGS
+from lastbeat.fleet.watch_cache import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
 from lastbeat.observe.log_observer import LogSettings, exit_code
 from support.fleet import FleetScene
@@ -54,7 +54,7 @@ def test_a_sweep_keeps_what_so_many_logs_said_and_no_more_and_every_record() -> 
     for number in range(KEPT_WITH_LOGS + 30):
         scene.run(f"run-{number:04}").log("step 1 loss 2.5\n")
     scene.sweep()
-    watches = scene.kept._stand.watches if scene.kept else None
+    watches = scene.kept._context.watches if scene.kept else None
     assert watches is not None
     assert sum(watch.reads_logs for watch in watches._kept.values()) == KEPT_WITH_LOGS
     assert scene.sweep().statuses == {"RUNNING": KEPT_WITH_LOGS + 30}

@@ -1,4 +1,4 @@
-"""Many looks at once, within a time: a run that is slow costs itself only."""
+"""Threads that work on many runs at once: a run that is slow delays no other."""
 
 import logging
 import queue
@@ -13,9 +13,9 @@ _WAITING = 256
 _IDLE_S = 5.0
 
 
-class Looks:
-    """Threads that carry out one task a run. What does not end in time goes on alone, and its run is left out of
-    the passes until it has ended."""
+class WorkerPool:
+    """Does one task a run at a time. A task that does not end in time goes on alone; its run gets no other until it has
+    ended."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = threads
@@ -25,13 +25,13 @@ class Looks:
         self._idle = 0
         self._running = 0
 
-    def is_open(self, run_id: str) -> bool:
-        """Whether a task of the run has not ended yet."""
+    def is_busy(self, run_id: str) -> bool:
+        """Whether a task of the run has not ended."""
         with self._changed:
             return run_id in self._open
 
     def submit(self, run_id: str, task: Callable[[], None], until: float) -> bool | None:
-        """Have ``task`` done. None when the run is busy with an earlier one; False when no room was to be had by
+        """Have ``task`` done. Returns None if the run is busy with an earlier task, False if the queue was full until
         ``until`` (``time.monotonic()``)."""
         with self._changed:
             if run_id in self._open:
@@ -45,14 +45,15 @@ class Looks:
             self._end(run_id)
             return False
         with self._changed:
-            # The last idle thread may have gone home just before.
+            # The last idle thread may have ended just before.
             if not self._running:
                 self._start()
         return True
 
     def finish(self, mine: set[str], until: float, tell: Callable[[], None]) -> tuple[frozenset[str], frozenset[str]]:
-        """Wait for the tasks of the runs ``mine``, until ``until`` at the latest. Those whose tasks have not ended, and
-        those that were given up before they began. ``tell`` is called now and then."""
+        """Wait for the tasks of the runs ``mine``, until ``until`` at the latest; tasks that have not begun by then are
+        taken back. Returns the runs whose tasks have not ended, and those whose tasks were taken back. ``tell`` is
+        called now and then."""
         while True:
             with self._changed:
                 rest_s = max(0.0, min(until - time.monotonic(), 0.5))
@@ -73,7 +74,7 @@ class Looks:
 
     def _start(self) -> None:
         self._running += 1
-        # A daemon: a look that hangs in a library must not keep the process from ending.
+        # A daemon: a task that hangs in a library must not keep the process from ending.
         threading.Thread(target=self._work, name="lastbeat-look", daemon=True).start()
 
     def _next(self) -> tuple[str, Callable[[], None]] | None:
@@ -81,7 +82,7 @@ class Looks:
             self._idle += 1
         while (task := self._wait()) is None:
             with self._changed:
-                # Something may have come just now, from somebody who counts on this thread.
+                # A task may have come just now, by a thread that saw this one idle.
                 if self._tasks.empty():
                     self._idle -= 1
                     self._running -= 1
@@ -102,8 +103,8 @@ class Looks:
             try:
                 task()
             except Exception:
-                # A fault of ours over one run; the others go on, and the next pass tries this one again.
-                log.exception("the look at %s broke", run_id)
+                # Tasks handle their own errors; whatever gets here must not end the thread.
+                log.exception("the task of %s broke", run_id)
             self._end(run_id)
 
     def _end(self, run_id: str) -> None:

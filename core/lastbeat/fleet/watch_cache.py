@@ -1,4 +1,4 @@
-"""The watches of a fleet's runs, kept while there is room: one that is kept need not read its record again."""
+"""Keeps the watches of a fleet's runs between passes: a watch that is kept need not read its record again."""
 
 import threading
 from collections import OrderedDict
@@ -9,39 +9,41 @@ from lastbeat.watchdog import Watch, WatchContext
 KEPT = 10_000
 """Some 3 KB each."""
 KEPT_WITH_LOGS = 500
-"""What so many logs said is kept with them, some 100 KB each; of the others it is read again, from the state directory
-or the log."""
+"""So many watches keep what their logs said, some 100 KB each; others read it again, from the state directory or the
+logs."""
 _LIGHT = 3
-"""Alerts hold log lines and stacks: a record with more of them is rather read again."""
+"""Alerts hold log lines and stacks, so a record with more of them than this is not kept."""
 
 
-class Watches:
-    """Gives each run's watch to one look at a time."""
+class WatchCache:
+    """Lends each run's watch to one look at a time."""
 
     def __init__(self, context: WatchContext) -> None:
         policy = context.policy
-        # Nobody asked for these runs by name: one whose log came first gets as long as a heartbeat may take.
+        # Nobody asked for these runs by name, so a run that has only a log yet is given as long as a stale heartbeat.
         patient = replace(policy, start_grace_s=max(policy.start_grace_s, policy.stale_s))
         self._context = replace(context, policy=patient, in_fleet=True)
         self._kept: OrderedDict[str, Watch] = OrderedDict()
         self._with_logs: OrderedDict[str, None] = OrderedDict()
-        """Those of them that read logs."""
+        """Kept watches that hold what logs said, the least recently used first."""
         self._lock = threading.Lock()
 
     def prove(self) -> None:
-        """A record's creation has shown that the store honours conditional writes."""
+        """Creating a record has shown that the store honours conditional writes: new watches need not test it."""
         self._context = replace(self._context, proven=True)
 
     def take(self, run_id: str) -> Watch:
-        """The run's watch, which nobody else has until :meth:`put_back`."""
+        """The run's watch; nobody else gets it before :meth:`put_back`."""
         with self._lock:
             watch = self._kept.pop(run_id, None)
             self._with_logs.pop(run_id, None)
         return watch or Watch(run_id, self._context)
 
     def put_back(self, watch: Watch) -> None:
-        """Keep it for the next look, unless it is large; the one that was not used for longest goes. One that sent what
-        it could not write down yet is kept, however large."""
+        """Keep the watch for the next look, unless it is large; the least recently used one goes.
+
+        A watch that has sent an alert and could not record it is kept however large, or the alert would go out twice.
+        """
         if watch.alerts > _LIGHT and not watch.owes:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Logs as JSON and metrics in CloudWatch's embedded format, with every secret masked before anything is written."""
+"""Logs as JSON and metrics in CloudWatch's embedded format; every secret is masked before anything is written."""
 
 import logging
 import os
@@ -28,10 +28,10 @@ SERVICE = os.environ.get("POWERTOOLS_SERVICE_NAME") or "lastbeat"
 _NAMES = frozenset(
     {"run_id", "status", "before", "after", "level", "timestamp", "location", "service", "itemIdentifier"}
 )
-"""What is ours, or a name: a secret's fragment that happens to stand in it is not masked."""
+"""Keys whose values are our own words, or names: they are not masked, even if a part of a secret stands in them."""
 
 _redact: Callable[[str], str] = Redactor(secrets_in(os.environ))
-"""Until the settings are read and checked: whatever stands in a variable that holds a secret."""
+"""Until the settings are loaded: the values of all variables that hold a secret."""
 
 
 class _Masked(LambdaPowertoolsFormatter):
@@ -44,7 +44,7 @@ class _Masked(LambdaPowertoolsFormatter):
 logger = Logger(service=SERVICE, logger_formatter=_Masked(utc=True, use_rfc3339=True, serialize_stacktrace=False))
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
 
-# What lastbeat itself logs goes the same way. Lambda's own handler at the root would write it once more, unmasked.
+# What lastbeat itself logs goes the same way, and not on to Lambda's own root handler, which would not mask it.
 for _name in ("lastbeat", "lastbeat_lambda"):
     _library = logging.getLogger(_name)
     _library.addHandler(logger.registered_handler)
@@ -52,13 +52,13 @@ for _name in ("lastbeat", "lastbeat_lambda"):
 
 
 def hide(secrets: Redactor) -> None:
-    """From now on mask ``secrets``."""
+    """Mask ``secrets`` from now on."""
     global _redact  # noqa: PLW0603 - what Lambda keeps between two events is the module
     _redact = secrets
 
 
 def follow(settings: Settings) -> None:
-    """From now on mask the secrets of ``settings``, and log as much as they say; unless they do, transitions, too."""
+    """Mask the secrets of ``settings`` from now on, and log at their level (INFO by default, for transitions)."""
     hide(settings.redactor)
     if settings.environ.get(LOG_LEVEL.name, "").strip():
         logger.setLevel(own_log.level(settings))
@@ -67,7 +67,7 @@ def follow(settings: Settings) -> None:
 
 
 def masked(value: Any) -> Any:
-    """``value`` with every secret in its texts masked; names stay."""
+    """``value`` with the secrets in its texts masked, but for names."""
     if isinstance(value, str):
         return mask_tokens(_redact(value))
     if isinstance(value, dict):
@@ -78,21 +78,21 @@ def masked(value: Any) -> Any:
 
 
 class DefectError(Exception):
-    """Something went wrong that nobody foresaw; the text is masked."""
+    """An unexpected error; the text is masked."""
 
 
 @contextmanager
 def invocation(context: Any) -> Iterator[None]:
-    """One event: its id stands in every line, and its metrics are written however it ends."""
+    """One event: every log line has its id, and its metrics are written however it ends."""
     logger.append_keys(function_request_id=getattr(context, "aws_request_id", None))
     try:
         yield
     except (SettingsError, SecretError) as fault:
-        logger.error("nothing was watched: %s", fault)  # noqa: TRY400 - it says it all, and a traceback says nothing more
+        logger.error("nothing was watched: %s", fault)  # noqa: TRY400 - a traceback would add nothing
         raise
     except Exception as fault:
         logger.exception("nothing more came of this event")
-        # Lambda's own client writes what gets out to the log as it is.
+        # Lambda's own client logs what is raised here, unmasked.
         raise DefectError(masked(f"{type(fault).__name__}: {fault}")) from None
     finally:
         if metrics.metric_set:
@@ -102,12 +102,12 @@ def invocation(context: Any) -> Iterator[None]:
 
 @contextmanager
 def about(run_id: str) -> Iterator[None]:
-    """Every line within, of whichever module, says which run it is about."""
+    """Log lines of any module say within this block which run they are about."""
     with logger.append_context_keys(run_id=run_id):
         yield
 
 
-def told_pass(report: PassReport) -> None:
+def report_pass(report: PassReport) -> None:
     """The metrics and lines of one pass."""
     metrics.add_metric("PassesThatCouldSee", MetricUnit.Count, 0 if report.blind is not None else 1)
     metrics.add_metric("SweepSeconds", MetricUnit.Seconds, report.seconds)
@@ -135,8 +135,8 @@ def told_pass(report: PassReport) -> None:
         logger.warning("%s", note)
 
 
-def told_check(outcome: Outcome, channels: int) -> None:
-    """The metrics and lines of one run's check, whose alerts go to so many channels."""
+def report_check(outcome: Outcome, channels: int) -> None:
+    """The metrics and lines of one run's check; its alerts go to so many channels."""
     sent = len(outcome.alerts) * channels - outcome.pending
     for name, count in (("AlertsSent", sent), ("AlertsFailed", len(outcome.failures))):
         if count > 0:

@@ -1,4 +1,4 @@
-"""A channel as many looks share it: one sending at a time, and a channel that is down is left alone by all of them."""
+"""A channel shared by many looks: one alert at a time, and a circuit breaker for when it is down."""
 
 import logging
 import threading
@@ -15,12 +15,11 @@ _PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 900.0
 
 
-class PacedChannel:
-    """``channel``, for one sweep. Counts what was sent and what was tried in vain. Each alert waits for its turn, for
-    ``wait_s`` at most.
+class SharedChannel:
+    """``channel`` for one sweep, with counts of deliveries. An alert waits for its turn for ``wait_s`` at most.
 
-    After two failures in a row, or when the channel asks for a pause, what comes next fails at once and says when to
-    come again: the outbox of each run keeps it.
+    After two failures in a row, or when the channel asks for a pause, alerts fail at once for a while, with the time
+    at which to try again; each run's outbox keeps its own.
     """
 
     def __init__(self, channel: Channel, wait_s: float, steady: Callable[[], float] = time.monotonic) -> None:
@@ -48,7 +47,7 @@ class PacedChannel:
         return self._channel.check()
 
     def send(self, message: Message) -> None:
-        # Whoever gave up waiting for this thread counts its alert as not sent: it must not send it after that.
+        # After a timeout the caller counts the alert as not sent, so it must not be sent later.
         if not self._lock.acquire(timeout=self._wait_s):
             raise DeliveryError("other alerts are being sent", retryable=True, retry_after_s=1.0)
         try:
@@ -69,7 +68,7 @@ class PacedChannel:
     def _failed(self, error: DeliveryError) -> None:
         self.failed += 1
         if not error.retryable:
-            return  # this alert's fault, not the channel's
+            return  # A fault of this alert, not of the channel.
         self._failures += 1
         if error.retry_after_s is not None:
             self._until = self._steady() + min(error.retry_after_s, _LONGEST_PAUSE_S)

@@ -1,11 +1,12 @@
-"""What a sweep remembers of a fleet: an index that spares requests, and nothing that a listing could not bring back.
+"""The index of a fleet: what passes know of each run, so that a run that did not change costs no request.
 
-The records beside the runs are the truth. What stands here decides only whether a run needs a look.
+The records beside the runs are the truth. The index only decides whether a run needs a look, and a listing brings back
+whatever is lost of it.
 """
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Final
 
@@ -22,56 +23,57 @@ from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 
 SETTLED_S: Final = 86400.0
-"""A run that ended this long ago is asked about no more, but for what a listing shows by itself."""
+"""A run that ended this long ago is no longer asked about; a listing still shows when it begins again."""
 REASON_LIMIT: Final = 200
-"""Characters of a reason."""
+"""Characters of a reason that are kept."""
 Files = Mapping[str, tuple[float, str] | None]
-"""Name → when it was stored (unix seconds) and its version; None: it is not there. What is left out was not asked."""
+"""Name → when it was stored (unix seconds) and its version; None: the file does not exist. Names that nobody asked for
+are left out."""
 _SENTINELS = (runid.ERROR, runid.COMPLETE)
 _BEATS = (runid.METADATA, runid.PROGRESS)
 LOG: Final = runid.LOG
-"""Stands for whichever log was written last, and may have another name."""
+"""Key of the log that was written last, whatever its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
-    """What is known of a run's files without reading one. A name that is left out was not asked about."""
+class FileSnapshot:
+    """Times and versions of a run's files, without their contents."""
 
     at: float
-    """Unix seconds of the store's clock, before the asking."""
+    """Unix seconds of the store's clock, taken before the store was asked."""
     files: Files
 
 
 @dataclass(frozen=True, slots=True)
-class RunMemory:
-    """One run as the last look at it left it; times in unix seconds of the store's clock."""
+class IndexedRun:
+    """One run as the last look left it. Times are unix seconds of the store's clock."""
 
     line: RunLine
     looked_at: float
     seen_at: float
-    """When its files were last asked about, changed or not."""
+    """When its files were last asked for, changed or not."""
     files: Files
-    """Sentinels, heartbeats and record, as in a :class:`Glimpse`, as the last look had them."""
+    """Sentinels, heartbeats, log and record as the last look saw them."""
     moved: float = 0.0
-    """When metadata.json was stored that was last seen, looked at or not."""
+    """When the last metadata.json that anybody saw was stored, whether it was read or not."""
     wake: float | None = None
     """When a look is needed even if nothing changes."""
     pending: int = 0
-    """Deliveries that still have to go out."""
+    """Deliveries still to be made."""
     start_time: datetime | None = None
     transitions: int = 0
     alerts: int = 0
     newest: float = 0.0
-    """When the newest of what training wrote was stored, see :func:`newest_of`."""
+    """When training's newest file was stored, see :func:`newest_of`."""
     beating: bool = False
-    """It is over or timed out, and went on writing without anything following from it."""
+    """It ended or timed out, and still writes heartbeats that change nothing."""
     by_log: bool = False
     """Its logs stand in for a heartbeat that this attempt has not written."""
     progressed: float = 0.0
-    """When progress.json was stored that was last seen by this process, looked at or not."""
+    """When the last progress.json that this process saw was stored, whether it was read or not."""
 
     def settled(self, now: float) -> bool:
-        """Whether it ended long ago and everybody was told."""
+        """Whether it ended long ago and all its alerts are delivered."""
         over = self.line.status.finished or self.line.status.is_foreign
         if not over or self.pending:
             return False
@@ -79,7 +81,7 @@ class RunMemory:
         return now - max(since, self.newest) > SETTLED_S
 
     def seed(self) -> Record:
-        """What is left of the record when all of the run's files are gone."""
+        """A record to start from when all of the run's files are gone, its own record too."""
         beats = [_beat(self.files.get(name)) for name in _BEATS]
         return Record(
             self.line.run_id,
@@ -97,80 +99,120 @@ class RunMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """How far everything was listed, a few pages a pass, since ``began_at``."""
+class ListingRound:
+    """A listing of everything that takes several passes, a few pages each."""
 
     began_at: float = 0.0
     """Unix seconds of the store's clock."""
     pages: int = 0
     reached: str = ""
-    """The folder that was listed last."""
+    """The last folder listed so far."""
     done: bool = True
 
 
 @dataclass
-class FleetMemory:
-    """Everything that is known of one shard. Looks that outlast their pass still change it: whoever reads or changes
-    more than one line of it holds ``lock``."""
+class FleetIndex:
+    """What is known of one shard of a fleet.
+
+    Looks that outlast their pass still change it, so hold ``lock`` to read or change more than one entry.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-    runs: dict[str, RunMemory] = field(default_factory=dict)
-    """Those that live, or ended within a day."""
+    runs: dict[str, IndexedRun] = field(default_factory=dict)
+    """Runs that live, or ended within a day."""
     finished: dict[str, int] = field(default_factory=dict)
-    """Those that ended earlier → unix seconds of the newest of their files."""
+    """Runs that ended earlier → unix seconds of their newest file."""
     cursor: str = ""
-    """The run that an unfinished pass came to last."""
+    """Where an unfinished pass stopped: the last run it handled."""
     pages: int = 0
-    """What the last whole listing cost, in requests."""
+    """Requests that the last whole listing took."""
     listed_at: float = 0.0
     """When the fleet was last listed as a whole."""
-    round: Round = Round()
+    round: ListingRound = ListingRound()
     passes: int = 0
     unseen: dict[str, float] = field(default_factory=dict)
-    """Runs that passes cannot observe → since when."""
+    """Runs that cannot be observed → since when."""
     cuts: tuple[str, ...] = ()
-    """The runs that the parts end with that the fleet was last split into."""
+    """The last run of each shard that the fleet was last split into."""
     just_listed: bool = False
     """The last pass of this process listed everything."""
     unsaved: float = 0.0
-    """What it would cost another process to find out what this one has since it saved this, in dollars."""
+    """Dollars that another process would pay to find out what this one learned since it last saved the index."""
 
-    def known(self) -> list[RunMemory]:
-        """Every run that lives or ended within a day, as of now."""
+    def known(self) -> list[IndexedRun]:
+        """A copy of the runs that live or ended within a day."""
         with self.lock:
             return list(self.runs.values())
 
     def unseen_since(self, run_id: str) -> datetime | None:
-        """Since when passes have not been able to observe the run; None where that is not known."""
+        """Since when the run cannot be observed; None if it can, as far as is known."""
         since = self.unseen.get(run_id)
         return None if since is None else datetime.fromtimestamp(since, tz=timezone.utc)
 
+    def unchanged(self, known: IndexedRun, files: FileSnapshot, newest: float = 0.0) -> None:
+        """Note that ``files`` show the run as the last look left it. ``newest`` as :func:`newest_of`, if known."""
+        metadata, progress = files.files.get(runid.METADATA), files.files.get(runid.PROGRESS)
+        with self.lock:
+            self.runs[known.line.run_id] = replace(
+                known,
+                seen_at=files.at,
+                moved=metadata[0] if metadata else known.moved,
+                progressed=progress[0] if progress else known.progressed,
+                newest=max(newest, known.newest),
+            )
+
+    def archive(self, run_id: str, newest: float) -> None:
+        """Expect nothing more of the run; only a file newer than ``newest`` (unix seconds) makes it news again."""
+        with self.lock:
+            self.runs.pop(run_id, None)
+            self.finished[run_id] = int(newest) + 1
+
+    def archive_settled(self, now: float) -> None:
+        """:meth:`archive` the runs that ended long ago. The caller holds ``lock``."""
+        for run_id, run in list(self.runs.items()):
+            if run.settled(now):
+                del self.runs[run_id]
+                self.finished[run_id] = int(run.newest) + 1
+
+    def drop(self, run_id: str) -> None:
+        """Forget a run that is gone."""
+        with self.lock:
+            self.runs.pop(run_id, None)
+
+    def look_soon(self, run_ids: Collection[str]) -> None:
+        """Make the next pass look at these runs, changed or not."""
+        with self.lock:
+            for run_id in run_ids:
+                run = self.runs.get(run_id)
+                if run is not None:
+                    self.runs[run_id] = replace(run, wake=run.seen_at)
+
 
 def newest_of(files: Mapping[str, Entry]) -> float:
-    """When the newest of what training wrote was stored, in unix seconds; 0 when it wrote nothing."""
+    """When training's newest file was stored, in unix seconds; 0 without files."""
     return max((entry.modified.timestamp() for name, entry in files.items() if name != runid.RECORD), default=0.0)
 
 
-def glimpse_of(files: Mapping[str, Entry], at: datetime) -> Glimpse:
-    """What a listing shows of a run."""
+def snapshot_of(files: Mapping[str, Entry], at: datetime) -> FileSnapshot:
+    """A run's files as a listing made at ``at`` shows them."""
     names = (*_SENTINELS, *_BEATS, runid.RECORD)
     shown = {**{name: files.get(name) for name in names}, LOG: newest_log(files)}
-    return Glimpse(
+    return FileSnapshot(
         at.timestamp(),
         {name: (entry.modified.timestamp(), entry.version) if entry else None for name, entry in shown.items()},
     )
 
 
 def after_look(
-    outcome: Outcome, listed: Mapping[str, Entry], at: datetime, record_version: str | None, known: RunMemory | None
-) -> RunMemory:
-    """The memory of a run that could be observed. ``listed`` are the files, as of ``at``, that the look began with,
-    and ``known`` is what was known before it."""
-    record, glimpse = outcome.record, glimpse_of(listed, at)
+    outcome: Outcome, listed: Mapping[str, Entry], at: datetime, record_version: str | None, known: IndexedRun | None
+) -> IndexedRun:
+    """The entry of a run that was observed. The look began with the files ``listed`` at ``at``; ``known`` is the entry
+    before it."""
+    record, snapshot = outcome.record, snapshot_of(listed, at)
     by_log = record is None or record.metadata is None or record.progress is None
-    files = {**glimpse.files, runid.RECORD: (glimpse.at, record_version) if record_version else None}
+    files = {**snapshot.files, runid.RECORD: (snapshot.at, record_version) if record_version else None}
     metadata, progress = files.get(runid.METADATA), files.get(runid.PROGRESS)
-    return RunMemory(
+    return IndexedRun(
         line=RunLine(
             outcome.run_id,
             outcome.status,
@@ -183,8 +225,8 @@ def after_look(
             record.since if record else None,
             record.attempt.number if record else 1,
         ),
-        looked_at=glimpse.at,
-        seen_at=glimpse.at,
+        looked_at=snapshot.at,
+        seen_at=snapshot.at,
         files=files,
         moved=metadata[0] if metadata else 0.0,
         wake=None,
@@ -203,15 +245,21 @@ def after_look(
 
 
 def beats_of(files: Files, *, by_log: bool) -> tuple[str, ...]:
-    """The files that tell of life and progress: the logs stand in for a heartbeat that is not there, or is a leftover
-    (``by_log``)."""
+    """The files that show life and progress. The log stands in for a heartbeat that is missing, or that another attempt
+    left behind (``by_log``)."""
     return _BEATS if not by_log and all(files.get(name) for name in _BEATS) else (*_BEATS, LOG)
 
 
-def wake_of(outcome: Outcome, known: RunMemory | None, files: Files, policy: Policy) -> float | None:
-    """When something falls due that no listing shows: a delivery, a file that is gone or only seems to live.
+def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Policy) -> float | None:
+    """When a look is needed though no file changes (unix seconds); None if never.
 
-    What is past has been judged by this look; what it could not settle waits for a file to change.
+    1. Without a record that was written: at once, to decide again.
+    2. Deliveries: when the first of them may be tried, or its claim ends.
+    3. Flapping: when the run has been steady for long enough.
+    4. A RUNNING run: when a heartbeat that is gone, or was only stored again, would be stale. No listing shows that.
+    5. A heartbeat whose time is in doubt: at once, if it changed, since a second look settles it.
+
+    Times that are past were judged by this look. What it could not settle waits for a file to change.
     """
     record, now = outcome.record, outcome.at.timestamp()
     if record is None or not outcome.recorded:
@@ -232,7 +280,7 @@ def wake_of(outcome: Outcome, known: RunMemory | None, files: Files, policy: Pol
         if not memories and record.log is None and record.first_looked_at is not None:
             dues.append(record.first_looked_at.timestamp() + max(policy.start_grace_s, policy.stale_s) + 1)
         times += [due for due in dues if due > now]
-        # A second look tells a slow clock from an old document, if there is something new to look at.
+        # A second look tells a slow clock from an old document, but only once there is a new document.
         times += [
             now for name, m in memories if m.suspect and (known is None or files.get(name) != known.files.get(name))
         ]
@@ -240,7 +288,7 @@ def wake_of(outcome: Outcome, known: RunMemory | None, files: Files, policy: Pol
 
 
 def _dues_of_log(record: Record, files: Files) -> list[datetime]:
-    """What ages in a log although the file itself is young: text that was only stored again, text without a step."""
+    """Times from which a log goes stale though its file is young: its text was only stored again, or has no step."""
     log, file = record.log, files.get(LOG)
     if log is None:
         return []

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from lastbeat.fleet.memory import LOG, FleetMemory, Round, RunMemory
-from lastbeat.fleet.plans import SMALL_PAGES
+from lastbeat.fleet.index import LOG, FleetIndex, IndexedRun, ListingRound
 from lastbeat.fleet.prices import PER_REQUEST, is_paid
+from lastbeat.fleet.scan_plan import SMALL_PAGES
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, RunLine, Shard
 from lastbeat.model.status import Status
@@ -48,17 +48,17 @@ def key_of(shard: Shard) -> str:
     return f"_watchdog/fleet-{name}.json.z"
 
 
-class Archive:
+class FleetIndexStore:
     """Loads a shard's memory once a process, and saves it as it changes."""
 
     def __init__(self, store: Store, shard: Shard = WHOLE) -> None:
         self._store = store
         self._shard = shard
-        self._memory: FleetMemory | None = None
+        self._memory: FleetIndex | None = None
         self._version: str | None = None
         self._saved: tuple[object, ...] = ()
         self._saved_at = 0.0
-        self._saved_round = Round()
+        self._saved_round = ListingRound()
         self._first = True
 
     @property
@@ -66,11 +66,11 @@ class Archive:
         """The document's name below ``_watchdog/``."""
         return key_of(self._shard).partition("/")[2]
 
-    def load(self) -> FleetMemory:
+    def load(self) -> FleetIndex:
         """What is known; where that alone may not be read it is nothing, and a listing finds it all. Raises
         :class:`StoreError` when it cannot be found out."""
         if self._memory is None:
-            memory: FleetMemory | None = None
+            memory: FleetIndex | None = None
             try:
                 memory = self._read(key_of(self._shard))
                 # What has no document of its own yet is saved whatever it is worth.
@@ -82,7 +82,7 @@ class Archive:
             except DeniedError:
                 # Is it this document, or is it the store?
                 self._store.list("", limit=1)
-            self._memory = memory or FleetMemory()
+            self._memory = memory or FleetIndex()
             self._saved_round = self._memory.round
         return self._memory
 
@@ -102,7 +102,7 @@ class Archive:
         if theirs is not None and self._version != saved:
             _merge(memory, theirs)
 
-    def save(self, memory: FleetMemory, now: datetime) -> tuple[str, ...]:
+    def save(self, memory: FleetIndex, now: datetime) -> tuple[str, ...]:
         """Write it if it is worth it; returns what people must know."""
         worth, first, self._first = _worth(memory), self._first, False
         with memory.lock:
@@ -130,7 +130,7 @@ class Archive:
         # The first pass of a process may be its only one, and then the next begins with what was saved.
         return unsaved > 0 if long_ago and first else much and (long_ago or first)
 
-    def _read(self, key: str) -> FleetMemory | None:
+    def _read(self, key: str) -> FleetIndex | None:
         blob = self._store.read(key, LIMIT_BYTES)
         if blob is None:
             return None
@@ -138,7 +138,7 @@ class Archive:
         return _understood(blob, key, self._store.url)
 
 
-def read_memory(store: Store, name: str) -> tuple[FleetMemory | None, str | None]:
+def read_index(store: Store, name: str) -> tuple[FleetIndex | None, str | None]:
     """For whoever only looks: the memory in the document ``name`` below ``_watchdog/``, None where there is none that
     can be used, and the document's version. Raises :class:`StoreError`."""
     key = f"_watchdog/{name}"
@@ -146,7 +146,7 @@ def read_memory(store: Store, name: str) -> tuple[FleetMemory | None, str | None
     return (None, None) if blob is None else (_understood(blob, key, store.url), blob.version)
 
 
-def _understood(blob: Blob, key: str, url: str) -> FleetMemory | None:
+def _understood(blob: Blob, key: str, url: str) -> FleetIndex | None:
     try:
         return decode(blob.body)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with an index, the fleet is found without it
@@ -155,7 +155,7 @@ def _understood(blob: Blob, key: str, url: str) -> FleetMemory | None:
         return None
 
 
-def _worth(memory: FleetMemory) -> tuple[object, ...]:
+def _worth(memory: FleetIndex) -> tuple[object, ...]:
     """What it would cost looks to find out again."""
     lines = frozenset(
         (run.line.run_id, run.line.status, run.line.since, (run.files.get(runid.RECORD) or (0.0, ""))[1])
@@ -166,7 +166,7 @@ def _worth(memory: FleetMemory) -> tuple[object, ...]:
         return lines, finished, memory.cursor, frozenset(memory.unseen)
 
 
-def _merge(ours: FleetMemory, theirs: FleetMemory) -> None:
+def _merge(ours: FleetIndex, theirs: FleetIndex) -> None:
     """Whichever has seen a run later knows it better; a run that they have let go of since we saw it is let go of."""
     their_last = max((run.seen_at for run in theirs.runs.values()), default=0.0)
     with ours.lock:
@@ -183,16 +183,16 @@ def _merge(ours: FleetMemory, theirs: FleetMemory) -> None:
                 ours.finished[run_id] = max(ended, ours.finished.get(run_id, 0))
 
 
-def _part(whole: FleetMemory | None, shard: Shard) -> FleetMemory | None:
+def _part(whole: FleetIndex | None, shard: Shard) -> FleetIndex | None:
     if whole is None:
         return None
-    return FleetMemory(
+    return FleetIndex(
         runs={run_id: run for run_id, run in whole.runs.items() if shard.holds(run_id)},
         finished={run_id: ended for run_id, ended in whole.finished.items() if shard.holds(run_id)},
     )
 
 
-def encode(memory: FleetMemory) -> bytes:
+def encode(memory: FleetIndex) -> bytes:
     """Compressed JSON."""
     with memory.lock:
         rows = [_row(run) for run in memory.runs.values()]
@@ -213,14 +213,14 @@ def encode(memory: FleetMemory) -> bytes:
     return zlib.compress(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(), 3)
 
 
-def decode(body: bytes) -> FleetMemory:
+def decode(body: bytes) -> FleetIndex:
     """What :func:`encode` wrote. Raises for anything else."""
     unpack = zlib.decompressobj()
     document = json.loads(unpack.decompress(body, _UNPACKED_BYTES))
     if document["schema"] != SCHEMA:
         raise ValueError(f"its schema is {str(document['schema'])[:20]}, not {SCHEMA}")
     runs = (_run(row) for row in document["runs"])
-    return FleetMemory(
+    return FleetIndex(
         runs={run.line.run_id: run for run in runs},
         finished={runid.check_run_id(name): int(ended) for name, ended in document["finished"].items()},
         unseen={runid.check_run_id(name): float(since) for name, since in document["unseen"].items()},
@@ -228,17 +228,17 @@ def decode(body: bytes) -> FleetMemory:
         cursor=str(document["cursor"]),
         pages=int(document["pages"]),
         listed_at=float(document["listed_at"]),
-        round=_round(document["round"]) if "round" in document else Round(),
+        round=_round(document["round"]) if "round" in document else ListingRound(),
         passes=int(document["passes"]),
     )
 
 
-def _round(value: Json) -> Round:
+def _round(value: Json) -> ListingRound:
     began_at, pages, reached, done = value
-    return Round(float(began_at), int(pages), _text(reached)[:_FOLDER_LIMIT], bool(done))
+    return ListingRound(float(began_at), int(pages), _text(reached)[:_FOLDER_LIMIT], bool(done))
 
 
-def _row(run: RunMemory) -> Json:
+def _row(run: IndexedRun) -> Json:
     line, since = run.line, _seconds(run.line.since)
     return [
         [line.run_id, line.status.value, line.reason, line.cause, line.action, line.conditions, since, line.attempt],
@@ -248,7 +248,7 @@ def _row(run: RunMemory) -> Json:
     ]
 
 
-def _run(row: Json) -> RunMemory:
+def _run(row: Json) -> IndexedRun:
     told, times, files, (pending, start, transitions, alerts) = row
     name, status, reason, cause, action, conditions, since, attempt = told
     looked_at, seen_at, moved, wake, newest, beating, *by_log = times
@@ -258,7 +258,7 @@ def _run(row: Json) -> RunMemory:
     )  # fmt: skip
     if len(files) not in {len(_NAMES), _WITHOUT_LOG}:
         raise ValueError(f"a run has {len(files)} files where {len(_NAMES)} belong")
-    return RunMemory(
+    return IndexedRun(
         line=line,
         looked_at=float(looked_at),
         seen_at=float(seen_at),

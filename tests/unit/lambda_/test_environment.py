@@ -9,40 +9,39 @@ import pytest
 from lastbeat import opening
 from lastbeat.model.fleet import Shard
 from lastbeat.settings import load
-from lastbeat_lambda.warm import FROZEN_S, SECRET_S, SHARDS_KEPT, Warm
-from lastbeat_lambda.work import MARGIN_S, Until
+from lastbeat_lambda.environment import FROZEN_S, MARGIN_S, SECRET_S, SHARDS_KEPT, ExecutionEnvironment, TimeLimit
 
 
 @pytest.fixture
-def warm(tmp_path: Path) -> Warm:
+def warm(tmp_path: Path) -> ExecutionEnvironment:
     settings = load({}, {"MONITORING_ROOT": str(tmp_path), "HOME": str(tmp_path)}, tmp_path)
-    return Warm(settings, (), opening.store(settings))
+    return ExecutionEnvironment(settings, (), opening.store(settings))
 
 
-def test_what_was_just_made_is_kept(warm: Warm) -> None:
+def test_what_was_just_made_is_kept(warm: ExecutionEnvironment) -> None:
     assert not warm.outdated()
 
 
-def test_a_machine_whose_clock_stood_still_while_it_was_frozen_starts_anew(warm: Warm) -> None:
+def test_a_machine_whose_clock_stood_still_while_it_was_frozen_starts_anew(warm: ExecutionEnvironment) -> None:
     told, ticked = warm.began
     assert replace(warm, began=(told - FROZEN_S - 1, ticked)).outdated()
     assert not replace(warm, began=(told - 3600, ticked - 3600)).outdated()
 
 
-def test_a_secret_from_elsewhere_is_read_again_after_a_while(warm: Warm) -> None:
+def test_a_secret_from_elsewhere_is_read_again_after_a_while(warm: ExecutionEnvironment) -> None:
     long_ago = time.time() - SECRET_S - 1
     assert replace(warm, secret="made up", read_at=long_ago).outdated()
     assert not replace(warm, secret="made up").outdated()
     assert not replace(warm, read_at=long_ago).outdated()
 
 
-def test_passes_are_kept_for_a_few_parts_of_the_fleet(warm: Warm) -> None:
-    first = warm.over(None)
-    assert warm.over(None) is first
+def test_passes_are_kept_for_a_few_parts_of_the_fleet(warm: ExecutionEnvironment) -> None:
+    first = warm.sweep_of(None)
+    assert warm.sweep_of(None) is first
     for number in range(SHARDS_KEPT):
-        warm.over(Shard(str(number)))
-    assert warm.over(None) is not first
-    assert len(warm.passes) == SHARDS_KEPT
+        warm.sweep_of(Shard(str(number)))
+    assert warm.sweep_of(None) is not first
+    assert len(warm.sweeps) == SHARDS_KEPT
 
 
 class Context:
@@ -59,13 +58,13 @@ LEFT = [(60.0, 60.0 - MARGIN_S), (8.0, 6.0), (0.4, 0.3), (0.0, 0.0), (-5.0, -5.0
 @pytest.mark.parametrize(("left_s", "for_the_pass_s"), LEFT)
 def test_a_pass_ends_before_the_invocation_does(left_s: float, for_the_pass_s: float) -> None:
     before = time.monotonic()
-    deadline = Until.of(Context(left_s)).deadline
+    deadline = TimeLimit.of(Context(left_s)).deadline
     after = time.monotonic()
     assert deadline is not None
     assert before + for_the_pass_s - 0.001 <= deadline <= after + left_s
 
 
 def test_nobody_who_says_how_long_it_may_take_means_no_end() -> None:
-    assert Until.of(None) == Until(None)
-    assert Until.of(None).deadline is None
-    assert not Until.of(None).over
+    assert TimeLimit.of(None) == TimeLimit(None)
+    assert TimeLimit.of(None).deadline is None
+    assert not TimeLimit.of(None).over

@@ -1,0 +1,128 @@
+"""What a pass finds, filled by many threads, and the report of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from lastbeat.fleet.index import FleetIndex, IndexedRun
+from lastbeat.fleet.shared_channel import SharedChannel
+from lastbeat.model.fleet import LINES_LIMIT, PassReport, RunLine
+from lastbeat.model.group import DeferredAlert
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.record import Transition
+from lastbeat.model.status import Status
+
+_NEED = (Status.FAILED, Status.TIMED_OUT, Status.UNKNOWN)
+_NOTES_LIMIT = 10
+
+
+@dataclass
+class PassResults:
+    """Filled while a pass goes on. Hold the lock of the fleet's index to write."""
+
+    closed: bool = False
+    """The pass is over: what looks find now is for the next one."""
+    looked: int = 0
+    answered: int = 0
+    """Runs that were observed, or answered when they were asked."""
+    complete: bool = True
+    notes: list[str] = field(default_factory=list)
+    ignored: tuple[str, ...] = ()
+    transitions: list[tuple[str, Transition]] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    deferred: list[DeferredAlert] = field(default_factory=list)
+    unrecorded: int = 0
+    seen_again: list[str] = field(default_factory=list)
+    """Runs that earlier passes could not observe."""
+
+    def add(self, outcome: Outcome, deferred: Sequence[DeferredAlert], *, seen_again: bool) -> None:
+        """What one look found."""
+        self.looked += 1
+        self.answered += 1
+        self.deferred.extend(deferred)
+        self.unrecorded += not outcome.recorded
+        if outcome.transition is not None and outcome.recorded:
+            self.transitions.append((outcome.run_id, outcome.transition))
+        if seen_again:
+            self.seen_again.append(outcome.run_id)
+        # Notes are about the store more than about the run: a few will do.
+        new = [note for note in outcome.notes if note not in self.notes]
+        self.notes.extend(new[: max(0, _NOTES_LIMIT - len(self.notes))])
+
+    def move_to(self, other: "PassResults") -> None:
+        """Hand over what another pass has to report: what looks found after their pass, or in one that turned blind."""
+        other.transitions.extend(self.transitions)
+        other.deferred.extend(self.deferred)
+        other.seen_again.extend(self.seen_again)
+        other.unrecorded += self.unrecorded
+        self.transitions, self.deferred, self.seen_again, self.unrecorded = [], [], [], 0
+        self.unreadable, self.notes, self.looked = {}, [], 0
+
+
+@dataclass(frozen=True)
+class DeliveryBaseline:
+    """How many alerts the channels had sent when the pass began."""
+
+    channels: Sequence[SharedChannel]
+    before: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, channels: Sequence[SharedChannel]) -> "DeliveryBaseline":
+        """As of now."""
+        return cls(channels, tuple((channel.sent, channel.failed) for channel in channels))
+
+    @property
+    def sent(self) -> int:
+        """Deliveries since."""
+        return sum(now.sent - sent for now, (sent, _) in zip(self.channels, self.before, strict=True))
+
+    @property
+    def failed(self) -> int:
+        """Failed attempts since."""
+        return sum(now.failed - failed for now, (_, failed) in zip(self.channels, self.before, strict=True))
+
+
+def report(
+    results: PassResults, index: FleetIndex, deliveries: DeliveryBaseline, waiting: int, now: datetime, plan: str
+) -> PassReport:
+    """The report of a pass that began at ``now``. ``waiting`` counts deliveries of groups; those of runs are added."""
+    runs = index.runs.values()
+    lines = sorted((_line(run, results) for run in runs), key=_need)
+    seen_at = min((run.seen_at for run in runs), default=now.timestamp())
+    return PassReport(
+        at=now,
+        complete=results.complete,
+        plan=plan,
+        statuses=dict(Counter(_shown(line) for line in lines)),
+        finished=len(index.finished),
+        looked=results.looked,
+        transitions=tuple(results.transitions),
+        lines=tuple(lines[:LINES_LIMIT]),
+        unreadable=dict(list(results.unreadable.items())[:LINES_LIMIT]),
+        unreadable_count=len(results.unreadable),
+        ignored=results.ignored,
+        unrecorded=results.unrecorded,
+        sent=deliveries.sent,
+        failed=deliveries.failed,
+        pending=sum(run.pending for run in runs) + waiting,
+        oldest_observation_s=max(0.0, now.timestamp() - seen_at),
+        notes=tuple(results.notes),
+    )
+
+
+def _line(run: IndexedRun, results: PassResults) -> RunLine:
+    why = results.unreadable.get(run.line.run_id)
+    return run.line if why is None else replace(run.line, status=Status.UNKNOWN, reason=why[:200])
+
+
+def _shown(line: RunLine) -> str:
+    warned = line.conditions and line.status is Status.RUNNING
+    return f"{line.status.value} (WARNING)" if warned else line.status.value
+
+
+def _need(line: RunLine) -> tuple[int, str]:
+    """Sorts the runs that need people first."""
+    if line.status in _NEED:
+        return _NEED.index(line.status), line.run_id
+    return (3 if line.conditions else 4 if line.status is Status.RUNNING else 5), line.run_id

@@ -1,0 +1,320 @@
+"""Which runs of a fleet a pass works on: found by listing everything, or by asking the runs that are known to live.
+
+Selecting asks the store for listings alone. What a pass does with each run is in :mod:`lastbeat.fleet.one_pass`.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lastbeat.fleet.context import SweepContext
+from lastbeat.fleet.index import FleetIndex, ListingRound, newest_of, snapshot_of
+from lastbeat.fleet.prices import PER_REQUEST, is_paid
+from lastbeat.fleet.probe import Probe
+from lastbeat.fleet.scan_plan import ScanPlan, moved_on, rolled
+from lastbeat.fleet.screen import screen
+from lastbeat.model import runid
+from lastbeat.model.fleet import Shard
+from lastbeat.model.runid import is_hardly_a_run
+from lastbeat.model.status import Status
+from lastbeat.observe.fleet import FleetListing, RunFiles
+from lastbeat.stores.port import Entry, StoreError
+
+_EARLY_LOOKS = 6
+"""Looks that a pass takes before they are due, where requests are free."""
+_SMALL_FLEET = 100
+"""With more runs than this, so few early looks make no difference."""
+_NEW_AT_ONCE = 200
+_LEDGER = "groups.json"
+_NAMED_LIMIT = 5
+"""Closed folders that a note names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One run for the pass to work on."""
+
+    run_id: str
+    listed: RunFiles | None = None
+    """Its files, where a listing has just shown them."""
+    probe: Probe | None = None
+    """Ask the run first; a look follows only if something changed."""
+
+
+@dataclass(frozen=True)
+class _RolledPart:
+    """The part of a round of listing that this pass did."""
+
+    before: ListingRound
+    listing: FleetListing
+    done: bool
+
+
+class Selection:
+    """Selects the runs of one pass by ``plan``, and keeps in ``index`` how far it came.
+
+    Iterate over :meth:`runs`, work on each run as it comes, and call :meth:`close` with those that were left over.
+    ``until`` is a time of ``time.monotonic()``, after which nothing more is listed. ``sighted`` is called whenever the
+    store has answered a listing.
+    """
+
+    def __init__(
+        self, on: SweepContext, index: FleetIndex, plan: ScanPlan, until: float, sighted: Callable[[], None]
+    ) -> None:
+        self._on = on
+        self._index = index
+        self._plan = plan
+        self._until = until
+        self._half = (time.monotonic() + until) / 2
+        self._sighted = sighted
+        self._order: list[str] = []
+        """Runs in the order in which the listing showed them."""
+        self._begin = ""
+        self._done = True
+        self._rolled: _RolledPart | None = None
+        self._read_s = on.fleet.read_s
+        self._closed: dict[str, str] = {}
+        """Folders that nobody may look into and that are not taken for runs → why."""
+        self._notes: list[str] = []
+        self.busy: set[str] = set()
+        """Listed runs that a worker is still at, perhaps since an earlier pass."""
+        self.ignored: tuple[str, ...] = ()
+        """Folders with names that no run may have."""
+        self.ledger: Entry | None = None
+        """The ledger of groups, as the listing showed it."""
+
+    def runs(self, now: float) -> Iterator[Wanted]:
+        """The runs to work on; ``now`` is the store's time in unix seconds when the pass began.
+
+        Raises :class:`StoreError` if everything is to be listed and not even the first page can be had.
+        """
+        self._index.just_listed = False
+        if self._plan is ScanPlan.LIST:
+            return self._by_listing(now)
+        return self._by_asking(now, between=self._plan is ScanPlan.BETWEEN)
+
+    @property
+    def listed(self) -> bool:
+        """Whether at least a part was listed."""
+        return self._rolled is not None
+
+    @property
+    def notes(self) -> list[str]:
+        """What people must know of the selecting."""
+        return [*self._notes, *([_closed_note(self._closed)] if self._closed else [])]
+
+    def close(self, left: Collection[str]) -> bool:
+        """Remember where the next pass goes on: before the first of the runs ``left``, for which there was no time.
+        Returns whether the pass was complete."""
+        if self._plan is ScanPlan.LIST:
+            self._index.cursor = self._cursor(left)
+            return self._done and not left
+        if self._rolled is not None:
+            self._keep_place(self._rolled, left)
+        return not left
+
+    # By listing everything.
+
+    def _by_listing(self, now: float) -> Iterator[Wanted]:
+        """List everything.
+
+        1. List from where the last pass stopped, then what lies before that. Runs that are known and need a look come
+           as they are listed; new runs come after them, 200 at a time. A pass that goes on where another stopped, or
+           has used half its time, takes new runs as they are listed.
+        2. If the listing came to its end: runs that it did not show are gone, and each may be news.
+        3. Where requests are free, and few looks are needed, take the next ones early.
+        """
+        index, self._begin = self._index, self._index.cursor
+        begin, shard = self._begin, self._on.shard
+        early: list[tuple[float, RunFiles]] = []
+        pages, self._done = 0, True
+        for after, until in ((begin, ""), ("", begin)) if begin else (("", ""),):
+            part = Shard(after or shard.after, until or shard.until)
+            listing = FleetListing(self._on.timely, part, until=self._until)
+            yield from self._list(listing, early, patient=not begin)
+            self._done = listing.done and self._done
+            pages += listing.pages
+            if not self._done:
+                break
+        self._sighted()
+        if not self._done:
+            return
+        index.pages, index.listed_at, index.just_listed = pages, now, True
+        index.round = ListingRound(now + self._on.fleet.interval_s, done=False)
+        yield from self._gone(frozenset(self._order))
+        if len(early) <= _SMALL_FLEET and not is_paid(self._on.store.url):
+            for _, run in sorted(early, key=lambda each: each[0])[:_EARLY_LOOKS]:
+                yield Wanted(run.run_id, run)
+
+    def _cursor(self, left: Collection[str]) -> str:
+        """The last run before the first that was left over; empty if there was time for all."""
+        place = next((place for place, run_id in enumerate(self._order) if run_id in left), None)
+        if place is None:
+            return "" if self._done or not self._order else self._order[-1]
+        return self._order[place - 1] if place else self._begin
+
+    def _gone(self, seen: frozenset[str]) -> Iterator[Wanted]:
+        """Known runs that a listing of everything did not show."""
+        index = self._index
+        with index.lock:
+            index.finished = {run_id: at for run_id, at in index.finished.items() if run_id in seen or not at}
+            index.unseen = {run_id: at for run_id, at in index.unseen.items() if run_id in seen}
+            gone = [run_id for run_id in index.runs if run_id not in seen]
+        for run_id in gone:
+            run = index.runs.get(run_id)
+            if run is None:
+                continue
+            if self._on.shard.holds(run_id) and (run.line.status is Status.RUNNING or run.pending):
+                yield Wanted(run_id)
+            else:
+                # Nobody wants to hear that a run that is over was tidied away.
+                index.drop(run_id)
+
+    # By asking the runs that live, and listing a part.
+
+    def _by_asking(self, now: float, *, between: bool) -> Iterator[Wanted]:
+        """Ask the runs that are known to live, and list a part of everything for what is new or began again; only ask
+        if this pass is ``between`` two that list everything.
+
+        If there is no time for both, each comes first in every second pass.
+        """
+        ask_first = between or self._index.passes % 2 == 0
+        if ask_first:
+            yield from self._ask(now, between=between)
+        if not between:
+            yield from self._roll(now)
+        if not ask_first:
+            yield from self._ask(now, between=between)
+
+    def _ask(self, now: float, *, between: bool) -> Iterator[Wanted]:
+        # Longest unseen first, so that runs that this pass has no time for come first in the next.
+        for run in sorted(self._index.known(), key=lambda each: each.seen_at):
+            probe = Probe(self._on.store, run, self._index.passes, self._on.policy, between)
+            if probe.due(now):
+                yield Wanted(run.line.run_id, probe=probe)
+
+    def _roll(self, now: float) -> Iterator[Wanted]:
+        """List this pass's part of everything: the next pages of the round that :func:`rolled` gives."""
+        shard, fleet = self._on.shard, self._on.fleet
+        before, pages = rolled(self._index, now, fleet)
+        if not pages:
+            return
+        # Reading a run is cheaper right after a listing, which shows the names of its files, than after asking for it.
+        self._read_s = max(fleet.read_s - fleet.discover_s, fleet.read_s / 2)
+        rest = Shard(before.reached or shard.after, shard.until)
+        listing = FleetListing(self._on.timely, rest, until=self._until, most_pages=pages)
+        try:
+            yield from self._list(listing, [], patient=True)
+        except StoreError as error:
+            self._notes.append(f"Runs that are new or began again could not be looked for: {error}")
+        else:
+            self._rolled = _RolledPart(before, listing, listing.done)
+
+    def _keep_place(self, part: _RolledPart, left: Collection[str]) -> None:
+        index, before, done = self._index, part.before, part.done
+        reached = part.listing.reached or before.reached
+        place = next((place for place, run_id in enumerate(self._order) if run_id in left), None)
+        if place is not None:
+            done, reached = False, self._order[place - 1] if place else before.reached
+        index.round = moved_on(before, part.listing.pages, reached, done=done)
+        index.unsaved += part.listing.pages * PER_REQUEST["LIST"]
+        if done:
+            index.pages = index.round.pages
+
+    # Listing, for both.
+
+    def _list(self, listing: FleetListing, early: list[tuple[float, RunFiles]], *, patient: bool) -> Iterator[Wanted]:
+        """The runs of a listing that need a look. Those that need none, but run, are added to ``early`` with the time
+        of their last look.
+
+        Ends early, and says so in a note, when a page in the middle cannot be had; raises :class:`StoreError` when the
+        first cannot.
+        """
+        new: list[RunFiles] = []
+        try:
+            for run in listing:
+                self._sighted()
+                if not self._on.shard.holds(run.run_id):
+                    continue
+                self._order.append(run.run_id)
+                yield from self._screened(run, new, early)
+                if len(new) >= (_NEW_AT_ONCE if patient and time.monotonic() < self._half else 1):
+                    yield from _take(new)
+                if time.monotonic() >= self._until:
+                    break
+        except StoreError as error:
+            if not listing.pages and not self._order:
+                raise
+            self._notes.append(f"The listing broke off, and the next pass goes on from there: {error}")
+        yield from _take(new)
+        self._read_own_files(listing)
+
+    def _read_own_files(self, listing: FleetListing) -> None:
+        """What the listing showed of the watchdogs' own files."""
+        if listing.own_fault is not None:
+            self._notes.append(f"What watchdogs know of the fleet could not be looked at: {listing.own_fault}")
+        own = listing.own.get(self._on.index_store.name)
+        if own is not None:
+            try:
+                self._on.index_store.refresh(own)
+            except StoreError as error:
+                self._notes.append(f"What other sweeps know of the fleet could not be read: {error}")
+        self.ledger = listing.own.get(_LEDGER, self.ledger)
+        self.ignored = (*self.ignored, *listing.ignored)[:10]
+
+    def _screened(self, run: RunFiles, new: list[RunFiles], early: list[tuple[float, RunFiles]]) -> Iterator[Wanted]:
+        """The listed run, if it needs a look at once; a run that is not known is added to ``new`` instead."""
+        if run.fault is not None:
+            yield from self._closed_folder(run.run_id, run.fault)
+            return
+        if self._on.pool.is_busy(run.run_id):
+            self.busy.add(run.run_id)
+            return
+        files = snapshot_of(run.files, run.at)
+        known = self._index.runs.get(run.run_id)
+        if known is None:
+            if self._is_history(run, files.at):
+                self._index.archive(run.run_id, newest_of(run.files))
+            else:
+                # Known runs go first: their news may be bad.
+                new.append(run)
+        elif run.run_id in self._index.unseen or screen(known, files, self._on.policy, self._read_s):
+            yield Wanted(run.run_id, run)
+        else:
+            self._index.unchanged(known, files, newest_of(run.files))
+            if known.line.status is Status.RUNNING:
+                early.append((known.looked_at, run))
+
+    def _is_history(self, run: RunFiles, now: float) -> bool:
+        """Whether a run without an entry needs no look either."""
+        newest = newest_of(run.files)
+        ended = self._index.finished.get(run.run_id)
+        if ended is not None:
+            # The folder of an old run, unless somebody has begun it again.
+            return newest <= ended
+        # It ended before anybody watched it: no news.
+        return runid.RECORD not in run.files and now - newest > self._on.fleet.news_s
+
+    def _closed_folder(self, run_id: str, fault: StoreError) -> Iterator[Wanted]:
+        """A folder that the listing could not look into."""
+        known = run_id in self._index.runs
+        if not known and (run_id in self._index.finished or is_hardly_a_run(run_id)):
+            # Nothing is expected of it. A check that reports it for ever would never be green.
+            self._closed[run_id] = str(fault)
+        else:
+            # A look of its own tries again, and reports that the run cannot be observed.
+            yield Wanted(run_id)
+
+
+def _take(new: list[RunFiles]) -> Iterator[Wanted]:
+    taken: Sequence[RunFiles] = tuple(new)
+    new.clear()
+    for run in taken:
+        yield Wanted(run.run_id, run)
+
+
+def _closed_note(closed: Mapping[str, str]) -> str:
+    """Which folders are closed, and why."""
+    named = "; ".join(f"{name}: {why}" for name, why in list(closed.items())[:_NAMED_LIMIT])
+    more = f"; and {len(closed) - _NAMED_LIMIT} more" if len(closed) > _NAMED_LIMIT else ""
+    return f"Taken for no runs that live, for nobody may look into them: {named}{more}"

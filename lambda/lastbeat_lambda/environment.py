@@ -1,0 +1,214 @@
+"""An execution environment: what the function keeps warm between two events, and what it does when one comes."""
+
+import logging
+import os
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from lastbeat import opening, wire
+from lastbeat import settings as configuration
+from lastbeat.deliver.port import Channel
+from lastbeat.fleet.deadlines import half_until
+from lastbeat.fleet.report import pass_document
+from lastbeat.model.document import outcome_document
+from lastbeat.model.fleet import Shard
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.status import Status
+from lastbeat.settings import Settings, table
+from lastbeat.stores.clock import steady
+from lastbeat.stores.port import Store, StoreError
+from lastbeat_lambda import telemetry
+from lastbeat_lambda.events import CheckRequest, Ignored, ObjectEvents, QueueBatch, Request, SweepRequest
+from lastbeat_lambda.secret_error import SecretError
+
+if TYPE_CHECKING:
+    from lastbeat.fleet.sweep import Sweep
+
+SECRET_S = 900.0
+"""A webhook's address that lies elsewhere is read again after this long."""
+FROZEN_S = 2.0
+"""Lambda freezes an idle environment. If this machine's monotonic clock lost more than this, durations are wrong."""
+SHARDS_KEPT = 4
+MARGIN_S = 5.0
+"""Kept of an invocation's time for a pass's last writes and deliveries, and for the answer."""
+TRANSITIONS_LIMIT = 1000
+"""Transitions in an answer, which may have 6 MB."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """When Lambda ends this invocation, by ``time.monotonic()``; None: no limit."""
+
+    ends: float | None = None
+
+    @classmethod
+    def of(cls, context: Any) -> "TimeLimit":
+        """As ``context`` says; without one (the handler is called by hand) there is no limit."""
+        left_ms = getattr(context, "get_remaining_time_in_millis", None)
+        return cls(time.monotonic() + left_ms() / 1000) if callable(left_ms) else cls()
+
+    @property
+    def deadline(self) -> float | None:
+        """When a pass has to be through. The margin is at most a quarter of what is left."""
+        if self.ends is None:
+            return None
+        return self.ends - min(MARGIN_S, max(self.ends - time.monotonic(), 0.0) / 4)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is too late to begin anything."""
+        return self.ends is not None and time.monotonic() > self.ends - MARGIN_S
+
+
+def _variables() -> dict[str, str]:
+    """The environment variables that settings, credentials and endpoints come from."""
+    names = {setting.name for setting in configuration.every_setting()}
+    return {name: text for name, text in os.environ.items() if name in names or name.startswith("AWS_")}
+
+
+@dataclass
+class ExecutionEnvironment:
+    """Settings, channels, the store, and a sweep for the fleet or for each of its shards."""
+
+    settings: Settings
+    channels: tuple[Channel, ...]
+    store: Store
+    secret: str | None = None
+    """The webhook's address as read at :attr:`read_at`; None if no setting says where it lies."""
+    read_at: float = field(default_factory=time.time)
+    began: tuple[float, float] = field(default_factory=lambda: (time.time(), steady()))
+    variables: dict[str, str] = field(default_factory=_variables)
+    """What the settings were read from."""
+    sweeps: "OrderedDict[Shard | None, Sweep]" = field(default_factory=OrderedDict)
+
+    # What is kept, and for how long.
+
+    @classmethod
+    def made(cls, earlier: "ExecutionEnvironment | None" = None) -> "ExecutionEnvironment":
+        """Everything anew from the environment variables. Raises ``SettingsError`` and ``SecretError``."""
+        settings = configuration.load(watching=True)
+        telemetry.follow(settings)
+        secret = None
+        place = settings[table.SLACK_WEBHOOK_FROM]
+        if isinstance(place, str):
+            secret = _secret(place, settings, earlier)
+            if earlier is not None and earlier.secret == secret and earlier.lasts():
+                # Keeps what it has sent and not written down yet, and which channels it leaves alone for a while.
+                earlier.read_at = time.time()
+                return earlier
+            settings = configuration.load(environ={**os.environ, "SLACK_WEBHOOK_URL": secret}, watching=True)
+            telemetry.follow(settings)
+        for warning in settings.warnings:
+            _log.warning("%s", warning)
+        return cls(settings, wire.channels(settings), opening.store(settings), secret)
+
+    def outdated(self) -> bool:
+        """Whether it has to be made anew before the next event."""
+        return not self.lasts() or (self.secret is not None and time.time() - self.read_at > SECRET_S)
+
+    def lasts(self) -> bool:
+        """Whether everything but the secret is as it was."""
+        return not self.was_frozen() and self.variables == _variables()
+
+    def was_frozen(self) -> bool:
+        """Whether this machine stood still since."""
+        return abs((time.time() - self.began[0]) - (steady() - self.began[1])) > FROZEN_S
+
+    def sweep_of(self, shard: Shard | None) -> "Sweep":
+        """The sweep of the fleet, or of a shard."""
+        if shard not in self.sweeps:
+            self.sweeps[shard] = wire.sweep(self.settings, self.channels, clock=_now, shard=shard)
+        self.sweeps.move_to_end(shard)
+        while len(self.sweeps) > SHARDS_KEPT:
+            self.sweeps.popitem(last=False)
+        return self.sweeps[shard]
+
+    # What an event asks for.
+
+    def answer(self, request: Request | QueueBatch, limit: TimeLimit) -> dict[str, object]:
+        """Do what ``request`` asks for; the JSON object that the invocation answers with."""
+        if isinstance(request, QueueBatch):
+            from lastbeat_lambda import sqs  # noqa: PLC0415 - 40 ms, and only a queue needs it
+
+            return sqs.answer(request.event, self, limit)
+        if isinstance(request, ObjectEvents):
+            done = [self.answer(each, limit) for each in request.each]
+            return {
+                "checked": [each for each in done if "run_id" in each],
+                "ignored": [each["ignored"] for each in done if "ignored" in each],
+            }
+        if isinstance(request, CheckRequest):
+            return outcome_document(self.check(request.run_id))
+        if isinstance(request, SweepRequest):
+            return self.sweep(request.shard, limit) if request.shard else self._sweep_all(limit)
+        if isinstance(request, Ignored):
+            telemetry.logger.info("nothing to do: %s", request.why)
+            return {"ignored": request.why}
+        telemetry.logger.error("refused: %s", request.why)
+        return {"error": request.why}
+
+    def check(self, run_id: str) -> Outcome:
+        """Check one run."""
+        with telemetry.about(run_id):
+            outcome = wire.watch(self.settings, run_id, self.channels, clock=_now, at=self.store).tick()
+        telemetry.report_check(outcome, len(self.channels))
+        return outcome
+
+    def sweep(self, shard: Shard | None, limit: TimeLimit) -> dict[str, object]:
+        """One pass over the fleet, or over a shard."""
+        report = self.sweep_of(shard).run(deadline=limit.deadline)
+        telemetry.report_pass(report)
+        document = pass_document(report)
+        told = document["transitions"]
+        if isinstance(told, list):
+            document |= {"transitions": told[:TRANSITIONS_LIMIT], "transitions_count": len(told)}
+        return document
+
+    def _sweep_all(self, limit: TimeLimit) -> dict[str, object]:
+        """The whole fleet: here, or shard by shard over the queue if there is one and the fleet is large."""
+        queue = self.settings[table.QUEUE_URL]
+        shards = self._shards(limit) if isinstance(queue, str) else ()
+        if len(shards) < 2:
+            return self.sweep(None, limit)
+        from lastbeat_lambda import sqs  # noqa: PLC0415 - loads boto3
+
+        refused = sqs.send(str(queue), shards, self.settings.region)
+        telemetry.logger.info("split over the queue", extra={"shards": len(shards), "refused": len(refused)})
+        # Shards that the queue does not take are swept here as far as the time goes: slower, but not unwatched.
+        swept = [self.sweep(shard, limit) for shard in refused]
+        return {"shards": len(shards), "queued": len(shards) - len(refused), "swept": swept}
+
+    def _shards(self, limit: TimeLimit) -> tuple[Shard, ...]:
+        # At most half of the time: a store that has not answered by then will not, and the pass reports that.
+        deadline = None if limit.deadline is None else half_until(limit.deadline)
+        try:
+            return self.sweep_of(None).shards(deadline=deadline)
+        except StoreError:
+            return ()  # The pass that is made instead meets the same error, and reports it.
+
+
+def settled(outcome: Outcome) -> bool:
+    """Whether the run was observed and the decision recorded; otherwise it has to be checked again."""
+    return outcome.status is not Status.UNKNOWN and outcome.recorded
+
+
+def _secret(place: str, settings: Settings, earlier: ExecutionEnvironment | None) -> str:
+    from lastbeat_lambda import parameter  # noqa: PLC0415 - only where the address lies elsewhere
+
+    try:
+        return parameter.read(place, settings.environ, settings.region)
+    except SecretError as error:
+        if earlier is None or earlier.secret is None:
+            raise
+        # What worked a quarter of an hour ago most likely still does, and a pass without it would alert nobody.
+        _log.warning("%s; going on with the address that was read before", error)
+        return earlier.secret
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)

@@ -1,0 +1,142 @@
+"""The queue: a large fleet is split over it, one message a shard; its batches are done message by message.
+
+boto3 and the batch part of Powertools are loaded by whichever half needs them.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lastbeat.model.document import outcome_document
+from lastbeat.model.fleet import Shard
+from lastbeat_lambda import telemetry
+from lastbeat_lambda.environment import ExecutionEnvironment, TimeLimit, settled
+from lastbeat_lambda.events import CheckRequest, Ignored, InvalidRequest, ObjectEvents, SweepRequest, read_message
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+BATCH_LIMIT = 10
+"""Messages that SQS takes in one request."""
+OLD_INTERVALS = 2
+"""A shard's message that waited for longer is dropped: newer ones are on their way."""
+_WHOLE_BATCH = ({"itemIdentifier": ""},)
+"""What SQS takes for a failure of all messages."""
+
+_log = logging.getLogger(__name__)
+_clients: dict[str, Any] = {}
+
+
+class BatchItemError(Exception):
+    """A message failed: SQS hands it out again, and after ``maxReceiveCount`` times keeps it as a dead letter."""
+
+
+def send(queue_url: str, shards: Sequence[Shard], region: str) -> tuple[Shard, ...]:
+    """Send a message for each of ``shards``; returns those that the queue did not take."""
+    refused: list[Shard] = []
+    for first in range(0, len(shards), BATCH_LIMIT):
+        refused.extend(_send(queue_url, shards[first : first + BATCH_LIMIT], region))
+    return tuple(refused)
+
+
+def _send(queue_url: str, shards: Sequence[Shard], region: str) -> Sequence[Shard]:
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - see above
+
+    entries = [
+        {"Id": str(number), "MessageBody": json.dumps({"sweep": {"after": shard.after, "until": shard.until}})}
+        for number, shard in enumerate(shards)
+    ]
+    try:
+        answer = _client(region).send_message_batch(QueueUrl=queue_url, Entries=entries)
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "Unknown")
+        _log.error("the queue answered %s, so that %d shards are swept here", code, len(shards))
+        return shards
+    except (BotoCoreError, ValueError) as error:
+        _log.error(
+            "the queue could not be asked (%s), so that %d shards are swept here", type(error).__name__, len(shards)
+        )
+        return shards
+    lost = [failed for failed in answer.get("Failed", []) if str(failed.get("Id", "")).isdigit()]
+    for failed in lost:
+        _log.error("the queue refused a shard, which is swept here: %s", failed.get("Code"))
+    return [shards[int(failed["Id"])] for failed in lost if int(failed["Id"]) < len(shards)]
+
+
+def _client(region: str) -> Any:
+    import boto3  # noqa: PLC0415 - see above
+    from botocore.config import Config  # noqa: PLC0415 - see above
+
+    if region not in _clients:
+        config = Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+        _clients[region] = boto3.session.Session(region_name=region).client("sqs", config=config)
+    return _clients[region]
+
+
+def answer(event: dict[str, Any], environment: ExecutionEnvironment, limit: TimeLimit) -> dict[str, object]:
+    """Do each message of a batch on its own: ``batchItemFailures`` as SQS wants them, and ``checked``, the others.
+
+    SQS itself never leaves out a message's id, but programs that pass messages on may. A message without one is done
+    like any other. If it fails only the log says so, since a failure without an id would bring back the whole batch.
+    """
+    from aws_lambda_powertools.utilities.batch import (  # noqa: PLC0415 - see above
+        BatchProcessor,
+        EventType,
+        process_partial_response,
+    )
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord  # noqa: PLC0415 - see above
+
+    done: list[dict[str, object]] = []
+    lost: list[str] = []
+
+    def message(record: SQSRecord) -> None:
+        try:
+            done.extend(_one(record, environment, limit))
+        except Exception as fault:
+            if _id(record):
+                raise
+            lost.append(str(fault))
+            done.append({"error": str(fault)})
+            telemetry.logger.exception("a message without an id failed, and cannot be asked for again")
+
+    processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+    told = process_partial_response(event=event, record_handler=message, processor=processor, context=None)
+    none_has_an_id = not any(_id(SQSRecord(record)) for record in event["Records"])
+    failed = _WHOLE_BATCH if lost and none_has_an_id else told["batchItemFailures"]
+    return {"batchItemFailures": list(failed), "checked": done}
+
+
+def _id(record: "SQSRecord") -> str | None:
+    given = record.raw_event.get("messageId")
+    return given if isinstance(given, str) and given else None
+
+
+def _one(record: "SQSRecord", environment: ExecutionEnvironment, limit: TimeLimit) -> list[dict[str, object]]:
+    if limit.over:
+        raise BatchItemError("no time was left for this message; it comes back")
+    request = read_message(record.raw_event.get("body"), environment.settings.root)
+    if isinstance(request, InvalidRequest):
+        # It is no use to anybody, but people find it among the dead letters.
+        telemetry.logger.error("refused: %s", request.why, extra={"message_id": _id(record)})
+        raise BatchItemError(request.why)
+    old_s = OLD_INTERVALS * environment.settings.fleet.interval_s
+    if isinstance(request, SweepRequest) and _waited_s(record) > old_s:
+        request = Ignored("a shard's message that waited too long: newer ones are on their way")
+    done = []
+    for each in request.each if isinstance(request, ObjectEvents) else (request,):
+        if isinstance(each, CheckRequest):
+            outcome = environment.check(each.run_id)
+            if not settled(outcome):
+                raise BatchItemError(f"{each.run_id} could not be observed or recorded: {outcome.reason}")
+            done.append(outcome_document(outcome))
+        else:
+            done.append(environment.answer(each, limit))
+    return done
+
+
+def _waited_s(record: "SQSRecord") -> float:
+    attributes = record.raw_event.get("attributes")
+    sent = attributes.get("SentTimestamp") if isinstance(attributes, dict) else None
+    return time.time() - int(sent) / 1000 if isinstance(sent, str) and sent.isdigit() else 0.0
