@@ -77,8 +77,8 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
         yield line("Since: no pass has recorded this run yet; this is what one look says")
     elif row.since is not None:
         since = format_time(row.since.replace(microsecond=0))
-        late = row.seen_at is not None and (row.seen_at - row.since).total_seconds() > _LATE_S
-        seen = f", seen {format_time(row.seen_at.replace(microsecond=0))}" if row.seen_at is not None and late else ""
+        late = view.seen_at is not None and (view.seen_at - row.since).total_seconds() > _LATE_S
+        seen = f", seen {format_time(view.seen_at.replace(microsecond=0))}" if view.seen_at is not None and late else ""
         yield line(f"Since: {since} ({age(view.at, row.since)}){seen}, attempt {row.attempt}")
 
 

@@ -222,7 +222,7 @@ def after_look(
             outcome.cause,
             outcome.action,
             tuple(outcome.conditions),
-            record.since if record else None,
+            (record.happened_at or record.since) if record else None,
             record.attempt.number if record else 1,
         ),
         looked_at=snapshot.at,

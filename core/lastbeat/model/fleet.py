@@ -97,4 +97,5 @@ class PassReport:
             return 2
         if self.unreadable_count:
             return 3
-        return 1 if counts.get("RUNNING (WARNING)") else 0
+        ended_badly = any(line.conditions and line.status is Status.SUCCEEDED for line in self.lines)
+        return 1 if counts.get("RUNNING (WARNING)") or ended_badly else 0

@@ -40,8 +40,6 @@ class Row:
     conditions: tuple[str, ...] = ()
     since: datetime | None = None
     """When it came to be so, as far as the evidence tells."""
-    seen_at: datetime | None = None
-    """When a watchdog saw that."""
     attempt: int = 1
     phase: str | None = None
     step: int | None = None
@@ -238,6 +236,8 @@ class RunView:
     """A web address of its files (https), where there is one."""
     stale_s: float | None = None
     """Silence for longer than this is a reason to worry."""
+    seen_at: datetime | None = None
+    """When a watchdog saw the run to be what it is; the row's ``since`` is when it came to be so."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     explained: RecordedCause | None = None
     evidence: Excerpt | None = None

@@ -85,7 +85,6 @@ def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
         "action": clean(row.action),
         "conditions": [clean(name) for name in row.conditions],
         "since": _time(row.since),
-        "seen_at": _time(row.seen_at),
         "attempt": row.attempt,
         "phase": clean(row.phase),
         "step": row.step,

@@ -132,6 +132,7 @@ class RunWatch:
             where=f"{self._store.url.rstrip('/')}/{self.run_id}/",
             link=self._link,
             stale_s=self._policy.stale_s,
+            seen_at=record.since if record is not None else None,
             conditions={self._safe.name(name): self._safe.name(text) for name, text in conditions},
             explained=why,
             evidence=evidence,

@@ -48,7 +48,6 @@ def row(known: Known, at: datetime, policy: Policy, watching: WatchState, *, unr
         action=standing.action,
         conditions=standing.conditions,
         since=standing.since,
-        seen_at=standing.seen_at,
         attempt=standing.attempt,
         phase=_either(first.phase if first else None, second.phase if second else None),
         step=tells.heartbeat.step if tells is not None and _has_step(tells) else _step(known, standing),

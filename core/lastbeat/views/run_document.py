@@ -27,6 +27,7 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "where": view.where,
         "link": view.link,
         "stale_s": view.stale_s,
+        "seen_at": format_time(view.seen_at),
         "run": row_document(view.row),
         "conditions": dict(view.conditions),
         "explained": _explained(view.explained),

@@ -69,7 +69,7 @@ def run_row(looked: Looked, policy: Policy, watching: WatchState, safe: Safe) ->
     lives = judged.status is Status.RUNNING
     if judged.status is not shown.status:
         # Since when it is so, a log does not tell, and how fast it was says nothing of what is left.
-        shown = replace(shown, since=None, seen_at=None, strip=(), eta_s=None, steps_per_s=None, tokens_per_s=None)
+        shown = replace(shown, since=None, strip=(), eta_s=None, steps_per_s=None, tokens_per_s=None)
     return replace(
         shown,
         status=judged.status,

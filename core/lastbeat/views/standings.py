@@ -40,7 +40,6 @@ class Standing:
     action: str | None = None
     conditions: tuple[str, ...] = ()
     since: datetime | None = None
-    seen_at: datetime | None = None
     attempt: int = 1
     start_time: datetime | None = None
     """Of the attempt, by the instance's clock."""
@@ -68,7 +67,6 @@ def of_record(record: Record, mask: Mask = str) -> Standing:
         action=_shown(record.action, mask, 2 * TEXT_LIMIT),
         conditions=_conditions(record.conditions, mask),
         since=record.happened_at or record.since,
-        seen_at=record.since,
         attempt=record.attempt.number,
         start_time=record.attempt.start_time,
         step=next((beat.step for beat in beats if beat is not None and beat.step is not None), None),

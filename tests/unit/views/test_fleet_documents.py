@@ -22,8 +22,7 @@ FLEET_KEYS = {
     "unread", "counts", "watching", "fault", "ignored", "notes", "gone", "runs",
 }  # fmt: skip
 ROW_KEYS = {
-    "run_id", "status", "shown", "recorded", "rank", "reason", "cause", "action", "conditions", "since",
-    "seen_at", "attempt",
+    "run_id", "status", "shown", "recorded", "rank", "reason", "cause", "action", "conditions", "since", "attempt",
     "phase", "step", "total_steps", "eta_s", "loss", "losses", "steps_per_s", "tokens_per_s", "beat_at", "host",
     "strip", "pending", "doubt", "fault", "complete",
 }  # fmt: skip
