@@ -138,7 +138,7 @@ def _names(own: str) -> str:
     from lastbeat.signals import compiling  # noqa: PLC0415 - PyYAML and pydantic, for files of one's own
 
     try:
-        return compiling.own(own).setting
+        return compiling.compile_user_catalogues(own).setting
     except ValueError as fault:
         raise SettingsError(str(fault).replace("LASTBEAT_SIGNALS: ", "--signals: ").splitlines()) from None
 

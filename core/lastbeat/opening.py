@@ -1,4 +1,4 @@
-"""Settings → the stores that they name: each adapter is imported when it is chosen."""
+"""Settings → the stores that they name. An adapter is imported only when it is chosen."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -14,13 +14,13 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 
 def root_url(settings: Settings) -> str:
-    """The fleet root as people write it."""
+    """The fleet root as users write it."""
     root = settings.root
     return str(root.path) if isinstance(root, DirectoryRoot) else f"s3://{root.bucket}/{root.prefix}".rstrip("/")
 
 
 def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
-    """The fleet root, with retries that are bounded in count and time. Asks nobody yet.
+    """The store of the fleet root, with bounded retries. Sends no request yet.
 
     ``tally`` counts what is asked of it, each attempt on its own.
 
@@ -37,8 +37,8 @@ def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
 
 
 def bare_store(settings: Settings, *, training: bool = False) -> Store:
-    """The same without retries. ``training`` makes a directory that is not there on the first write, which for a
-    watchdog is a fault; and it writes where its user's links lead, for it can do no more there than its user may."""
+    """The same without retries. With ``training`` the first write creates a missing directory, which is a fault for a
+    watchdog; and links are followed, since training can do no more than its user may."""
     root = settings.root
     if isinstance(root, DirectoryRoot):
         from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only the chosen adapter is loaded
@@ -54,8 +54,8 @@ def bare_store(settings: Settings, *, training: bool = False) -> Store:
 
 
 def state(settings: Settings) -> Store | None:
-    """Where the record goes when the fleet root cannot be written to, and how far logs were read; the folder is made on
-    the first write, and is nobody else's: lines of logs in it are as they were printed."""
+    """The state directory: for records if the fleet root cannot be written to, and for how far logs were read. The
+    first write creates it, readable for its user alone: it holds unmasked log lines."""
     if settings.state_dir is None:
         return None
     from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - as above
@@ -64,7 +64,7 @@ def state(settings: Settings) -> Store | None:
 
 
 def console_link(settings: Settings, run_id: str) -> str | None:
-    """The run's folder in the S3 console; None where there is no such console to look at."""
+    """The run's folder in the S3 console. None: the store has no such console."""
     root = settings.root
     if isinstance(root, DirectoryRoot) or any(settings.environ.get(name, "").strip() for name in _ENDPOINTS):
         return None

@@ -25,7 +25,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 _NUMBER: Final = {"anyOf": [{"type": "number"}, {"enum": list(_NOT_FINITE)}]}
-"""As JSON knows no others, these three are written as text."""
+"""JSON has no such numbers, so these three are written as text."""
 
 Number = Annotated[float, WithJsonSchema(_NUMBER)]
 RunId = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"^(?!\.{1,2}$)(?!_)[A-Za-z0-9._+=@:-]{1,200}$"})]
@@ -129,7 +129,7 @@ class ProgressDocument(HeartbeatDocument):
 
 
 class _Generator(GenerateJsonSchema):
-    """With the sentences that stand below the fields, and without what pydantic makes up."""
+    """With the docstrings of the fields, without the titles that pydantic makes up."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's face
         return False
@@ -146,7 +146,7 @@ class _Generator(GenerateJsonSchema):
 
 
 class _RecordGenerator(_Generator):
-    """As :mod:`lastbeat.codec` writes what is kept."""
+    """The form in which :mod:`lastbeat.codec` writes."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         made = super().dataclass_schema(schema)
@@ -156,7 +156,7 @@ class _RecordGenerator(_Generator):
 
 
 def _flattened(definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """``definitions`` in which the fields of a part that is written flat stand among those of its parent."""
+    """``definitions`` with the fields of flat parts moved to their parents."""
     flat = {
         (kind.__name__, each.name): each.type.__name__
         for kind in Persisted.__subclasses__()
@@ -184,7 +184,7 @@ def _described(made: JsonSchemaValue, cls: type[Any]) -> JsonSchemaValue:
 
 
 def _sentences(cls: type[Any]) -> Iterator[tuple[str, str]]:
-    """Field → the docstring below it, of one class of ours."""
+    """Field → its docstring, for one of our classes."""
     if not cls.__module__.startswith("lastbeat."):
         return
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
@@ -226,7 +226,7 @@ SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "record": _record,
     "catalogue": _catalogue,
 }
-"""Document → what makes its schema."""
+"""Document → its schema's maker."""
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -29,38 +29,38 @@ _STEP_CHARS: Final = 500
 
 @dataclass(eq=False, repr=False)
 class ReaderState:
-    """All that a reader knows. Bounded."""
+    """All that a reader knows, bounded."""
 
     FORM: ClassVar = Form.SPARSE
 
     parser: ParserState
     splitter: Splitter = field(default_factory=Splitter)
     order: int = 0
-    """How many lines were read, each state of an overwritten one included."""
+    """Lines read, counting each state of an overwritten one."""
     steps: list[StepLine] = field(default_factory=list)
-    """The latest lines of steps, which are parsed when something else is."""
+    """The latest lines of steps, parsed when any other line is."""
 
     def __post_init__(self) -> None:
         del self.steps[:-_STEPS_LIMIT]
 
 
 class LogReader:
-    """Reads one file, from wherever it is fed, and remembers little."""
+    """Reads one file from the point where feeding begins, in bounded memory."""
 
     def __init__(self, catalogue: Catalogue, file: str, *, rank: int | None = None, line: int = 1) -> None:
-        """``line`` is the number of the first line that it will be fed."""
+        """``line`` is the number of the first line fed."""
         self._state = ReaderState(ParserState(LogSummary(file, rank)), Splitter(line))
         self._prefilter = Prefilter(matcher_of(catalogue))
         self._vocabulary = Vocabulary.of(catalogue)
         self._parser = LogParser(self._vocabulary, self._state.parser)
 
     def document(self) -> Any:
-        """All that a later process needs to read on, as JSON data: less than 64 KB."""
+        """All that a later process needs to continue, as JSON data: less than 64 KB."""
         return codec(ReaderState).document(self._state)
 
     @classmethod
     def restore(cls, catalogue: Catalogue, document: Any) -> "LogReader":
-        """Goes on where :meth:`document` was made. Raises :class:`lastbeat.codec.DamagedError`."""
+        """Continue where :meth:`document` was made. Raises :class:`lastbeat.codec.DamagedError`."""
         state = codec(ReaderState).read(document)
         reader = cls(catalogue, state.parser.summary.file)
         reader._state, reader._parser = state, LogParser(reader._vocabulary, state.parser)
@@ -68,20 +68,20 @@ class LogReader:
 
     @property
     def next_line(self) -> int:
-        """Number of the line that is being read."""
+        """Number of the line being read."""
         return self._state.splitter.number
 
     @property
     def step(self) -> int | None:
-        """The last step told so far."""
+        """The last step so far."""
         return self._parser.progress(ahead=self._state.steps).step
 
     def feed(self, data: bytes, at: datetime | None = None) -> None:
-        """Read on. ``at`` is when the store first had this text."""
+        """Read more text. ``at`` is when the store first had it."""
         self._take(self._state.splitter.feed(data, at), at)
 
     def finish(self, at: datetime | None = None) -> None:
-        """End of text: a last line that has not ended counts, too."""
+        """The text ends here: an unfinished last line counts."""
         self._take(self._state.splitter.finish(at), at)
 
     def skipped(self, bytes_count: int) -> None:
@@ -94,7 +94,7 @@ class LogReader:
         return self._parser.summary(ahead=self._state.steps)
 
     def _take(self, batch: Batch, at: datetime | None) -> None:
-        """Parse what matters of a batch.
+        """Parse the lines of a batch that matter.
 
         1. The prefilter finds the lines that may match a signal.
         2. Unless the parser is attentive, go to the next of those, or to the next that is parsed anyway. Of what is
@@ -123,7 +123,7 @@ class LogReader:
         parser.read_to(batch.number(count - 1))
 
     def _skim(self, batch: Batch, start: int, stop: int, at: datetime | None) -> None:
-        """Nothing but steps here, perhaps: keep the last few."""
+        """Lines of steps only, perhaps: keep the last few."""
         if start >= stop:
             return
         last: list[StepLine] = []

@@ -8,7 +8,6 @@ from lastbeat.model.cause import CERTAIN, Evidence
 from lastbeat.model.status import Event, Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
-from lastbeat.signals.error_types import traits_of
 
 # A sign and a word for each, so that nobody needs to see a colour.
 _HEADLINES = {
@@ -72,7 +71,11 @@ def facts(message: Message) -> tuple[Fact, ...]:
 
 def cause(error_type: str | None, confidence: float | None) -> str | None:
     """A cause and, if it is not certain, its confidence in a word: ``oom (likely)``."""
-    if not error_type or confidence is None or confidence >= CERTAIN or traits_of(error_type).says_nothing:
+    if not error_type or confidence is None or confidence >= CERTAIN:
+        return error_type
+    from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where a cause is not certain
+
+    if traits_of(error_type).says_nothing:
         return error_type
     return f"{error_type} ({'likely' if confidence >= _LIKELY else 'perhaps'})"
 

@@ -1,4 +1,4 @@
-"""The table of causes: what each error type means, whether the same run may be begun again, and what to do about it."""
+"""The table of error types: what each means, whether a restart may help, and what to do."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,7 +13,7 @@ HANG: Final = "hang"
 DEADLOCK: Final = "deadlock"
 NOT_FINITE: Final = "numerical_instability"
 
-# ``restartable``: the same run, begun again from its last checkpoint with nothing changed, may well get past this.
+# ``restartable``: a restart from the last checkpoint, with nothing changed, may well get past this.
 _TABLE: Final = (
     ErrorType(
         "oom",
@@ -203,7 +203,7 @@ _TABLE: Final = (
 )
 
 TYPES: Final[Mapping[str, ErrorType]] = MappingProxyType({each.name: each for each in _TABLE})
-"""By name. A user's catalogue adds its own beside these."""
+"""By name. A user's catalogue adds its own."""
 
 
 def traits_of(name: str) -> ErrorTraits:
