@@ -30,7 +30,7 @@ _REASONS: dict[ReadAs, str] = {
 class ValueReader:
     """Reads values from training; those that may hang in another thread, with a time limit.
 
-    Reading a tensor waits for all that its device was told before. If a collective hangs, that wait never ends, and
+    Reading a tensor waits for everything that its device has queued before it. If a collective hangs, that wait never ends, and
     this is when the heartbeats are needed most. At most one thread of this reader ever waits.
     """
 
@@ -76,6 +76,6 @@ class ValueReader:
         except TimeoutError:
             return list(answers), f"could not be read within {self._limit_s:g} s"
         except RuntimeError:
-            # No thread to be had: the process is at its limit, or ends.
+            # No thread can start: the process is at its limit, or ends.
             return [], ""
         return answers, ""
