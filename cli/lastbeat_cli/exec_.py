@@ -37,7 +37,7 @@ Exit status: that of the command, and
   126  the command could not be started
   127  the command was not found
   3    wrong arguments; nothing was started
-A command that a signal killed: lastbeat ends by the same signal, which shells show as 128 + its number.
+If a signal kills the command, lastbeat ends by the same signal, which shells show as 128 + its number.
 
 \b
 Examples:
@@ -176,7 +176,7 @@ def _on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[
 def _start_or_run(thread: threading.Thread) -> None:
     try:
         thread.start()
-    except RuntimeError:  # No thread to be had. Then a signal cannot shorten this.
+    except RuntimeError:  # No thread can start. Then a signal cannot cut this short.
         thread.run()
 
 

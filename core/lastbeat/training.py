@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lastbeat.sdk.beat_tasks import BeatTask
 
 _ARGUMENT_LIMIT_S = 2.0
-"""How long a start takes to read an argument that is some object of training's."""
+"""How long a start takes to read an argument that may run training's code."""
 
 
 def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run

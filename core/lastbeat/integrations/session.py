@@ -101,7 +101,7 @@ class Session:
 
     def set_phase(self, name: str) -> None:
         """Name what a training does, if one is active."""
-        if self.active and self.run is not None and self.run.phase_now[0] != name:
+        if self.active and self.run is not None:
             self.run.set_phase(name)
 
 

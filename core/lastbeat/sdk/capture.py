@@ -49,7 +49,7 @@ class Capture:
                 continue
             try:
                 self._wrap(stream)
-            except Exception as error:  # noqa: BLE001 - a stream may be any object of training's
+            except Exception as error:  # noqa: BLE001 - a stream may be any object that training put there
                 safe_log(
                     logging.WARNING,
                     "lastbeat cannot capture sys.%s, %s: %s",

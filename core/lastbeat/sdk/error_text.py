@@ -42,7 +42,7 @@ def _formatted(error: object) -> str:
 
 def _without_text(error: object) -> str:
     """For an exception that cannot be formatted: its type, and where it was raised."""
-    told = [f"{type_name(error)} (its text could not be read)"]
+    lines = [f"{type_name(error)} (its text could not be read)"]
     if issubclass(type(error), BaseException):
         trace: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
         places = []
@@ -50,8 +50,8 @@ def _without_text(error: object) -> str:
             code = trace.tb_frame.f_code
             places.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}')
             trace = trace.tb_next
-        told += ["", "Traceback (most recent call last):", *places[-_FRAMES:]]
-    return _truncated("\n".join(told))
+        lines += ["", "Traceback (most recent call last):", *places[-_FRAMES:]]
+    return _truncated("\n".join(lines))
 
 
 def _truncated(whole_text: str) -> str:

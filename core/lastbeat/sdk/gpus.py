@@ -26,7 +26,7 @@ Gpu = dict[str, Any]
 
 
 class GpuMonitor:
-    """Asked once a beat, by the beat thread."""
+    """Reads the GPUs once a beat, for the beat thread."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
@@ -49,7 +49,7 @@ class GpuMonitor:
         delay_forks_during_imports(thread)
         try:
             thread.start()
-        except RuntimeError:  # No thread to be had: the process is at its limit, or ends.
+        except RuntimeError:  # No thread can start: the process is at its limit, or ends.
             return
         self._thread = thread
         thread.join(wait_s)

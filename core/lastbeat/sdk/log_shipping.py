@@ -218,7 +218,7 @@ class LogShipping:
         except TimeoutError:
             raise OSError(f"it could not be read within {self._limit_s:g} s; its file system may hang") from None
         except RuntimeError:
-            # No thread to be had: the process is at its limit, or ends.
+            # No thread can start: the process is at its limit, or ends.
             self._feed.read_into(self._window)
 
     def _ship(self, beat: Beat, content: bytes) -> None:

@@ -84,6 +84,8 @@ class Reporter:
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._stopping = False
         self._end_written = False
+        self._given_up = False
+        """Whether the end will never be written, because no store can be made of the settings."""
         self._thread: threading.Thread | None = None
         self._identity: AttemptIdentity | None = None
         self._begun = False
@@ -142,7 +144,7 @@ class Reporter:
     @property
     def end_pending(self) -> bool:
         """Whether the sentinel is not written yet and is still being tried."""
-        return not self._end_written and self._thread is not None and self._thread.is_alive()
+        return not (self._end_written or self._given_up) and self._thread is not None and self._thread.is_alive()
 
     # Called by the beat thread alone.
 
@@ -152,20 +154,21 @@ class Reporter:
         1. Beat: write what is new. A failed beat is logged, and never ends the loop.
         2. Wait until the next beat is due, or sooner after a failure. :meth:`beat_now` and :meth:`finish` cut the wait
            short.
-        3. Once training has ended the run, the beat also writes the sentinel, and is repeated until that worked.
+        3. Once training has ended the run, the beat also writes the sentinel, and is repeated until that worked, or
+           until it turns out that the settings make no store.
         4. Release what the tasks and readers hold.
         """
-        while not self._stopping and not self._end_written:
+        while not (self._stopping or self._end_written or self._given_up):
             began = time.monotonic()
             try:
                 self._beat(run)
-                if not self._end_written:
+                if not (self._end_written or self._given_up):
                     with suppress(queue.Empty):
                         self._wake.get(timeout=self._pause_s(time.monotonic() - began))
             except BaseException as fault:  # noqa: BLE001 - this thread ends with its run, and for no other reason
                 safe_log(logging.WARNING, "lastbeat had an unexpected fault and beats on: %s", fault_text(fault))
                 time.sleep(_RETRY_S)
-        if self._end_written:
+        if self._end_written or self._given_up:
             self._close()
 
     def _close(self) -> None:
@@ -192,7 +195,10 @@ class Reporter:
             self._write(run, ending)
         except BaseException as fault:  # noqa: BLE001 - whatever it is, training must not feel it and beating goes on
             self._failures += 1
-            if not self._failing:
+            if self._given_up:
+                what = "lastbeat gives up, and the end of this run is not written: %s"
+                safe_log(logging.ERROR, what, fault_text(fault))
+            elif not self._failing:
                 failure = "could not write its last heartbeat" if self._end_written else "cannot write its heartbeat"
                 keeps_trying = "" if self._end_written else " and keeps trying"
                 safe_log(logging.WARNING, f"lastbeat {failure}{keeps_trying}: %s", fault_text(fault))
@@ -205,7 +211,8 @@ class Reporter:
     def _write(self, run: Run, ending: tuple[str, str] | None) -> None:
         """Everything that one beat writes.
 
-        1. On the first beat, prepare the environment: store, rank, further tasks.
+        1. Unless that has worked before, prepare the environment: store, rank, further tasks. This asks no store for
+           anything, so after the end of the run it is tried once and no more, unless its fault may pass.
         2. Rank 0 takes the steps of :meth:`_steps`; any other rank takes those that precede its heartbeat.
         3. If the store may take what failed on another try, leave the rest to the next beat. After the end of the run
            this holds the sentinel back for ``_HOLD_S`` at most.
@@ -213,7 +220,11 @@ class Reporter:
         5. Note whether the end is written, so that the loop may stop. Then raise the first fault of any step.
         """
         if self._environment is None:
-            self._environment = self._prepare()
+            try:
+                self._environment = self._prepare()
+            except BaseException as fault:
+                self._given_up = ending is not None and not _may_pass(fault)
+                raise
             self._tasks.add(self._environment.tasks)
         environment = self._environment
         if environment.rank.leads:

@@ -230,7 +230,7 @@ class ResourceMeter:
         self._cpu: float | None = None
 
     def measure(self, *, quick: bool = False) -> dict[str, Any] | None:
-        """``resources`` of metadata.json, without what is unknown; None if all is. Never raises.
+        """``resources`` of metadata.json, without unknown figures; None if there are none. Never raises.
 
         ``quick`` does not wait for the GPUs, for the start and the end of a run.
         """

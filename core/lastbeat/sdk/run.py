@@ -210,12 +210,17 @@ class Run:
         self.end_with(error)
 
     def _end(self, sentinel: str, make_text: Callable[[], str], wait_s: object) -> bool:
+        """End the run, and wait for the sentinel. Returns whether it is written.
+
+        1. Do nothing if watching is off, or in a forked child: the end of a DataLoader worker is not the run's.
+        2. The first call decides the sentinel and its text. Making the text may take seconds, and if a signal handler
+           ends the run meanwhile, that end stays.
+        3. Wake the beat thread and wait: for ``wait_s``, or until ``END_WAIT_S`` after the first call without it.
+        """
         if self._reporter is None or os.getpid() != self._pid:
-            # Watching is off, or this is a forked child: the end of a DataLoader worker is not the end of the run.
             return False
         if self.ending is None:
             text = make_text()
-            # A signal handler may have ended the run meanwhile.
             self.ending = self.ending or (sentinel, text)
         if wait_s is not None:
             return self._reporter.finish(monotonic() + as_seconds(wait_s, END_WAIT_S))

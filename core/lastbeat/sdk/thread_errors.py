@@ -49,7 +49,7 @@ class _ExceptHook:
         try:
             if os.getpid() == self.pid and args.exc_value is not None and not _is_ignored(args):
                 self._report(args)
-        except Exception as fault:  # noqa: BLE001 - a thread class of training's may raise when asked for its name
+        except Exception as fault:  # noqa: BLE001 - training's own thread class may raise when asked for its name
             safe_log(logging.DEBUG, "the exception of a thread cannot be reported: %s", type(fault).__name__)
         finally:
             self._before(args)

@@ -59,7 +59,7 @@ def call_with_timeout(call: Callable[[], T], limit_s: float, default: T) -> T:
     made = _Call(call)
     try:
         _thread.start_new_thread(made.make, ())
-    except RuntimeError:  # No thread to be had: the process is at its limit, or ends.
+    except RuntimeError:  # No thread can start: the process is at its limit, or ends.
         made.make()
     return made.result_or(default) if made.wait(limit_s) else default
 
@@ -109,5 +109,5 @@ class CallThread(Generic[T]):
 def _work(calls: "queue.SimpleQueue[_Call[T] | None]") -> None:
     while (made := calls.get()) is not None:
         made.make()
-        # It may hold a tensor of training's.
+        # It may hold one of training's tensors.
         del made

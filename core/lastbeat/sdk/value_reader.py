@@ -30,8 +30,8 @@ _REASONS: dict[ReadAs, str] = {
 class ValueReader:
     """Reads values from training; those that may hang in another thread, with a time limit.
 
-    Reading a tensor waits for all that its device was told before. If a collective hangs, that wait never ends, and
-    this is when the heartbeats are needed most. At most one thread of this reader ever waits.
+    Reading a tensor waits for everything that its device has queued before it. If a collective hangs, that wait never
+    ends, and this is when heartbeats are needed most. At most one thread of this reader ever waits.
     """
 
     def __init__(self, limit_s: float = LIMIT_S, warnings: WarnOnce | None = None) -> None:
@@ -76,6 +76,6 @@ class ValueReader:
         except TimeoutError:
             return list(answers), f"could not be read within {self._limit_s:g} s"
         except RuntimeError:
-            # No thread to be had: the process is at its limit, or ends.
+            # No thread can start: the process is at its limit, or ends.
             return [], ""
         return answers, ""

@@ -340,3 +340,55 @@ def test_an_end_is_waited_for_once_however_often_it_is_told() -> None:
     finally:
         released.set()
     until(lambda: not run.end_pending)
+
+
+HOPELESS = [
+    pytest.param(ValueError("AWS_ENDPOINT_URL is no web address"), id="settings that make no store"),
+    pytest.param(StoreError("the certificates cannot be read"), id="files that make no store"),
+    pytest.param(ModuleNotFoundError("No module named 'obstore'"), id="a library that is not installed"),
+]
+
+
+@pytest.mark.parametrize("fault", HOPELESS)
+def test_the_end_of_a_run_that_cannot_have_a_store_waits_for_nothing(
+    fault: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def prepare() -> RunEnvironment:
+        raise fault
+
+    words = Words()
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        run = Run("r", Reporter(prepare, [LogShipping(words)]))
+        assert not run.complete(wait_s=LIMIT_S)
+        assert not run.end_pending, "it was waited for to the last second"
+        until(lambda: words.closed)
+    (said,) = [text for text in caplog.messages if text.startswith("lastbeat gives up, and the end of this run is not")]
+    assert str(fault) in said
+
+
+def test_a_store_that_could_not_be_had_at_first_is_tried_once_more_at_the_end() -> None:
+    store, tries = MemoryStore(), iter([OSError("Too many open files")])
+
+    def prepare() -> RunEnvironment:
+        for fault in tries:
+            tried.set()
+            raise fault
+        return RunEnvironment(store, "i-1")
+
+    tried = threading.Event()
+    run = Run("r", Reporter(prepare))
+    assert tried.wait(LIMIT_S)
+    assert run.complete(wait_s=LIMIT_S)
+    assert "r/_complete" in store.held
+
+
+def test_a_store_that_may_be_had_in_a_moment_is_waited_for_at_the_end() -> None:
+    store, tries = MemoryStore(), iter([UnreachableError("no answer")] * 2)
+
+    def prepare() -> RunEnvironment:
+        for fault in tries:
+            raise fault
+        return RunEnvironment(store, "i-1")
+
+    run = Run("r", Reporter(prepare))
+    assert run.complete(wait_s=LIMIT_S)
