@@ -40,6 +40,8 @@ class AttemptIdentity:
     process: int
     version: str
     """Of lastbeat."""
+    beat_s: float | None = None
+    """How often it beats, in s."""
 
 
 def metadata_document(
@@ -70,6 +72,7 @@ def metadata_document(
         "phase_detail": detail,
         "last_update": iso_time(at) if at is not None else None,
         "clock_offset_s": offset_s,
+        "beat_seconds": identity.beat_s,
         "start_time": iso_time(identity.start_time),
         "attempt": identity.attempt,
         "instance_id": identity.instance.id,

@@ -112,6 +112,9 @@ class Reporter:
     def start(self, run: Run) -> None:
         """Start beating for ``run``. Returns at once."""
         self._started_unix, self._started_monotonic = time.time(), time.monotonic()
+        self._beaten: float | None = None
+        """When the last heartbeat was written, by the monotonic clock."""
+        self._longest_gap_s = 0.0
         thread = threading.Thread(target=self._beat_until_end, args=(run,), name="lastbeat", daemon=True)
         delay_forks_during_imports(thread)
         try:
@@ -308,7 +311,13 @@ class Reporter:
         used = self._used(quick=quick)
         document = metadata_document(run, self._identity, now, used, self._reader, self._offset.seconds)
         fields = rank_zero_fields(environment.rank, begun=True)
-        self._offset.write(environment.store, f"{run.run_id}/{runid.METADATA}", encode(document | fields))
+        gap_s = round(self._longest_gap_s, 1) or None
+        self._offset.write(
+            environment.store, f"{run.run_id}/{runid.METADATA}", encode({**document, **fields, "longest_gap_s": gap_s})
+        )
+        beaten, self._beaten = self._beaten, time.monotonic()
+        if beaten is not None:
+            self._longest_gap_s = max(self._longest_gap_s, self._beaten - beaten)
 
     def _find_instance(self, environment: RunEnvironment) -> None:
         if environment.find_instance is not None and self._identity is not None:
@@ -352,7 +361,13 @@ class Reporter:
         number = self._attempt_number(store, key, environment)
         instance = Instance(environment.instance_id)
         self._identity = AttemptIdentity(
-            run.run_id, number, self._started_unix, instance, os.getpid(), environment.version
+            run.run_id,
+            number,
+            self._started_unix,
+            instance,
+            os.getpid(),
+            environment.version,
+            environment.beat_s,
         )
         used, fields = self._used(quick=True), rank_zero_fields(environment.rank, begun=False)
         document = metadata_document(run, self._identity, None, used, self._reader)

@@ -64,6 +64,17 @@ def test_an_attempt_beats_first_and_ends_then() -> None:
     assert read(store, runid.METADATA)["status"] == "failed"
 
 
+def test_a_heartbeat_says_how_often_it_comes_and_the_longest_that_it_took() -> None:
+    store = MemoryStore()
+    with running(store, beat_s=0.05):
+        until(lambda: "longest_gap_s" in read(store, runid.METADATA))
+        store.before = lambda operation, _key: time.sleep(0.6) if operation == "write" else None
+        until(lambda: read(store, runid.METADATA)["longest_gap_s"] >= 0.5)
+        document = read(store, runid.METADATA)
+        store.before = lambda _operation, _key: None
+    assert document["beat_seconds"] == 0.05
+
+
 def test_progress_is_written_when_the_step_advances_and_not_otherwise() -> None:
     store = MemoryStore()
     with running(store, beat_s=0.01) as (run, _):
