@@ -191,8 +191,12 @@ class Watch:
         younger than the listing."""
         now = at if listed is not None and at is not None else self._context.store.clock()
         seen, entry = self._observer.look(dict(listed) if listed is not None else None)
+        self._repository.homeless = isinstance(seen, NeverSeen) and not self._observer.files
         record = self._repository.load(entry)
-        return Look(self._logs.add_to(seen, self._observer.files, record, now, again=again), record, now)
+        observed = self._logs.add_to(seen, self._observer.files, record, now, again=again)
+        # A log elsewhere on this machine proves that it is no typing error.
+        self._repository.homeless &= isinstance(observed, NeverSeen)
+        return Look(observed, record, now)
 
     def _explain(self, decision: Decision, look: Look) -> Conclusion:
         """The decision with its cause, and the record with its effects in it.

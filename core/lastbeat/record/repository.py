@@ -42,6 +42,9 @@ class RecordRepository:
     """The class of the record."""
     limit_bytes: int = RECORD_LIMIT_BYTES
 
+    homeless: bool = False
+    """The run has no folder yet, and none is made for the record alone: it might be a typing error."""
+
     record: Record | None = None
     """As last read, saved or kept."""
     note: str | None = None
@@ -97,10 +100,11 @@ class RecordRepository:
     def save(self, record: Record, now: datetime) -> Record:
         """Write ``record`` unless another watcher wrote it since it was read. Returns it as written.
 
-        1. Write under the condition that the version is unchanged.
-        2. If the answer is lost, read it back: the record names its writer and write.
-        3. If the store refuses writes for good, write to the fallback.
-        4. After creating a record, test once whether the store honours conditions, and record it if not.
+        1. While the run has no folder, write to the fallback, if there is one.
+        2. Write under the condition that the version is unchanged.
+        3. If the answer is lost, read it back: the record names its writer and write.
+        4. If the store refuses writes for good, write to the fallback.
+        5. After creating a record, test once whether the store honours conditions, and record it if not.
 
         Raises :class:`ConflictError` if another watcher wrote it, any other :class:`StoreError` if it is not known to
         be written.
@@ -109,6 +113,9 @@ class RecordRepository:
         written = replace(
             record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}", continues=None
         )
+        unknown = self._version is None and (self.record is None or self._elsewhere is not None)
+        if self.homeless and unknown and self.fallback is not None:
+            return self._save_elsewhere(written, None)
         body, created = encode(written), self._version is None
         try:
             self._version = self._write(body, written.writer)
@@ -202,14 +209,17 @@ class RecordRepository:
 
     def _note(self) -> str:
         kept = self.fallback.url if self.fallback else ""
+        if self.homeless:
+            return f"The run has no folder in {self.store.url} yet: what is known of it is kept in {kept}."
         return (
             f"{self.store.url}/{self.key} cannot be written: the record is kept in {kept}, "
             "and watchers elsewhere do not see it."
         )
 
-    def _save_elsewhere(self, written: Record, refused: StoreError) -> Record:
+    def _save_elsewhere(self, written: Record, refused: StoreError | None) -> Record:
         assert self.fallback is not None  # noqa: S101 - save() has just looked
-        log.info("the record cannot be kept beside the run: %s", refused)
+        if refused is not None:
+            log.info("the record cannot be kept beside the run: %s", refused)
         copy = replace(written, continues=self._version)
         expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
         try:
@@ -217,7 +227,8 @@ class RecordRepository:
         except ConflictError:
             raise
         except StoreError as error:
-            what = f"the record can be kept neither beside the run ({refused}) nor in {self.fallback.url} ({error})"
+            why = refused or "it has no folder"
+            what = f"the record can be kept neither beside the run ({why}) nor in {self.fallback.url} ({error})"
             raise StoreError(what, "set LASTBEAT_STATE_DIR to a directory that can be written") from error
         self.record, self.note = copy, self._note()
         return copy
