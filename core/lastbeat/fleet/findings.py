@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lastbeat.fleet.memory import FleetMemory, RunMemory
 from lastbeat.fleet.pacing import PacedChannel
-from lastbeat.model.fleet import LINES_LIMIT, PassReport, RunLine
+from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, RunFigures, RunLine
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
@@ -72,6 +72,7 @@ def report(
     """``waiting`` deliveries of groups come on top of those of the runs."""
     runs = memory.runs.values()
     lines = sorted((_line(run, found) for run in runs), key=_need)
+    figures = tuple(_figures(line, memory.runs[line.run_id]) for line in lines[:FIGURES_LIMIT])
     seen_at = min((run.seen_at for run in runs), default=now.timestamp())
     return PassReport(
         at=now,
@@ -82,6 +83,7 @@ def report(
         looked=found.looked,
         transitions=tuple(found.transitions),
         lines=tuple(lines[:LINES_LIMIT]),
+        figures=figures,
         unreadable=dict(list(found.unreadable.items())[:LINES_LIMIT]),
         unreadable_count=len(found.unreadable),
         ignored=found.ignored,
@@ -97,6 +99,22 @@ def report(
 def _line(run: RunMemory, found: Findings) -> RunLine:
     why = found.unreadable.get(run.line.run_id)
     return run.line if why is None else replace(run.line, status=Status.UNKNOWN, reason=why[:200])
+
+
+def _figures(line: RunLine, run: RunMemory) -> RunFigures:
+    source, beat_at = run.step_source, run.beat_at
+    if line.status is Status.UNKNOWN:
+        # Perhaps it has beaten since.
+        beat_at = None
+    return RunFigures(
+        line,
+        beat_age_s=None if beat_at is None else max(0.0, run.seen_at - beat_at),
+        step=source.step if source is not None else None,
+        total_steps=source.total_steps if source is not None else None,
+        loss=source.loss if source is not None else None,
+        step_at=source.modified if source is not None else None,
+        pending=run.pending,
+    )
 
 
 def _shown(line: RunLine) -> str:

@@ -13,6 +13,7 @@ from lastbeat.decide.flapping import steady_at
 from lastbeat.decide.verdict import last_alive
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
+from lastbeat.model.observation import Heartbeat
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
@@ -69,6 +70,17 @@ class RunMemory:
     """Its logs stand in for a heartbeat that this attempt has not written."""
     progressed: float = 0.0
     """When progress.json was stored that was last seen by this process, looked at or not."""
+    step_source: Heartbeat | None = None
+    """What told step and loss at the last look of this process."""
+
+    @property
+    def beat_at(self) -> float | None:
+        """When the newest heartbeat was stored; where there is none, the newest log."""
+        beats = [file[0] for file in map(self.files.get, _BEATS) if file is not None]
+        log = self.files.get(LOG)
+        if not beats:
+            return log[0] if log is not None else None
+        return max(*beats, self.moved, self.progressed)
 
     def settled(self, now: float) -> bool:
         """Whether it ended long ago and everybody was told."""
@@ -199,6 +211,7 @@ def after_look(
         and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
         by_log=by_log,
         progressed=progress[0] if progress else 0.0,
+        step_source=outcome.step_source,
     )
 
 

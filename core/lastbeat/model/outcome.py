@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lastbeat.model.alert import Message
-from lastbeat.model.observation import Observation
+from lastbeat.model.observation import Heartbeat, Observation
 from lastbeat.model.record import Explained, Record, Transition
 from lastbeat.model.status import Status
 
@@ -30,6 +30,8 @@ class Outcome:
     """The record as this pass left it (as a dry run would leave it); None when it could not be read."""
     last_metadata_at: datetime | None = None
     last_progress_at: datetime | None = None
+    step_source: Heartbeat | None = None
+    """What tells the step and the loss of this attempt."""
     recorded: bool = True
     """False: what was decided could not be written down, so its alerts are still to come."""
     transition: Transition | None = None
