@@ -338,6 +338,7 @@ class Watch:
             record=record,
             last_metadata_at=decision.record.last_metadata_at,
             last_progress_at=decision.record.last_progress_at,
+            step_source=decision.seen.knows_step,
             transition=decision.transition,
             alerts=conclusion.alerts,
             pending=self._runner.pending(record, look.now),

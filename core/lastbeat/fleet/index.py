@@ -14,6 +14,7 @@ from lastbeat.decide.flapping import settles_at
 from lastbeat.decide.verdict import last_alive
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
+from lastbeat.model.observation import Heartbeat
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
@@ -71,6 +72,17 @@ class IndexedRun:
     """Its logs stand in for a heartbeat that this attempt has not written."""
     progressed: float = 0.0
     """When the last progress.json that this process saw was stored, whether it was read or not."""
+    step_source: Heartbeat | None = None
+    """Where step and loss came from at the last look of this process."""
+
+    @property
+    def beat_at(self) -> float | None:
+        """When the newest heartbeat was stored; without one, the newest log."""
+        beats = [file[0] for file in map(self.files.get, _BEATS) if file is not None]
+        log = self.files.get(LOG)
+        if not beats:
+            return log[0] if log is not None else None
+        return max(*beats, self.moved, self.progressed)
 
     def settled(self, now: float) -> bool:
         """Whether it ended long ago and all its alerts are delivered."""
@@ -241,6 +253,7 @@ def after_look(
         and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
         by_log=by_log,
         progressed=progress[0] if progress else 0.0,
+        step_source=outcome.step_source,
     )
 
 

@@ -10,6 +10,8 @@ from lastbeat.model.status import Status
 
 LINES_LIMIT = 100
 """The most runs that a report names; it counts all of them."""
+FIGURES_LIMIT = 1000
+"""The most runs whose figures a report has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,24 @@ class RunLine:
     attempt: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """One run in numbers, as a pass knows it. What is not known, or was not read by this process yet, is None."""
+
+    line: RunLine
+    beat_age_s: float | None = None
+    """How old the last heartbeat was by the store's clock when the run was last asked about; of a run that this pass
+    could not observe, nobody knows."""
+    step: int | None = None
+    total_steps: int | None = None
+    loss: float | None = None
+    """May be NaN or infinite."""
+    step_at: datetime | None = None
+    """When the store got what tells step and loss, which is not read anew in each pass."""
+    pending: int = 0
+    """Deliveries that still have to go out."""
+
+
 @dataclass(frozen=True)
 class PassReport:
     """What one pass did."""
@@ -67,6 +87,8 @@ class PassReport:
     """Run id and transition, as decided by this pass."""
     lines: tuple[RunLine, ...] = ()
     """At most :data:`LINES_LIMIT` runs, those that need attention first."""
+    figures: tuple[RunFigures, ...] = ()
+    """At most :data:`FIGURES_LIMIT` runs, those that need attention first."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Run id → why it could not be observed, at most :data:`LINES_LIMIT`."""
     unreadable_count: int = 0

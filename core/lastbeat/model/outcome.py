@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lastbeat.model.alert import Message
-from lastbeat.model.observation import Observation
+from lastbeat.model.observation import Heartbeat, Observation
 from lastbeat.model.record import Record, RecordedCause, Transition
 from lastbeat.model.status import Status
 
@@ -30,6 +30,8 @@ class Outcome:
     """The record as this tick left it (a dry run: would leave it). None: it could not be read."""
     last_metadata_at: datetime | None = None
     last_progress_at: datetime | None = None
+    step_source: Heartbeat | None = None
+    """What tells the step and the loss of this attempt."""
     recorded: bool = True
     """False: the decision could not be recorded, so its alerts are outstanding."""
     transition: Transition | None = None

@@ -386,7 +386,7 @@ PAGE_MINUTES = Setting[float](
 DASHBOARD_TOKEN = Setting[str | None](
     "LASTBEAT_DASHBOARD_TOKEN",
     _token,
-    "What opens lastbeat dashboard to others; with --host it is made anew each time where it is not set.",
+    "What opens lastbeat dashboard, and metrics, to others; a dashboard with --host makes one where it is not set.",
     example="what 'openssl rand -hex 24' prints",
     secret=True,
     option="--token",
