@@ -44,7 +44,8 @@ def state_key(kind: str, url: str, run_id: str) -> str:
 
 
 class BlindnessAlert:
-    """Whether this watcher can see one run (or the whole fleet), and since when it cannot."""
+    """Whether this watcher can see ``subject`` (one run, some, the whole fleet), and since when it cannot. ``about`` is
+    what the alert then says nothing of."""
 
     def __init__(
         self,
@@ -55,11 +56,13 @@ class BlindnessAlert:
         clock: Callable[[], datetime],
         *,
         subject: str = "this run",
+        about: str = "the run",
     ) -> None:
         self._runner = EffectRunner(keeper, channels, policy.lease_s, clock)
         self._blind_s = policy.blind_s
         self._place = place
         self._subject = subject
+        self._about = about
         self._clock = clock
 
     def lost(self, run_id: str, reason: str, since: datetime | None = None) -> None:
@@ -133,9 +136,7 @@ class BlindnessAlert:
             status=Status.UNKNOWN,
             reason=what,
             at=now,
-            action=f"This says nothing about {self._subject.replace('this', 'the')}. {_ADVICE}"
-            if event is Event.BLIND
-            else None,
+            action=f"This says nothing about {self._about}. {_ADVICE}" if event is Event.BLIND else None,
             where=self._place.where,
             link=self._place.link,
         )

@@ -9,6 +9,7 @@ from lastbeat.deliver.port import Channel
 from lastbeat.effects.blindness import BlindnessAlert, state_key
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import Policy
+from lastbeat.model.status import Status
 from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import Store
 from lastbeat.stores.volatile import VolatileStore
@@ -16,6 +17,7 @@ from lastbeat.stores.volatile import VolatileStore
 _ALONE = 10
 """Up to so many runs that cannot be observed are told of one by one."""
 _FLEET = "_fleet"
+_SOME = "_some"
 
 
 class Blindness:
@@ -36,7 +38,9 @@ class Blindness:
         self._clock = clock
         self._state = state or VolatileStore(clock)
         self._token = os.urandom(6).hex()
-        self._fleet = self._sight(_FLEET)
+        self._fleet = self._sight(_FLEET, "this fleet", "the fleet")
+        # Apart from the fleet: where many runs are closed for good, people still have to hear when nothing is seen.
+        self._some = self._sight(_SOME, "some runs of this fleet", "those runs")
         self._runs: dict[str, BlindnessAlert] = {}
 
     def lost(self, reason: str) -> None:
@@ -50,9 +54,14 @@ class Blindness:
         if report.unreadable_count > _ALONE:
             first, why = next(iter(report.unreadable.items()))
             reason = f"{report.unreadable_count} runs could not be observed, {first} among them: {why}"
-            self._fleet.lost(self._url, reason)
+            if _saw_any(report):
+                self._fleet.regained(self._url)
+                self._some.lost(self._url, reason)
+            else:
+                self._fleet.lost(self._url, reason)
             return (reason,)
         self._fleet.regained(self._url)
+        self._some.regained(self._url)
         for run_id, why in report.unreadable.items():
             if run_id not in self._runs:
                 self._runs[run_id] = self._sight(run_id)
@@ -66,9 +75,12 @@ class Blindness:
         """A run that passes could not observe was looked at."""
         (self._runs.pop(run_id, None) or self._sight(run_id)).regained(run_id)
 
-    def _sight(self, run_id: str) -> BlindnessAlert:
-        whole = run_id == _FLEET
+    def _sight(self, run_id: str, subject: str = "this run", about: str = "the run") -> BlindnessAlert:
+        whole = run_id in {_FLEET, _SOME}
         keeper = RecordRepository(self._state, state_key("blind", self._url, run_id), self._token)
         place = RunLocation(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
-        subject = "this fleet" if whole else "this run"
-        return BlindnessAlert(keeper, self._channels, self._policy, place, self._clock, subject=subject)
+        return BlindnessAlert(keeper, self._channels, self._policy, place, self._clock, subject=subject, about=about)
+
+
+def _saw_any(report: PassReport) -> bool:
+    return any(count for status, count in report.statuses.items() if status != Status.UNKNOWN.value)

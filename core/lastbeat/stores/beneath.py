@@ -16,9 +16,11 @@ from typing import Final, NamedTuple
 from lastbeat.stores.ownership import is_watchdogs, linked_folder_refusal, linked_refusal, refusal
 from lastbeat.stores.regular_file import open_regular
 
-TRUST: Final = (
-    "let it lie below the fleet root, as a file of whoever owns the run's folder; where everybody is trusted who may "
-    "write there, set LASTBEAT_FOLLOW_LINKS=on"
+_TRUST: Final = "where everybody is trusted who may write there, set LASTBEAT_FOLLOW_LINKS=on"
+_OUTSIDE: Final = f"let it lie below the fleet root, as a file of whoever owns the run's folder; {_TRUST}"
+_OF_OTHERS: Final = (
+    "go on with another user's run under a run id of your own, or have its folder and files given to one user (chown); "
+    + _TRUST
 )
 LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """How a folder is opened that is to be listed."""
@@ -31,7 +33,7 @@ Parts = Sequence[str]
 class RefusedError(PermissionError):
     """The system might allow it, and lastbeat does not; ``strerror`` says why."""
 
-    def __init__(self, why: str, advice: str = TRUST) -> None:
+    def __init__(self, why: str, advice: str = _OUTSIDE) -> None:
         super().__init__(errno.EPERM, why)
         self.advice = advice
 
@@ -98,7 +100,7 @@ class Beneath:
         if handle is None or (why := _why_not(parts, os.fstat(handle), place)) is None:
             return handle
         os.close(handle)
-        raise RefusedError(why)
+        raise RefusedError(why, _OUTSIDE if place.maker is not None else _OF_OTHERS)
 
     def _path(self, parts: Parts) -> str:
         return os.path.join(self.root, *parts)  # noqa: PTH118 - as above

@@ -284,6 +284,7 @@ def test_a_file_is_read_if_the_owner_of_the_runs_folder_may_show_it(
         return
     with pytest.raises(DeniedError, match="it belongs to user") as raised:
         store.read("run/_error", 1000)
+    assert "under a run id of your own" in raised.value.advice
     assert "LASTBEAT_FOLLOW_LINKS" in raised.value.advice
     blob = DirectoryStore(root, trusting=True).read("run/_error", 1000)
     assert blob is not None
