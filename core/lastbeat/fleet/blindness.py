@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
-from lastbeat.effects.blindness import BlindnessAlert, state_key
+from lastbeat.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
@@ -38,9 +38,9 @@ class Blindness:
         self._clock = clock
         self._state = state or VolatileStore(clock)
         self._token = os.urandom(6).hex()
-        self._fleet = self._sight(_FLEET, "this fleet", "the fleet")
+        self._fleet = self._sight(_FLEET, FLEET)
         # Apart from the fleet: where many runs are closed for good, people still have to hear when nothing is seen.
-        self._some = self._sight(_SOME, "some runs of this fleet", "those runs")
+        self._some = self._sight(_SOME, SOME_RUNS)
         self._runs: dict[str, BlindnessAlert] = {}
 
     def lost(self, reason: str) -> None:
@@ -75,11 +75,10 @@ class Blindness:
         """A run that passes could not observe was looked at."""
         (self._runs.pop(run_id, None) or self._sight(run_id)).regained(run_id)
 
-    def _sight(self, run_id: str, subject: str = "this run", about: str = "the run") -> BlindnessAlert:
-        whole = run_id in {_FLEET, _SOME}
+    def _sight(self, run_id: str, subject: Subject = RUN) -> BlindnessAlert:
         keeper = RecordRepository(self._state, state_key("blind", self._url, run_id), self._token)
-        place = RunLocation(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
-        return BlindnessAlert(keeper, self._channels, self._policy, place, self._clock, subject=subject, about=about)
+        place = RunLocation(f"{self._url.rstrip('/')}/{run_id + '/' if subject is RUN else ''}")
+        return BlindnessAlert(keeper, self._channels, self._policy, place, self._clock, subject=subject)
 
 
 def _saw_any(report: PassReport) -> bool:
