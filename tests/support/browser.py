@@ -49,8 +49,8 @@ def launch(playwright: Playwright, chromium: str) -> Browser:
 
 
 def settled(measure: Callable[[], Measured], good: Callable[[Measured], bool]) -> Measured:
-    """What ``measure`` says as soon as that is ``good``, or in the end: pages are drawn bit by bit, and on a busy machine
-    slowly."""
+    """What ``measure`` says as soon as that is ``good``, or in the end: pages are drawn bit by bit, and slowly
+    on a busy machine."""
     until = time.monotonic() + WAIT_MS / 1000
     while not good(found := measure()) and time.monotonic() < until:
         time.sleep(0.1)
