@@ -39,6 +39,10 @@ GIB = 1 << 30
 _LOG_LINES = 400
 
 
+MARKED = FleetPolicy(interval_s=20 * MINUTE)
+"""The mark says that the next pass comes late: no page says that nobody watches, however long a test looks at it."""
+
+
 class World:
     """A fleet until ``now``. What is to happen is said first, in seconds before ``now`` (``-HOUR``), and then played,
     with a pass at each time of ``passes``."""
@@ -52,7 +56,7 @@ class World:
         self.scene.channels = [self.slack, self.sns]
         self.trainings: list[Training] = []
         self._deeds: list[tuple[float, int, Callable[[], object]]] = []
-        self._mark = MarkWriter(self.store, self.scene.fleet)
+        self._mark = MarkWriter(self.store, MARKED)
 
     def at(self, when_s: float, do: Callable[[], object]) -> None:
         """``do`` is done then."""
@@ -106,7 +110,7 @@ def sweep(at: "Place | Path | Store", channels: Sequence[ListChannel] | None = N
         told = channels or [ListChannel()]
         context = WatchContext(store, told, POLICY, store.clock, silences=Silences(store))
         report = Sweep(context, FleetPolicy()).run()
-    return MarkWriter(store, FleetPolicy()).write(report)
+    return MarkWriter(store, MARKED).write(report)
 
 
 @contextmanager

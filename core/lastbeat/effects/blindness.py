@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Final, NamedTuple
 
 from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
@@ -43,8 +44,20 @@ def state_key(kind: str, url: str, run_id: str) -> str:
     return f"{kind}/{root}/{run_id}.json"
 
 
+class Subject(NamedTuple):
+    """What cannot be seen: as a sentence first names it, and later."""
+
+    named: str
+    again: str
+
+
+RUN: Final = Subject("this run", "the run")
+SOME_RUNS: Final = Subject("some runs of this fleet", "those runs")
+FLEET: Final = Subject("this fleet", "the fleet")
+
+
 class BlindnessAlert:
-    """Tracks since when this watcher cannot observe one run, or the whole fleet."""
+    """Whether this watcher can see ``subject``, and since when it cannot."""
 
     def __init__(
         self,
@@ -54,7 +67,7 @@ class BlindnessAlert:
         place: RunLocation,
         clock: Callable[[], datetime],
         *,
-        subject: str = "this run",
+        subject: Subject = RUN,
     ) -> None:
         self._runner = EffectRunner(repository, channels, policy.lease_s, clock)
         self._blind_s = policy.blind_s
@@ -100,7 +113,7 @@ class BlindnessAlert:
         blind_s = (now - record.since).total_seconds() if record.since else 0.0
         tell = record.transitions == 0 and blind_s >= self._blind_s
         if tell:
-            what = f"lastbeat has not been able to watch {self._subject} for {format_duration(blind_s)}: {reason}"
+            what = f"lastbeat has not been able to watch {self._subject.named} for {format_duration(blind_s)}: {reason}"
             message = self._message(run_id, Event.BLIND, what, now, record)
             record = enqueue(replace(record, transitions=1), message, self._runner.identities)
         self._runner.round(record, now, must_write=tell)
@@ -113,7 +126,7 @@ class BlindnessAlert:
         if record.status is Status.UNKNOWN:
             if record.transitions:
                 blind_s = (now - record.since).total_seconds() if record.since else 0.0
-                what = f"lastbeat can watch {self._subject} again, after {format_duration(blind_s)}"
+                what = f"lastbeat can watch {self._subject.named} again, after {format_duration(blind_s)}"
                 message = self._message(run_id, Event.SIGHTED, what, now, record)
                 record = enqueue(record, message, self._runner.identities)
             record = replace(record, status=Status.RUNNING, transitions=0)
@@ -133,9 +146,7 @@ class BlindnessAlert:
             status=Status.UNKNOWN,
             reason=what,
             at=now,
-            action=f"This says nothing about {self._subject.replace('this', 'the')}. {_ADVICE}"
-            if event is Event.BLIND
-            else None,
+            action=f"This says nothing about {self._subject.again}. {_ADVICE}" if event is Event.BLIND else None,
             where=self._place.where,
             link=self._place.link,
         )

@@ -13,12 +13,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lastbeat.stores.ownership import is_watchdogs, refusal
+from lastbeat.stores.ownership import is_watchdogs, linked_folder_refusal, linked_refusal, refusal
 from lastbeat.stores.regular_file import open_regular
 
-TRUST: Final = (
-    "let it lie below the fleet root, as a file of whoever owns the run's folder; where everybody is trusted who may "
-    "write there, set LASTBEAT_FOLLOW_LINKS=on"
+_TRUST: Final = "where everybody is trusted who may write there, set LASTBEAT_FOLLOW_LINKS=on"
+_OUTSIDE: Final = f"let it lie below the fleet root, as a file of whoever owns the run's folder; {_TRUST}"
+_OF_OTHERS: Final = (
+    "go on with another user's run under a run id of your own, or have its folder and files given to one user (chown); "
+    + _TRUST
 )
 LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """How a folder is opened that is to be listed."""
@@ -31,13 +33,16 @@ Parts = Sequence[str]
 class RefusedError(PermissionError):
     """The system might allow it, and lastbeat does not; ``strerror`` says why."""
 
-    def __init__(self, why: str, advice: str = TRUST) -> None:
+    def __init__(self, why: str, advice: str = _OUTSIDE) -> None:
         super().__init__(errno.EPERM, why)
         self.advice = advice
 
 
 class _LinkError(Exception):
-    """There is a link on the way."""
+    """There is a link on the way, made by the user ``maker``."""
+
+    def __init__(self, maker: int) -> None:
+        self.maker = maker
 
 
 class _Place(NamedTuple):
@@ -48,6 +53,8 @@ class _Place(NamedTuple):
     found: os.stat_result
     run: os.stat_result
     """The folder of the key's run."""
+    maker: int | None = None
+    """Who made the link that leads there out of the run's folder, if one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +97,10 @@ class Beneath:
             return open_regular(self._path(parts))
         with self._reach(parts) as place:
             handle = open_regular(place.name, at=place.at, follow=False)
-        if handle is None or is_watchdogs(parts) or (why := refusal(os.fstat(handle), place.run)) is None:
+        if handle is None or (why := _why_not(parts, os.fstat(handle), place)) is None:
             return handle
         os.close(handle)
-        raise RefusedError(why)
+        raise RefusedError(why, _OUTSIDE if place.maker is not None else _OF_OTHERS)
 
     def _path(self, parts: Parts) -> str:
         return os.path.join(self.root, *parts)  # noqa: PTH118 - as above
@@ -104,28 +111,35 @@ class Beneath:
         with ExitStack() as held:
             handle, real = self._follow(run_parts, THROUGH)
             held.callback(os.close, handle)
-            run = os.fstat(handle)
+            run, maker = os.fstat(handle), None
             try:
                 *folder, name = parts[len(run_parts) :]
                 at = _down(os.dup(handle), folder, THROUGH)
                 held.callback(os.close, at)
                 found = _no_link(name, at)
-            except _LinkError:
+            except _LinkError as link:
                 *folder, name = self._real((*real, *parts[len(run_parts) :])) or (".",)
+                if not real or (*folder, name)[: len(real)] != tuple(real):
+                    maker = link.maker
                 with _circles():
                     at = _down(os.open(self.root, THROUGH), folder, THROUGH)
                     held.callback(os.close, at)
                     found = _no_link(name, at)
-            yield _Place(at, name, found, run)
+            yield _Place(at, name, found, run, maker)
 
     def _follow(self, parts: Parts, flags: int) -> tuple[int, Parts]:
         """The open folder, and the parts that lead there without any link."""
         try:
             return _down(os.open(self.root, THROUGH if parts else flags), parts, flags), parts
-        except _LinkError:
-            real = self._real(parts)
+        except _LinkError as link:
+            real, maker = self._real(parts), link.maker
         with _circles():
-            return _down(os.open(self.root, THROUGH if real else flags), real, flags), real
+            handle = _down(os.open(self.root, THROUGH if real else flags), real, flags)
+        # What lies right below the root is a run anyway.
+        if len(real) > 1 and (why := linked_folder_refusal(os.fstat(handle), maker)) is not None:
+            os.close(handle)
+            raise RefusedError(why)
+        return handle, real
 
     def _real(self, parts: Parts) -> Parts:
         """The parts that lead to the same without any link, as of now."""
@@ -162,8 +176,15 @@ def _down(at: int, parts: Parts, flags: int) -> int:
 def _no_link(name: str, at: int) -> os.stat_result:
     found = os.stat(name, dir_fd=at, follow_symlinks=False)
     if stat.S_ISLNK(found.st_mode):
-        raise _LinkError
+        raise _LinkError(found.st_uid)
     return found
+
+
+def _why_not(parts: Parts, file: os.stat_result, place: _Place) -> str | None:
+    """Why the open file is not to be read."""
+    if place.maker is not None and (why := linked_refusal(file, place.maker)) is not None:
+        return why
+    return None if is_watchdogs(parts) else refusal(file, place.run)
 
 
 @contextmanager

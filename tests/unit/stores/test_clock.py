@@ -22,10 +22,18 @@ class World:
     uptime: float = 50.0
     reachable: bool = True
     asked: int = 0
+    slow: tuple[tuple[float, float], ...] = ()
+    """How long each request takes that is still to come, before and after the store writes down its time."""
 
     def measure(self) -> float | None:
         self.asked += 1
-        return float(int(self.true)) + 0.5 if self.reachable else None
+        (before, after), *rest = self.slow or ((0.0, 0.0),)
+        self.slow = tuple(rest)
+        self.pass_time(before)
+        told = float(int(self.true)) + 0.5
+        self.pass_time(after)
+        # Nobody knows at what moment of the request it was written down.
+        return told + (before + after) / 2 if self.reachable else None
 
     def clock(self) -> StoreClock:
         return StoreClock(self.measure, "s3://b", local=lambda: self.true + self.wall_off, steady=lambda: self.uptime)
@@ -48,6 +56,26 @@ class World:
 def test_only_a_real_offset_counts(wall_off: float, expected_off: float) -> None:
     world = World(wall_off=wall_off)
     assert world.clock()().timestamp() == pytest.approx(BEGIN + expected_off)
+
+
+@pytest.mark.parametrize("wall_off", [3600.0, -3600.0, 0.0])
+@pytest.mark.parametrize("slow", [((6.0, 0.0),), ((0.0, 6.0),), ((0.0, 0.0), (6.0, 0.0)), ((0.0, 0.0), (0.0, 6.0))])
+def test_a_slow_answer_is_no_other_time(
+    slow: tuple[tuple[float, float], ...], wall_off: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(wall_off=wall_off, slow=slow)
+    clock = world.clock()
+    assert abs(clock().timestamp() - world.true) < 2.6
+    assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+def test_a_slow_answer_later_on_does_not_set_the_time_back() -> None:
+    world = World(wall_off=3600.0)
+    clock = world.clock()
+    clock()
+    world.pass_time(MEASURE_EVERY_S)
+    world.slow = ((0.0, 6.0), (0.0, 6.0))
+    assert abs(clock().timestamp() - world.true) < 2.6
 
 
 def test_setting_the_wall_clock_changes_nothing() -> None:
