@@ -3,6 +3,12 @@
 Every part of a key is opened below the part before it, and never through a link. Where one is met it is found out where
 it leads, and what lies there is opened in the same way, part by part, from the root on. So what was allowed is what is
 read, whoever renames and links beside it.
+
+What the owner of a run's folder may not read must not be shown to him in our alerts either. Whoever owns a run's folder
+decides what lies in it, and may put another name of somebody else's file there (a hard link). So a file has to belong
+to the folder's owner. Root and this program's own user write into others' folders, too (a container, an epilogue of the
+scheduler, ``lastbeat fail``), and others write into theirs where the mode lets them; such a file is read as long as it
+has this one name. (Where a file server squashes root, folder and files both belong to nobody, and so to one user.)
 """
 
 import errno
@@ -13,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lastbeat.stores.ownership import is_watchdogs, refusal
+from lastbeat.model import runid
 from lastbeat.stores.regular_file import open_regular
 
 TRUST: Final = (
@@ -24,11 +30,13 @@ LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """How a folder is opened that is to be listed."""
 # Nobody has to be allowed to list a folder in order to go through it.
 THROUGH: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_ROOT: Final = 0
+_OF_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 Parts = Sequence[str]
 
 
-class RefusedError(PermissionError):
+class UnsafePathError(PermissionError):
     """The system might allow it, and lastbeat does not; ``strerror`` says why."""
 
     def __init__(self, why: str, advice: str = TRUST) -> None:
@@ -55,7 +63,7 @@ class Beneath:
     """What lies below ``root``, which may itself be a link. Keys come as their parts; none of these is ``.`` or ``..``.
 
     With ``trusting``, links are followed wherever they lead, and files are read whoever they belong to. All methods
-    raise ``OSError``, and :class:`RefusedError` of what is not to be read.
+    raise ``OSError``, and :class:`UnsafePathError` of what is not to be read.
     """
 
     root: str
@@ -90,10 +98,10 @@ class Beneath:
             return open_regular(self._path(parts))
         with self._reach(parts) as place:
             handle = open_regular(place.name, at=place.at, follow=False)
-        if handle is None or is_watchdogs(parts) or (why := refusal(os.fstat(handle), place.run)) is None:
+        if handle is None or _is_watchdogs(parts) or (why := _refusal(os.fstat(handle), place.run)) is None:
             return handle
         os.close(handle)
-        raise RefusedError(why)
+        raise UnsafePathError(why)
 
     def _path(self, parts: Parts) -> str:
         return os.path.join(self.root, *parts)  # noqa: PTH118 - as above
@@ -139,7 +147,7 @@ class Beneath:
             return ()
         inside = root.rstrip("/") + "/"
         if not real.startswith(inside):
-            raise RefusedError("it is a link that leads out of the fleet root")
+            raise UnsafePathError("it is a link that leads out of the fleet root")
         return tuple(real[len(inside) :].split("/"))
 
 
@@ -173,3 +181,20 @@ def _circles() -> Iterator[None]:
         yield
     except _LinkError:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
+def _refusal(file: os.stat_result, folder: os.stat_result) -> str | None:
+    """Why ``file`` is not to be read in a run whose folder is ``folder``; None: it may be."""
+    if file.st_uid == folder.st_uid:
+        return None
+    trusted = {_ROOT, os.geteuid()}
+    expected = file.st_uid in trusted or (folder.st_uid in trusted and folder.st_mode & _OF_OTHERS)
+    if expected and file.st_nlink == 1:
+        return None
+    whose = f"it belongs to user {file.st_uid}, and the run's folder to user {folder.st_uid}"
+    return f"{whose}; it has another name elsewhere" if expected else whose
+
+
+def _is_watchdogs(parts: Sequence[str]) -> bool:
+    """Whether the key is of what watchdogs write, each as the user that it runs as. None of it is shown as it is."""
+    return parts[0] == runid.SWEEP_MARK.partition("/")[0] or (len(parts) == 2 and parts[1] == runid.RECORD)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastbeat.stores import answers
+from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.keys import check_folder, check_key
 from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page, StoreError
 
@@ -53,7 +54,7 @@ class ObjectStore:
         connect: "Callable[[], Backend]",
         *,
         url: str,
-        clock: Callable[[], datetime],
+        clock: StoreClock,
         relist: Relist | None = None,
         refolder: Callable[[], tuple[str, ...]] | None = None,
         explain: Explain = answers.explain,
@@ -177,6 +178,7 @@ class ObjectStore:
         backend = self._connect()
         try:
             yield backend
+            self._clock.answered()
         except (_client_error(), FileNotFoundError, NotImplementedError) as error:
             # The cause is not chained: its text holds what the server said, which may be a signature.
             raise self._explain(error, self.url, doing) from None

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from lastbeat.stores import answers
 from lastbeat.stores.clock import StoreClock
+from lastbeat.stores.endpoint import EndpointAnswer, ask_endpoint, goes_through_proxy, one_host, was_kept
 from lastbeat.stores.keys import check_key
 from lastbeat.stores.objects import ObjectStore
-from lastbeat.stores.one_host import one_host, was_kept
 from lastbeat.stores.port import Page, StoreError
-from lastbeat.stores.probe import Probe, goes_through_proxy, probe
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Backend
@@ -72,12 +71,12 @@ def s3_store(
     ca_bundle = env.get("AWS_CA_BUNDLE") or configured.ca_bundle
     place = Place(bucket, prefix, region, endpoint, ca_bundle, connect_s, request_s)
 
-    def asked() -> Probe:
-        # A proxy is obstore's to deal with; what the probe would have told is a help and not a need.
+    def asked() -> EndpointAnswer:
+        # A proxy is obstore's to deal with; what the endpoint would have told is a help and not a need.
         found = None
         if not goes_through_proxy(endpoint, env):
-            found = probe(endpoint, bucket, timeout_s=connect_s, ca_bundle=ca_bundle)
-        return found or Probe(None, None)
+            found = ask_endpoint(endpoint, bucket, timeout_s=connect_s, ca_bundle=ca_bundle)
+        return found or EndpointAnswer()
 
     def explain(error: Exception, where: str, doing: str) -> StoreError:
         explained = answers.explain(error, where, doing)
@@ -85,7 +84,7 @@ def s3_store(
         if not sent_on and str(explained) != str(answers.elsewhere(where, None)):
             return explained
         # Only the headers of that answer name the region, and obstore does not pass them on.
-        region = asked().region
+        region = asked().headers.get("x-amz-bucket-region")
         return (
             answers.sent_on(where) if sent_on and region in {None, place.region} else answers.elsewhere(where, region)
         )

@@ -1,13 +1,14 @@
 """Every kind of store, each with a fresh root, for one suite."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
+from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.objects import ObjectStore
 from lastbeat.stores.port import DeniedError, Store
@@ -54,10 +55,8 @@ def _obstore(request: pytest.FixtureRequest) -> Root:
 
     backend = Backend()
 
-    def now() -> datetime:
-        return datetime.now(timezone.utc)
-
-    return Root(lambda: ObjectStore(lambda: backend, url="memory:///runs", clock=now))
+    clock = StoreClock(time.time, "memory:///runs")
+    return Root(lambda: ObjectStore(lambda: backend, url="memory:///runs", clock=clock))
 
 
 def _s3(server: S3Server, races: int, *, by_folder: bool = False) -> Root:

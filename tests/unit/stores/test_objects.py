@@ -44,10 +44,9 @@ def test_the_environments_own_keys_load_no_boto3() -> None:
 
 def test_a_forked_child_is_refused_and_does_not_hang() -> None:
     code = (
-        "import os; from datetime import datetime, timezone; from obstore.store import MemoryStore\n"
+        "import os, time; from obstore.store import MemoryStore; from lastbeat.stores.clock import StoreClock\n"
         "from lastbeat.stores.objects import ObjectStore; from lastbeat.stores.port import StoreError\n"
-        "now = lambda: datetime.now(timezone.utc)\n"
-        "make = lambda: ObjectStore(MemoryStore, url='memory:///', clock=now)\n"
+        "make = lambda: ObjectStore(MemoryStore, url='memory:///', clock=StoreClock(time.time, 'memory:///'))\n"
         "used, fresh = make(), make(); used.list(''); pid = os.fork()\n"
         "if pid:\n"
         "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0; used.list('')\n"
