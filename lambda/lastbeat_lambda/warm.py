@@ -16,6 +16,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.settings import Settings, table
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store
+from lastbeat.stores.s3 import MONITORING_REGION
 from lastbeat_lambda import telling
 from lastbeat_lambda.secret_error import SecretError
 
@@ -99,7 +100,7 @@ def _secret(place: str, settings: Settings, earlier: Warm | None) -> str:
     from lastbeat_lambda import parameter  # noqa: PLC0415 - only where the address lies elsewhere
 
     try:
-        return parameter.read(place, settings.environ, settings.region)
+        return parameter.read(place, settings.environ, settings[MONITORING_REGION])
     except SecretError as error:
         if earlier is None or earlier.secret is None:
             raise

@@ -12,6 +12,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
 from lastbeat.settings import table
 from lastbeat.stores.port import StoreError
+from lastbeat.stores.s3 import MONITORING_REGION
 from lastbeat_lambda import telling
 from lastbeat_lambda.events import Check, Ignored, Messages, Notices, Pass, Request
 from lastbeat_lambda.warm import Warm
@@ -105,7 +106,7 @@ def whole(warm: Warm, until: Until) -> dict[str, object]:
         return sweep(None, warm, until)
     from lastbeat_lambda import fanout  # noqa: PLC0415 - loads boto3
 
-    refused = fanout.send(str(queue), shards, warm.settings.region)
+    refused = fanout.send(str(queue), shards, warm.settings[MONITORING_REGION])
     telling.logger.info("split over the queue", extra={"shards": len(shards), "refused": len(refused)})
     # What the queue does not take is swept here, as far as the time goes: slower, but nobody goes unwatched.
     swept = [sweep(shard, warm, until) for shard in refused]

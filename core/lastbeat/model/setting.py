@@ -45,6 +45,8 @@ class Setting(Generic[T]):
     """Its value is never shown, and masked wherever it turns up."""
     option: str = ""
     """How the command line gives it, where it can: ``--root``."""
+    stands_in: tuple[str, ...] = ()
+    """Other variables of the environment that serve where this one is not set, the first of them first."""
 
     def read(self, text: str, called: str = "") -> T:
         """The value of ``text``. Raises ``ValueError`` with one whole sentence for people, which names the setting, or

@@ -15,7 +15,8 @@ from pathlib import Path
 from lastbeat.stores.beneath import LISTED, THROUGH, Beneath, UnsafePathError
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.folder_walk import folder_names, walk
-from lastbeat.stores.keys import check_folder, check_key
+from lastbeat.stores.kind import Traits
+from lastbeat.stores.local import TRAITS
 from lastbeat.stores.port import (
     Blob,
     ConflictError,
@@ -26,6 +27,8 @@ from lastbeat.stores.port import (
     Page,
     StoreError,
     UnreachableError,
+    check_folder,
+    check_key,
 )
 from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_open, version_of
 
@@ -82,6 +85,10 @@ class DirectoryStore:
     @property
     def url(self) -> str:
         return str(self._root)
+
+    @property
+    def traits(self) -> Traits:
+        return TRAITS
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         check_folder(prefix)

@@ -16,6 +16,12 @@ _NOWHERE: Final = "127.0.0.1:0"
 """Nobody can listen on port 0, so a connection there is refused at once, and nothing is sent."""
 
 
+CONNECT_S: Final = 3.0
+"""So long a connection may take."""
+REQUEST_S: Final = 10.0
+"""So long a whole request may."""
+
+
 @dataclass(frozen=True, slots=True)
 class EndpointAnswer:
     """What one small unsigned request brought. ``time_s`` is the server's time when the answer came, in seconds since
@@ -77,6 +83,14 @@ def _ask(endpoint: str, place: str, timeout_s: float, ca_bundle: str | None) -> 
     except (ValueError, TypeError):  # the latter on Python 3.10
         return EndpointAnswer(None, headers)
     return EndpointAnswer(told_s + 0.5 + travel_s / 2, headers)
+
+
+def told_time_s(endpoint: str, place: str, env: Mapping[str, str]) -> float | None:
+    """The server's time in seconds since the epoch; None where it cannot be had. A proxy is obstore's to deal with."""
+    if goes_through_proxy(endpoint, env):
+        return None
+    found = ask_endpoint(endpoint, place, timeout_s=CONNECT_S)
+    return found.time_s if found else None
 
 
 def goes_through_proxy(endpoint: str, env: Mapping[str, str]) -> bool:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.stores import s3
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.directory import DirectoryStore
-from lastbeat.stores.objects import ObjectStore
+from lastbeat.stores.objects import Dialect, ObjectStore
 from lastbeat.stores.port import DeniedError, Store
 from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.volatile import IN_MEMORY
 from support.closed import closed, open_place
 from support.memory import MemoryStore
 from support.s3 import REGION, S3Server
@@ -56,7 +58,9 @@ def _obstore(request: pytest.FixtureRequest) -> Root:
     backend = Backend()
 
     clock = StoreClock(time.time, "memory:///runs")
-    return Root(lambda: ObjectStore(lambda: backend, url="memory:///runs", clock=clock))
+    return Root(
+        lambda: ObjectStore(lambda: backend, url="memory:///runs", clock=clock, dialect=Dialect(IN_MEMORY, s3.REMEDIES))
+    )
 
 
 def _s3(server: S3Server, races: int, *, by_folder: bool = False) -> Root:

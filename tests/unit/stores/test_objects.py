@@ -8,6 +8,7 @@ import pytest
 
 from lastbeat.stores.answers import explain
 from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.stores.s3 import REMEDIES
 
 CORE = str(Path(__file__).parents[3] / "core")
 
@@ -45,8 +46,10 @@ def test_the_environments_own_keys_load_no_boto3() -> None:
 def test_a_forked_child_is_refused_and_does_not_hang() -> None:
     code = (
         "import os, time; from obstore.store import MemoryStore; from lastbeat.stores.clock import StoreClock\n"
-        "from lastbeat.stores.objects import ObjectStore; from lastbeat.stores.port import StoreError\n"
-        "make = lambda: ObjectStore(MemoryStore, url='memory:///', clock=StoreClock(time.time, 'memory:///'))\n"
+        "from lastbeat.stores.s3 import REMEDIES; from lastbeat.stores.volatile import IN_MEMORY\n"
+        "from lastbeat.stores.objects import Dialect, ObjectStore; from lastbeat.stores.port import StoreError\n"
+        "clock, dialect = StoreClock(time.time, 'memory:///'), Dialect(IN_MEMORY, REMEDIES)\n"
+        "make = lambda: ObjectStore(MemoryStore, url='memory:///', clock=clock, dialect=dialect)\n"
         "used, fresh = make(), make(); used.list(''); pid = os.fork()\n"
         "if pid:\n"
         "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0; used.list('')\n"
@@ -82,7 +85,7 @@ def test_a_forked_child_is_refused_and_does_not_hang() -> None:
     ],
 )
 def test_trouble_below_http_is_told_in_words(text: str, kind: type[StoreError], expected: str) -> None:
-    error = explain(RuntimeError(text), "s3://bucket/runs", "reading run-1/_error")
+    error = explain(RuntimeError(text), "s3://bucket/runs", "reading run-1/_error", REMEDIES)
     assert type(error) is kind
     assert expected in str(error)
     assert "AKIA" not in str(error)
