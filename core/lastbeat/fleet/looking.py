@@ -7,7 +7,6 @@ from datetime import datetime
 from lastbeat.fleet.findings import Findings
 from lastbeat.fleet.groups import Gathered, Groups, hand_over
 from lastbeat.fleet.memory import FleetMemory, Glimpse, RunMemory, after_look, newest_of, wake_of
-from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.screen import screen, share
 from lastbeat.fleet.watches import Watches
@@ -18,7 +17,7 @@ from lastbeat.model.status import Status
 from lastbeat.observe.listing import ask_files, run_files
 from lastbeat.stores.port import Entry, Store, StoreError
 
-_LOOK_DOLLARS = 2 * PER_REQUEST["GET"]
+_LOOK_GETS = 2
 """What a look costs that finds both heartbeats moved on and nothing else."""
 
 
@@ -165,7 +164,7 @@ class Looking:
             found = self.late if self.found.closed else self.found
             found.looked += 1
             found.answered += 1
-            memory.unsaved += _LOOK_DOLLARS
+            memory.unsaved += self.store.traits.prices.dollars({"GET": _LOOK_GETS})
             memory.finished.pop(outcome.run_id, None)
             if outcome.recorded:
                 memory.runs[outcome.run_id] = run

@@ -11,7 +11,6 @@ from lastbeat.fleet.groups import Gathered
 from lastbeat.fleet.looking import Looking
 from lastbeat.fleet.memory import FleetMemory, Round, glimpse_of, newest_of
 from lastbeat.fleet.plans import moved_on, rolled
-from lastbeat.fleet.prices import PER_REQUEST, is_paid
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.screen import screen
 from lastbeat.fleet.stand import Stand
@@ -112,7 +111,7 @@ class Pass:
             memory.pages, memory.listed_at, memory.just_listed = pages, now, True
             memory.round = Round(now + self._on.fleet.interval_s, done=False)
             self._forget(frozenset(self._order))
-            if len(ahead) <= _SMALL and not is_paid(self._on.store.url):
+            if len(ahead) <= _SMALL and self._on.store.traits.prices.free:
                 for _, run in sorted(ahead, key=lambda each: each[0])[:_AHEAD]:
                     self._submit(run)
         self._finish()
@@ -177,7 +176,7 @@ class Pass:
         if left is not None:
             done, reached = False, self._order[left - 1] if left else before.reached
         memory.round = moved_on(before, part.listing.pages, reached, done=done)
-        memory.unsaved += part.listing.pages * PER_REQUEST["LIST"]
+        memory.unsaved += part.listing.pages * self._on.store.traits.prices.per_request["LIST"]
         if done:
             memory.pages = memory.round.pages
 

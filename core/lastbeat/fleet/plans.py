@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import Final
 
 from lastbeat.fleet.memory import FleetMemory, Round, RunMemory
-from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.model import runid
 from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
+from lastbeat.stores.kind import Prices
 
 
 class Plan(Enum):
@@ -39,49 +39,49 @@ _STILL_GETS = 3
 """Of a run whose heartbeat did not move, the sentinels are asked for as well."""
 
 
-def choose(memory: FleetMemory, now: float, fleet: FleetPolicy, *, free: bool) -> Plan:
-    """What costs least by S3's prices and yet finds soon enough what is new. Pure. ``free``: the store takes no
-    money."""
+def choose(memory: FleetMemory, now: float, fleet: FleetPolicy, prices: Prices) -> Plan:
+    """What costs least by the store's ``prices`` and yet finds soon enough what is new. Pure."""
     whole = not memory.cursor and memory.listed_at and 0 <= now - memory.listed_at < RELIST_S
-    if free or not whole:
+    if prices.free or not whole:
         return Plan.LIST
     if memory.pages <= SMALL_PAGES:
         # A process that knows nothing of the last pass cannot know whether that listed.
         fresh = memory.just_listed and now - memory.listed_at < fleet.discover_s / 2
         # Who asks nobody would not notice a store that does not answer.
-        asking = fresh and 0 < between_dollars(memory, fleet) < listing_dollars(memory)
+        asking = fresh and 0 < between_dollars(memory, fleet, prices) < listing_dollars(memory, prices)
         return Plan.BETWEEN if asking else Plan.LIST
-    return Plan.LIST if listing_dollars(memory) <= rolling_dollars(memory, fleet) else Plan.ROLL
+    return Plan.LIST if listing_dollars(memory, prices) <= rolling_dollars(memory, fleet, prices) else Plan.ROLL
 
 
-def listing_dollars(memory: FleetMemory) -> float:
+def listing_dollars(memory: FleetMemory, prices: Prices) -> float:
     """What a pass costs that lists everything."""
-    return memory.pages * PER_REQUEST["LIST"]
+    return memory.pages * prices.per_request["LIST"]
 
 
-def between_dollars(memory: FleetMemory, fleet: FleetPolicy) -> float:
+def between_dollars(memory: FleetMemory, fleet: FleetPolicy, prices: Prices) -> float:
     """What a pass costs that asks each run that runs, between two that list everything."""
-    return sum(_asking_dollars(run, fleet) for run in memory.known() if run.line.status is Status.RUNNING)
+    return sum(_asking_dollars(run, fleet, prices) for run in memory.known() if run.line.status is Status.RUNNING)
 
 
-def _asking_dollars(run: RunMemory, fleet: FleetPolicy) -> float:
+def _asking_dollars(run: RunMemory, fleet: FleetPolicy, prices: Prices) -> float:
+    each = prices.per_request
     if not run.files.get(runid.METADATA):
         # Only a listing of its folder knows the names of its logs.
-        return PER_REQUEST["LIST"]
+        return each["LIST"]
     # One that did not beat within the pass before this is not expected to have done so when it is asked.
     if run.seen_at - run.moved <= fleet.interval_s:
-        return PER_REQUEST["GET"]
-    return PER_REQUEST["LIST"] if run.by_log else PER_REQUEST["GET"] * _STILL_GETS
+        return each["GET"]
+    return each["LIST"] if run.by_log else each["GET"] * _STILL_GETS
 
 
-def rolling_dollars(memory: FleetMemory, fleet: FleetPolicy) -> float:
+def rolling_dollars(memory: FleetMemory, fleet: FleetPolicy, prices: Prices) -> float:
     """What a pass costs that asks each run, with its part of a listing of everything."""
     runs = memory.known()
     live = [run for run in runs if run.line.status in {Status.RUNNING, Status.TIMED_OUT}]
-    asked = sum(_asking_dollars(run, fleet) for run in live)
+    asked = sum(_asking_dollars(run, fleet, prices) for run in live)
     rarely = len(live) * 2 / SENTINELS_EVERY + (len(runs) - len(live)) / OVER_EVERY
     part = min(1.0, fleet.interval_s / fleet.discover_s) + fleet.interval_s / RELIST_S
-    return asked + rarely * PER_REQUEST["GET"] + listing_dollars(memory) * part
+    return asked + rarely * prices.per_request["GET"] + listing_dollars(memory, prices) * part
 
 
 def rolled(memory: FleetMemory, now: float, fleet: FleetPolicy) -> tuple[Round, float]:

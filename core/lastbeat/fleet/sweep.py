@@ -17,7 +17,6 @@ from lastbeat.fleet.memory import FleetMemory
 from lastbeat.fleet.one_pass import Pass
 from lastbeat.fleet.pacing import PacedChannel
 from lastbeat.fleet.plans import Plan, choose, split
-from lastbeat.fleet.prices import is_paid
 from lastbeat.fleet.stand import Stand
 from lastbeat.fleet.steps import Steps, half_until
 from lastbeat.fleet.watches import Watches
@@ -98,7 +97,7 @@ class Sweep:
         passing: Pass | None = None
         try:
             memory, now = self._known()
-            plan = choose(memory, now.timestamp(), self._fleet, free=not is_paid(self._store.url))
+            plan = choose(memory, now.timestamp(), self._fleet, self._store.traits.prices)
             passing = Pass(self._stand, memory, until, progress, on_sight)
             if plan is Plan.LIST:
                 passing.by_listing(now.timestamp())
