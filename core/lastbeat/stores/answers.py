@@ -6,6 +6,7 @@ belongs into an alert or a log. Only the status, the error code and the region a
 
 import re
 
+from lastbeat.stores.endpoint import was_kept
 from lastbeat.stores.kind import Remedies
 from lastbeat.stores.port import DeniedError, MissingStoreError, StoreError, UnreachableError
 
@@ -49,6 +50,8 @@ def explain(error: Exception, url: str, doing: str, remedies: Remedies) -> Store
         # Its text may hold an address with a token in it.
         said = f" (the answer was {status})" if status else ""
         return DeniedError(f"{url}: no credentials were found, or nobody issues any with them{said}", remedies.login)
+    if was_kept(text):
+        return sent_on(url, remedies)
     if found := _BATCH.search(text):
         status = int(found[1])
     if status is None:

@@ -215,7 +215,7 @@ def open_store(
         lambda: _connect(root, account, values, environ),
         url=url,
         clock=StoreClock(lambda: told_time_s(account.endpoint, root.place, environ), url),
-        dialect=Dialect(TRAITS, REMEDIES, no_suffixes=True, bare_tags=True),
+        dialect=Dialect(TRAITS, REMEDIES, no_suffixes=True, no_offsets=True, bare_tags=True),
     )
 
 

@@ -121,9 +121,8 @@ def secrets(environ: Mapping[str, str]) -> Iterator[str]:
     except ValueError:
         return
     if isinstance(key, dict):
-        yield from (
-            text for name in ("private_key", "private_key_id") if isinstance(text := key.get(name), str) and text
-        )
+        found = (key.get(name) for name in ("private_key", "private_key_id"))
+        yield from (each for each in found if isinstance(each, str) and each)
 
 
 def open_store(
@@ -134,18 +133,13 @@ def open_store(
     from lastbeat.stores.endpoint import told_time_s  # noqa: PLC0415 - as above
     from lastbeat.stores.objects import Dialect, ObjectStore  # noqa: PLC0415 - as above
 
-    url, at = root.url, _asked_at(values)
+    url, at = root.url, values[STORAGE_EMULATOR_HOST] or _ENDPOINT
     return ObjectStore(
         lambda: _connect(root, values, environ, at),
         url=url,
         clock=StoreClock(lambda: told_time_s(at, root.place, environ), url),
         dialect=Dialect(TRAITS, REMEDIES, by_generation=True),
     )
-
-
-def _asked_at(values: SettingValues) -> str:
-    emulator = values[STORAGE_EMULATOR_HOST]
-    return _ENDPOINT if emulator is None else emulator
 
 
 def _connect(root: Root, values: SettingValues, env: Mapping[str, str], at: str) -> "Backend":
