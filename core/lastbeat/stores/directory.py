@@ -4,10 +4,12 @@ import errno
 import fcntl
 import logging
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
@@ -52,6 +54,12 @@ _NEVER = datetime.fromtimestamp(0, tz=timezone.utc)
 LOCK_FILE = ".lastbeat.lock"
 """Hidden, and never removed: two writers that lock a file before and after its removal would both go on."""
 
+OWN_FILE_SYSTEMS = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "tmpfs", "ramfs", "overlay"}
+)
+"""Those on which this machine's kernel stamps files, by its own clock. Others are stamped by a server (NFS, Lustre,
+CephFS), by another host of a cluster (GPFS, GFS2) or by the host around a guest (9p, virtiofs), or nobody knows."""
+_MOUNTS = Path("/proc/self/mountinfo")
 _LOCK_POLL_S = 0.003
 
 
@@ -81,6 +89,7 @@ class DirectoryStore:
         self._private = private
         self._lock_wait_s = lock_wait_s
         self._clock = StoreClock(self._time_s, str(self._root), level=logging.INFO)
+        self._traits: Traits | None = None
 
     @property
     def url(self) -> str:
@@ -88,7 +97,9 @@ class DirectoryStore:
 
     @property
     def traits(self) -> Traits:
-        return TRAITS
+        if self._traits is None and self._root.is_dir():
+            self._traits = replace(TRAITS, one_clock=file_system_of(self._root) in OWN_FILE_SYSTEMS)
+        return self._traits or TRAITS
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         check_folder(prefix)
@@ -259,6 +270,23 @@ class DirectoryStore:
                 probe.unlink(missing_ok=True)
         except OSError:
             return None  # no directory yet, or not ours to write; the clock says that it had to do without
+
+
+def file_system_of(folder: Path, mounts: Path = _MOUNTS) -> str:
+    """The type of the file system that ``folder`` lies on, as Linux names it; "" where nobody says."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        real = f"{os.path.realpath(folder).rstrip('/')}/"
+    except OSError:
+        return ""
+    found = ("", "")
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        # Blanks and the like stand there as three octal digits.
+        at = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields.split(" ")[4])
+        if real.startswith(f"{at.rstrip('/')}/") and len(at) >= len(found[0]):
+            found = (at, rest.split(" ", 1)[0])
+    return found[1]
 
 
 def _parts(key: str) -> list[str]:

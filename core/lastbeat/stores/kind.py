@@ -88,7 +88,7 @@ class Traits:
     """Keys are files below a path that people can open. Nobody needs credentials, and who may read one file need not be
     able to read all."""
     one_clock: bool = False
-    """Files are stamped by the very clock that programs of this machine read."""
+    """Files are stamped by the very clock that programs of this machine read: nobody's is off."""
 
 
 @dataclass(frozen=True, slots=True)

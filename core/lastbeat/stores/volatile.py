@@ -7,7 +7,7 @@ from typing import Final
 from lastbeat.stores.kind import FREE, Traits
 from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
 
-IN_MEMORY: Final = Traits(FREE, one_clock=True)
+IN_MEMORY: Final = Traits(FREE)
 
 
 class VolatileStore:
