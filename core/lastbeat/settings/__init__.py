@@ -184,11 +184,8 @@ def _root(layers: Sequence[_Layer], values: SettingValues, faults: list[str]) ->
     for layer in layers:
         root, bucket = values[table.MONITORING_ROOT], values[table.MONITORING_BUCKET]
         if layer.given(table.MONITORING_ROOT):
-            if (
-                layer.arguments
-                and layer.given(table.MONITORING_BUCKET)
-                and root != Root(S3, bucket or "", root.prefix if root else None)
-            ):
+            same = root is not None and (root.scheme, root.place) == (S3, bucket)
+            if layer.arguments and layer.given(table.MONITORING_BUCKET) and not same:
                 faults.append("--root and --bucket name two different places; give one of them")
             if root is not None and root.prefix is None:
                 return replace(root, prefix=prefix), ()
