@@ -47,9 +47,7 @@ def explain(error: Exception, url: str, doing: str, remedies: Remedies) -> Store
     if found := _PROVIDER.search(text):
         return DeniedError(f"{url}: {found[1]}", remedies.expired)
     if _TOKEN.search(text):
-        # Its text may hold an address with a token in it.
-        said = f" (the answer was {status})" if status else ""
-        return DeniedError(f"{url}: no credentials were found, or nobody issues any with them{said}", remedies.login)
+        return _without_token(status, url, doing, remedies)
     if was_kept(text):
         return sent_on(url, remedies)
     if found := _BATCH.search(text):
@@ -104,6 +102,14 @@ def sent_on(url: str, remedies: Remedies) -> StoreError:
         f"{url}: the endpoint sends requests on to another host, which lastbeat does not follow",
         f"correct {names}: name the host that holds the {remedies.place}",
     )
+
+
+def _without_token(status: int | None, url: str, doing: str, remedies: Remedies) -> StoreError:
+    """Whoever issues credentials did not. Nothing is said of the answer's text, which may hold a token."""
+    if status is None or status in {408, 429} or status >= 500:
+        said = f"answered {status}" if status else "could not be reached"
+        return UnreachableError(f"{url}: what issues this machine's credentials {said} when {doing}", remedies.login)
+    return DeniedError(f"{url}: no credentials were issued for this machine ({status}) when {doing}", remedies.login)
 
 
 def _without_answer(text: str, url: str, doing: str, remedies: Remedies) -> StoreError:
