@@ -122,7 +122,7 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     runs = RunLooks(
         lambda run_id: wire.run_watch(settings, run_id, at=at_runs),
         lambda view: run_document(view, _now()),
-        Allowance(asked_for_fleet, asked_for_runs, free=not at.url.startswith("s3://")),
+        Allowance(asked_for_fleet, asked_for_runs, free=at.traits.prices.free),
         interval_s=interval_s,
     )
     epoch = secrets.token_hex(6)

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from lastbeat.fleet.prices import dollars, is_paid
 from lastbeat.model.fleet import FIGURES_LIMIT, PassReport, RunFigures, RunLine
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
 from lastbeat.model.view import FleetView, Row
+from lastbeat.stores import registry
 from lastbeat.stores.counting import KINDS
+from lastbeat.stores.kind import Charge, Prices
 from lastbeat_cli.metrics import table
 from lastbeat_cli.metrics.table import Metric
 
@@ -61,7 +62,7 @@ class PassMetrics:
     """What the passes of one process come to. :meth:`add` and :meth:`samples` may be called from any threads."""
 
     def __init__(self, url: str, interval_s: float, mask: Mask = str) -> None:
-        self._paid = is_paid(url)
+        self._prices = registry.prices(url)
         self._interval_s = interval_s
         self._mask = mask
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class PassMetrics:
 
     def add(self, report: PassReport) -> None:
         """One pass more."""
-        counted = dict(_counted(report, paid=self._paid))
+        counted = dict(_counted(report, self._prices))
         with self._lock:
             for key, value in counted.items():
                 self._totals[key] += value  # type: ignore[assignment]  # dollars have fractions
@@ -95,7 +96,7 @@ class PassMetrics:
         return tuple(found)
 
 
-def _counted(report: PassReport, *, paid: bool) -> Iterator[tuple[tuple[Metric, tuple[str, ...]], float]]:
+def _counted(report: PassReport, prices: Prices) -> Iterator[tuple[tuple[Metric, tuple[str, ...]], float]]:
     """What one pass adds to each counter. One that counted nothing yet is there from the first pass on."""
     how = "blind" if report.blind is not None else "complete" if report.complete else "partial"
     yield from (((table.PASSES, (end,)), float(end == how)) for end in _ENDS)
@@ -103,13 +104,13 @@ def _counted(report: PassReport, *, paid: bool) -> Iterator[tuple[tuple[Metric, 
     yield (table.DELIVERIES, ("failed",)), report.failed
     changed = Counter(_known(transition.after) for _, transition in report.transitions)
     yield from (((table.TRANSITIONS, (status,)), changed[status]) for status in _AFTER)
-    yield from _asked(report.requests, paid=paid)
+    yield from _asked(report.requests, prices)
 
 
-def _asked(requests: Mapping[str, int], *, paid: bool) -> Iterator[tuple[tuple[Metric, tuple[str, ...]], float]]:
+def _asked(requests: Mapping[str, int], prices: Prices) -> Iterator[tuple[tuple[Metric, tuple[str, ...]], float]]:
     yield from (((table.REQUESTS, (kind,)), requests.get(kind, 0)) for kind in KINDS)
-    if paid:
-        yield (table.COST, ()), dollars(requests)
+    if prices.charge is Charge.LISTED:
+        yield (table.COST, ()), prices.dollars(requests)
 
 
 def _of_fleet(report: PassReport, mask: Mask) -> Iterator[Sample]:
@@ -130,7 +131,7 @@ def _of_fleet(report: PassReport, mask: Mask) -> Iterator[Sample]:
 def of_view(view: FleetView, requests: Mapping[str, int], mask: Mask = str) -> tuple[Sample, ...]:
     """What the dashboard's looks know, and what they have asked of the store until now."""
     found = [Sample(table.BUILD_INFO, (__version__,), 1.0)]
-    found += [Sample(*key, value) for key, value in _asked(requests, paid=is_paid(view.root))]
+    found += [Sample(*key, value) for key, value in _asked(requests, registry.prices(view.root))]
     if view.fault is not None or view.at is not None:
         found.append(Sample(table.UP, (), float(view.fault is None)))
     if view.at is not None:

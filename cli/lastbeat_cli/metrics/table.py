@@ -54,9 +54,7 @@ OLDEST: Final = Metric(
 REQUESTS: Final = Metric(
     "lastbeat_store_requests_total", "Requests to the store: LIST, GET, PUT or DELETE.", ("operation",)
 )
-COST: Final = Metric(
-    "lastbeat_store_cost_dollars_total", "What these requests cost by the list prices of S3 Standard in us-east-1."
-)
+COST: Final = Metric("lastbeat_store_cost_dollars_total", "What these requests cost by the list prices of the store.")
 STATUS: Final = Metric(
     "lastbeat_run_status", "Always 1; the run's status, and the cause where it is known.", ("run_id", "status", "cause")
 )

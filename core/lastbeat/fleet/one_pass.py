@@ -12,7 +12,6 @@ from lastbeat.fleet.deadlines import half_until
 from lastbeat.fleet.groups import GroupedAlerts, apply_to
 from lastbeat.fleet.index import FleetIndex, IndexedRun, after_look, wake_of
 from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, report
-from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.scan_plan import ScanPlan
 from lastbeat.fleet.screen import screen, share
@@ -30,8 +29,8 @@ log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called again and again with how many runs were looked at, and how many are known to need it."""
-_LOOK_DOLLARS = 2 * PER_REQUEST["GET"]
-"""Price of a look that finds two heartbeats that moved, and nothing else."""
+_LOOK_REQUESTS = {"GET": 2}
+"""Those of a look that finds two heartbeats that moved, and nothing else."""
 _FAULT_LIMIT = 200
 """Characters of an unexpected error."""
 _LIVING = frozenset({Status.RUNNING, Status.TIMED_OUT})
@@ -264,7 +263,7 @@ class Pass:
         run = replace(run, wake=min((wake for wake in wakes if wake is not None), default=None))
         deferred = on.groups.deferred_by(outcome)
         with index.lock:
-            index.unsaved += _LOOK_DOLLARS
+            index.unsaved += self._on.store.traits.prices.dollars(_LOOK_REQUESTS)
             index.finished.pop(run_id, None)
             if outcome.recorded:
                 index.runs[run_id] = run

@@ -16,7 +16,6 @@ from lastbeat.fleet.index import FleetIndex
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.one_pass import Pass, Progress
 from lastbeat.fleet.ping import Ping, ping_pass
-from lastbeat.fleet.prices import is_paid
 from lastbeat.fleet.scan_plan import choose, split
 from lastbeat.model.fleet import WHOLE, PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
@@ -112,7 +111,7 @@ class Sweep:
         current: Pass | None = None
         try:
             index, now = self._index_and_time()
-            plan = choose(index, now.timestamp(), on.fleet, free=not is_paid(on.store.url))
+            plan = choose(index, now.timestamp(), on.fleet, on.store.traits.prices)
             current = Pass(on, index, now, until, progress, on_sight)
             current.run(plan)
         except StoreError as error:

@@ -45,6 +45,8 @@ class Setting(Generic[T]):
     """Its value is never shown, and masked wherever it appears."""
     option: str = ""
     """Its command-line option, if any: ``--root``."""
+    stands_in: tuple[str, ...] = ()
+    """Other environment variables that serve if this one is not set, in this order."""
 
     def read(self, text: str, called: str = "") -> T:
         """The value of ``text``. Raises ``ValueError`` with a whole sentence that names the setting, or ``called``

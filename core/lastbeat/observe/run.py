@@ -1,7 +1,8 @@
 """Observes one run: its heartbeats, sentinels and excerpts."""
 
+import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
 from lastbeat.model.observation import Heartbeat, LogFile, NeverSeen, Seen, Sentinel
@@ -33,6 +34,8 @@ class Observer:
     mask: Callable[[str], str] = str
     files: Mapping[str, Entry] = field(default_factory=dict)
     """Files found by the last look, by their name below the run's folder."""
+    here: str = field(default_factory=platform.node)
+    """The name of this machine."""
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
 
@@ -77,8 +80,18 @@ class Observer:
                 # It may have been read while ``cat >`` wrote it: a second read finds it whole.
                 again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
                 heartbeat = read_heartbeat(again, self._name) if again is not None else heartbeat
+            heartbeat = self._by_its_clock(heartbeat)
         self._heartbeats[entry.key] = heartbeat
         return heartbeat
+
+    def _by_its_clock(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Where this machine's clock stamps the files, a program of this machine wrote its own time by the very same:
+        that is off by nothing. What was written on another machine has to say so, by its name."""
+        doubtful = heartbeat.own_time is None or not heartbeat.zoned or not self.store.traits.one_clock
+        if doubtful or heartbeat.clock_offset_s is not None:
+            return heartbeat
+        names = {_short(name) for name in (heartbeat.host, heartbeat.instance_id) if name}
+        return replace(heartbeat, clock_offset_s=0.0) if not names or _short(self.here) in names else heartbeat
 
     def _failure(self, entry: Entry | None) -> Sentinel | None:
         if entry is None:
@@ -170,3 +183,7 @@ def last_lines(tail: bytes, *, cut_at_start: bool, most: int = LOG_TAIL_LINES) -
         lines = lines[1:]
     drawn = (line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines)
     return tuple(line[:_LINE_LIMIT] for line in drawn if line)[-most:]
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0].lower()

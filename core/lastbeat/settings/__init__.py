@@ -14,15 +14,14 @@ from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.settings import table
-from lastbeat.settings.catalogues import limited
-from lastbeat.settings.table import CORE, DirectoryRoot, Root, S3Root
+from lastbeat.settings.table import CORE
+from lastbeat.stores import registry as stores
+from lastbeat.stores.kind import DIRECTORY, Root
+from lastbeat.stores.s3 import SCHEME as S3
 
 T = TypeVar("T")
 
 DEFAULT_DIRECTORY: Final = "training-runs"
-_AWS_SECRET_CHARS: Final = 16
-"""Real AWS secrets have 40 characters. "test", as local S3 servers accept it, would be masked out of run ids."""
-_AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 
 
 class SettingsError(ValueError):
@@ -38,7 +37,6 @@ class Settings:
     """Everything a user can choose, validated. ``settings[SETTING]`` is one value."""
 
     root: Root
-    region: str
     policy: Policy
     fleet: FleetPolicy
     state_dir: Path | None
@@ -81,18 +79,19 @@ class _Source:
 
 
 def every_setting(*, channels: bool = True) -> tuple[Setting[Any], ...]:
-    """All settings: the core's, then each channel's."""
+    """All settings: the core's, then each store's, then each channel's."""
+    here = CORE + stores.settings()
     if not channels:
-        return CORE
-    from lastbeat.deliver import registry  # noqa: PLC0415 - training does not need them
+        return here
+    from lastbeat.deliver import registry  # noqa: PLC0415 - training has no use for them
 
-    return CORE + registry.settings()
+    return here + registry.settings()
 
 
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Secrets in ``environ``, valid or not, for masking before settings are loaded or after that failed."""
     named = (environ.get(setting.name, "").strip() for setting in every_setting() if setting.secret)
-    return (*(text for text in named if text), *_aws_secrets(environ))
+    return (*(text for text in named if text), *stores.secrets(environ))
 
 
 def load(
@@ -133,11 +132,15 @@ def load(
                 faults.append(str(fault))
             break
     merged = dotenv | {name: text for name, text in process.items() if text.strip() or name not in dotenv}
+    for setting in every:
+        if setting.stands_in and setting.name not in texts:
+            _stand_in(setting, merged, held, faults)
     values = SettingValues(held)
     root, warnings = _root(sources, values, faults)
-    region = _region(texts, values, merged, faults)
     policy = _policy(values)
     if watching:
+        from lastbeat.settings.catalogues import limited  # noqa: PLC0415 - training has no use for it
+
         try:
             policy = limited(policy, values[table.SIGNALS])
         except ValueError as wrong:
@@ -148,13 +151,12 @@ def load(
     secrets = [texts[setting.name] for setting in every if setting.secret and setting.name in texts]
     return Settings(
         root=root,
-        region=region,
         policy=policy,
         fleet=_fleet(values),
         state_dir=values[table.STATE_DIR] or _state_dir(merged),
         values=values,
         environ=merged,
-        secrets=(*secrets, *_aws_secrets(merged)),
+        secrets=(*secrets, *stores.secrets(merged)),
         warnings=(*warnings, *(_unknown(every, merged) if channels else ())),
     )
 
@@ -177,33 +179,34 @@ def _root(sources: Sequence[_Source], values: SettingValues, faults: list[str]) 
     """The first source that names a place decides, so ``--bucket`` outranks ``MONITORING_ROOT`` from the environment.
     Within one source the root outranks the bucket."""
     prefix = values[table.MONITORING_PREFIX]
-    here = DirectoryRoot(Path.cwd() / DEFAULT_DIRECTORY)
+    here = Root(DIRECTORY, str(Path.cwd() / DEFAULT_DIRECTORY))
     for source in sources:
         root, bucket = values[table.MONITORING_ROOT], values[table.MONITORING_BUCKET]
         if source.given(table.MONITORING_ROOT):
-            if source.arguments and source.given(table.MONITORING_BUCKET) and getattr(root, "bucket", None) != bucket:
+            same = root is not None and (root.scheme, root.place) == (S3, bucket)
+            if source.arguments and source.given(table.MONITORING_BUCKET) and not same:
                 faults.append("--root and --bucket name two different places; give one of them")
-            if isinstance(root, S3Root) and root.prefix is None:
-                return S3Root(root.bucket, prefix), ()
+            if root is not None and root.prefix is None:
+                return replace(root, prefix=prefix), ()
             # None: its error is among the faults.
             return root or here, ()
         if source.given(table.MONITORING_BUCKET):
-            return S3Root(bucket or "", prefix), ()
+            return Root(S3, bucket or "", prefix), ()
     if here.path.is_dir():
         return here, ()
     note = f"neither MONITORING_ROOT nor MONITORING_BUCKET is set, so runs are looked for in {here.path}"
     return here, (note,)
 
 
-def _region(texts: Mapping[str, str], values: SettingValues, environ: Mapping[str, str], faults: list[str]) -> str:
-    if table.MONITORING_REGION.name not in texts:
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-            if text := environ.get(name, "").strip():
-                try:
-                    return replace(table.MONITORING_REGION, name=name).read(text)
-                except ValueError as fault:
-                    faults.append(str(fault))
-    return values[table.MONITORING_REGION]
+def _stand_in(setting: Setting[Any], environ: Mapping[str, str], held: dict[str, object], faults: list[str]) -> None:
+    for name in setting.stands_in:
+        if text := environ.get(name, "").strip():
+            try:
+                held[setting.name] = replace(setting, name=name).read(text)
+            except ValueError as fault:
+                faults.append(str(fault))
+            else:
+                return
 
 
 def _policy(values: SettingValues) -> Policy:
@@ -241,11 +244,6 @@ def _state_dir(environ: Mapping[str, str]) -> Path | None:
         return base / "lastbeat"
     home = environ.get("HOME", "").strip() or os.path.expanduser("~")  # noqa: PTH111 - Path's raises without one
     return Path(home) / ".local" / "state" / "lastbeat" if Path(home).is_absolute() else None
-
-
-def _aws_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    texts = (environ.get(name, "") for name in _AWS_SECRETS)
-    return (text for text in texts if len(text.strip()) >= _AWS_SECRET_CHARS)
 
 
 def _unknown(every: Sequence[Setting[Any]], environ: Mapping[str, str]) -> Iterator[str]:

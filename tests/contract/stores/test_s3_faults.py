@@ -309,6 +309,9 @@ def test_a_server_that_tells_no_time_leaves_our_own(
     assert abs(hurried.clock().timestamp() - time.time()) < 60
     assert hurried.clock() <= hurried.clock()
     assert fault_proxy.count("HEAD") == 1
+    assert caplog.records == [], "nobody knows yet whether there is a store at all"
+    fault_proxy.clear()
+    assert hurried.read("run-1/_error", 10) is None
     assert sum("does not tell its time" in r.message for r in caplog.records) == 1
 
 

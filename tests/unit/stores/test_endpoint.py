@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.stores.one_host import one_host
+from lastbeat.stores.endpoint import one_host
 
 
 @pytest.mark.parametrize(
