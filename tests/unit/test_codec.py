@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.codec import DamagedError, NewerError, codec
-from lastbeat.model.persisted import FLAT, AnyFloat, Base64, Form, Persisted
+from lastbeat.model.persisted import FLAT, TRANSIENT, AnyFloat, Base64, Columns, Form, Persisted, UnixTime, part
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -279,3 +279,110 @@ def test_a_field_that_is_never_kept_has_its_default_when_its_dataclass_is_read()
         inside: list[str] = field(default_factory=list, init=False)
 
     assert codec(Basket).read({"holds": 2}).inside == []
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """Kept as a row with parts."""
+
+    FORM: ClassVar[Form] = Form.ROW
+
+    name: str
+    began: UnixTime | None = field(default=None, metadata=part("times"))
+    seconds: float = field(default=0.0, metadata=part("times"))
+    gears: Annotated[Mapping[str, tuple[float, str] | None], Columns(("low", "high"))] = field(default_factory=dict)
+    falls: int = field(default=0, metadata=part("counts"))
+    colour: Colour = field(default=Colour.RED, metadata=part("counts"))
+    watched: bool = field(default=False, metadata=TRANSIENT)
+
+
+LAPS = [
+    pytest.param(
+        Lap("a", NOON, 61.5, {"low": (1.0, "x"), "high": None}, 2, Colour.BLUE),
+        ["a", [NOON.timestamp(), 61.5], [[1.0, "x"], None], [2, "blue"]],
+        id="all of it",
+    ),
+    pytest.param(Lap("a"), ["a", [None, 0.0], [0, 0], [0, "red"]], id="keys that a mapping does not have"),
+]
+
+
+@pytest.mark.parametrize(("lap", "row"), LAPS)
+def test_a_row_may_have_parts_columns_and_times_that_are_numbers(lap: Lap, row: list[Any]) -> None:
+    assert codec(Lap).document(lap) == row
+    assert codec(Lap).read(json.loads(json.dumps(row))) == lap
+
+
+def test_what_is_transient_is_not_written() -> None:
+    assert codec(Lap).read(codec(Lap).document(Lap("a", watched=True))) == Lap("a")
+
+
+ROWS_READ = [
+    pytest.param(["a", [None], [0], [3]], Lap("a", falls=3), id="parts and columns of an older version are shorter"),
+    pytest.param(["a", [None, 1, 7], [None], [0, "red", 5], "more"], Lap("a", seconds=1.0, gears={"low": None}),
+                 id="a newer version's are longer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "lap"), ROWS_READ)
+def test_rows_of_other_versions_are_read(row: list[Any], lap: Lap) -> None:
+    assert codec(Lap).read(row) == lap
+
+
+ROWS_DAMAGED = [
+    pytest.param("row", "is no list of 4", id="no list"),
+    pytest.param([], "is no list of 4", id="no name"),
+    pytest.param([1], "name: 1 is no text", id="a name that is no text"),
+    pytest.param(["a", 5], "5 is no list of 2", id="a part that is no list"),
+    pytest.param(["a", ["noon"]], "began: 'noon' is not a time", id="a time that is a text"),
+    pytest.param(["a", [1e12]], "began: 1000000000000.0 is not a time", id="a time that no calendar has"),
+    pytest.param(["a", [None, float("inf")]], "seconds: inf is no number", id="an infinite number in a part"),
+    pytest.param(["a", [None, True]], "seconds: True is no number", id="a flag for a number"),
+    pytest.param(["a", [None, 0.0], 3], "gears: 3 is no list of 2", id="columns that are no list"),
+    pytest.param(["a", [None, 0.0], [None, None, None]], "gears: a list is no list of 2", id="a column too many"),
+    pytest.param(["a", [None, 0.0], [0, [1.0]]], "gears.high: a list is no list of 2", id="half a value of a column"),
+    pytest.param(["a", [None, 0.0], [0, [1.0, 2]]], "gears.high: 2 is no text", id="a value of the wrong type"),
+    pytest.param(["a", [None, 0.0], [], [2**70]], "falls: 1180591620717411303424 is no whole", id="too large a number"),
+]
+
+
+@pytest.mark.parametrize(("row", "what"), ROWS_DAMAGED)
+def test_damage_in_a_row_is_refused_by_its_place(row: Any, what: str) -> None:
+    with pytest.raises(DamagedError) as fault:
+        codec(Lap).read(row)
+    assert what in str(fault.value)
+
+
+def test_a_newer_word_in_a_row_with_parts_is_set_aside_by_whoever_can() -> None:
+    with pytest.raises(NewerError):
+        codec(Lap).read(["a", [None, 0.0], [0, 0], [0, "mauve"]])
+
+
+TIMES = st.integers(0, 4_000_000_000).map(lambda seconds: datetime.fromtimestamp(seconds, tz=timezone.utc))
+GEARS = st.none() | st.tuples(st.floats(-1e9, 1e9), st.text())
+
+
+@given(
+    st.text(), st.none() | TIMES, st.floats(-1e12, 1e12), st.dictionaries(st.sampled_from(["low", "high"]), GEARS),
+    st.integers(-(2**63), 2**63 - 1), st.sampled_from(Colour),
+)  # fmt: skip
+def test_a_row_with_parts_is_read_as_it_was(
+    name: str,
+    began: datetime | None,
+    seconds: float,
+    gears: dict[str, tuple[float, str] | None],
+    falls: int,
+    colour: Colour,
+) -> None:
+    lap = Lap(name, began, seconds, gears, falls, colour)
+    assert codec(Lap).read(json.loads(json.dumps(codec(Lap).document(lap)))) == lap
+
+
+def test_a_row_with_parts_cannot_carry_anything_unknown_along() -> None:
+    @dataclass(frozen=True)
+    class Both(Persisted):
+        FORM: ClassVar = Form.ROW
+
+        name: str = field(default="", metadata=part("names"))
+
+    with pytest.raises(TypeError, match="Both cannot be kept"):
+        codec(Both)

@@ -1,4 +1,4 @@
-"""What a month costs in requests: watching as it was measured, beating and polling as they are made. Pure."""
+"""Requests of a month and their price: of watching as measured, of beating and polling as they are made. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from lastbeat.fleet.mark import PassMark
 from lastbeat.fleet.prices import MONTH_S, dollars
 
 POLL_S = 60.0
-"""A script that polls a run asks this often, and at each time for two heads and two documents."""
+"""A polling script asks this often, each time for two heads and two documents."""
 MARK_READ_BEATS = 10
-"""A training looks in so many beats once whether anybody watches."""
+"""Training reads the mark once in so many beats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +27,28 @@ class Bill:
         return dollars(self.requests)
 
     def times(self, factor: float) -> "Bill":
-        """So many of it."""
+        """``factor`` times as many requests."""
         return Bill({kind: count * factor for kind, count in self.requests.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class MonthEstimate:
-    """What the last passes tell of a month of passes like them."""
+    """A month of passes like the last ones."""
 
     fleet: Bill | None
-    """None where passes were over parts of the fleet, of which nobody can say how many there are in a month."""
+    """None if passes covered shards, since the mark does not say how many there are."""
     run: Bill | None
-    """What falls to one active run; None where none was active."""
+    """The share of one active run; None if none was active."""
     passes: int
-    """Measured ones."""
+    """How many were measured."""
     active: float
     """Runs that were running, on average."""
     runs: float
-    """All of them, on average."""
+    """All runs, on average."""
 
 
 def watching(mark: PassMark) -> MonthEstimate | None:
-    """From the passes that ``mark`` remembers; None where it remembers none."""
+    """From the passes that ``mark`` describes; None if there are none."""
     recent = mark.recent
     if not recent:
         return None
@@ -57,7 +57,7 @@ def watching(mark: PassMark) -> MonthEstimate | None:
     active, each = sum(short.active for short in recent), MONTH_S / mark.interval_s
     return MonthEstimate(
         fleet=None if any(short.part for short in recent) else asked.times(each / len(recent)),
-        # Of passes over parts, too: each asks in proportion to the runs that it sees.
+        # Also for shards: each asks in proportion to its runs.
         run=asked.times(each / active) if active else None,
         passes=len(recent),
         active=active / len(recent),
@@ -66,18 +66,17 @@ def watching(mark: PassMark) -> MonthEstimate | None:
 
 
 def beating(beat_s: float) -> Bill:
-    """metadata.json with each beat, progress.json with each, since steps advance between any two of them, and now and
-    then a look at the mark of the last pass."""
+    """metadata.json and progress.json with each beat, since steps advance in between, and the mark now and then."""
     beats = MONTH_S / beat_s
     return Bill({"PUT": 2 * beats, "GET": beats / MARK_READ_BEATS})
 
 
 def writing(every_s: float) -> Bill:
-    """One document more, written every so often."""
+    """One more document, written every ``every_s`` seconds."""
     return Bill({"PUT": MONTH_S / every_s})
 
 
 def polling() -> Bill:
-    """One run asked in the way of a script."""
+    """One run, polled by a script."""
     polls = MONTH_S / POLL_S
     return Bill({"HEAD": 2 * polls, "GET": 2 * polls})

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 from lastbeat.decide.flapping import settles_at
 from lastbeat.decide.verdict import last_alive
@@ -16,6 +16,7 @@ from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.outcome import Outcome
+from lastbeat.model.persisted import TRANSIENT, Columns, Form, UnixTime, part
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
 from lastbeat.model.status import METADATA_STALE, Status
@@ -45,32 +46,39 @@ class FileSnapshot:
     files: Files
 
 
+_FILES = Columns((runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG))
+_TIMES = part("times")
+_COUNTS = part("counts")
+
+
 @dataclass(frozen=True, slots=True)
 class IndexedRun:
     """One run as the last look left it. Times are unix seconds of the store's clock."""
 
+    FORM: ClassVar[Form] = Form.ROW
+
     line: RunLine
-    looked_at: float
-    seen_at: float
+    looked_at: float = field(metadata=_TIMES)
+    seen_at: float = field(metadata=_TIMES)
     """When its files were last asked for, changed or not."""
-    files: Files
-    """Sentinels, heartbeats, log and record as the last look saw them."""
-    moved: float = 0.0
+    moved: float = field(default=0.0, metadata=_TIMES)
     """When the last metadata.json that anybody saw was stored, whether it was read or not."""
-    wake: float | None = None
+    wake: float | None = field(default=None, metadata=_TIMES)
     """When a look is needed even if nothing changes."""
-    pending: int = 0
-    """Deliveries still to be made."""
-    start_time: datetime | None = None
-    transitions: int = 0
-    alerts: int = 0
-    newest: float = 0.0
+    newest: float = field(default=0.0, metadata=_TIMES)
     """When training's newest file was stored, see :func:`newest_of`."""
-    beating: bool = False
+    beating: bool = field(default=False, metadata=_TIMES)
     """It ended or timed out, and still writes heartbeats that change nothing."""
-    by_log: bool = False
+    by_log: bool = field(default=False, metadata=_TIMES)
     """Its logs stand in for a heartbeat that this attempt has not written."""
-    progressed: float = 0.0
+    files: Annotated[Files, _FILES] = field(default_factory=dict)
+    """Sentinels, heartbeats, record and log as the last look saw them."""
+    pending: int = field(default=0, metadata=_COUNTS)
+    """Deliveries still to be made."""
+    start_time: UnixTime | None = field(default=None, metadata=_COUNTS)
+    transitions: int = field(default=0, metadata=_COUNTS)
+    alerts: int = field(default=0, metadata=_COUNTS)
+    progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, whether it was read or not."""
     step_source: Heartbeat | None = None
     """Where step and loss came from at the last look of this process."""
@@ -113,6 +121,8 @@ class IndexedRun:
 @dataclass(frozen=True, slots=True)
 class ListingRound:
     """A listing of everything that takes several passes, a few pages each."""
+
+    FORM: ClassVar[Form] = Form.ROW
 
     began_at: float = 0.0
     """Unix seconds of the store's clock."""

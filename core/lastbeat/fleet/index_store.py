@@ -1,8 +1,8 @@
-"""The fleet's memory between processes: one document beside the runs, written when it is worth a request.
+"""Keeps the fleet index between processes: one document beside the runs, written when that is worth a request.
 
-It is an index, so writes need no condition: each line in it was true of a look that was recorded, and one that is older
-than another process's costs a look more. A document that is lost, damaged or of another version is no fault: everything
-in it is found again by listing.
+Writes need no condition. Each entry was true after a look that was recorded, and an entry that is older than another
+process's costs a look more. A document that is lost, damaged or of another version is no error: everything in it is
+found again by listing.
 """
 
 import hashlib
@@ -10,14 +10,16 @@ import json
 import logging
 import zlib
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import Any, Final
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+from typing import Final
 
-from lastbeat.fleet.index import LOG, FleetIndex, IndexedRun, ListingRound
+from lastbeat.codec import codec
+from lastbeat.fleet.index import FleetIndex, IndexedRun, ListingRound
 from lastbeat.fleet.scan_plan import SMALL_PAGES
 from lastbeat.model import runid
-from lastbeat.model.fleet import WHOLE, RunLine, Shard
-from lastbeat.model.status import Status
+from lastbeat.model.fleet import WHOLE, Shard
 from lastbeat.stores.port import Blob, DeniedError, Entry, Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -27,20 +29,13 @@ LIMIT_BYTES: Final = 32 * 1024 * 1024
 _UNPACKED_BYTES: Final = 96 * 1024 * 1024
 """A fleet of 200,000 runs needs half of it."""
 _EVERY_S: Final = 600.0
-"""A memory in which only times have moved is written no more often."""
+"""If only times have moved, the index is written no more often than this,"""
 _WORTH_WRITES: Final = 6
-"""Nor before the requests that it spares the next process cost as much as so many writes: few processes end."""
-_FOLDER_LIMIT: Final = 1024
-_NAMES: Final = (runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG)
-_WITHOUT_LOG: Final = 5
-"""How many files a run had here before its log was one of them."""
-_FORMER: Final[Mapping[str, object]] = {"discovered_at": 0.0, "empty": {}}
-"""What earlier versions do not read a memory without."""
-Json = Any
+"""and not before the requests that it spares the next process cost as much as so many writes: few processes end."""
 
 
 def key_of(shard: Shard) -> str:
-    """Where the memory of a shard lies."""
+    """Where the index of a shard lies."""
     if shard == WHOLE:
         return "_watchdog/fleet.json.z"
     name = hashlib.sha256(f"{shard.after}\0{shard.until}".encode()).hexdigest()[:16]
@@ -48,12 +43,12 @@ def key_of(shard: Shard) -> str:
 
 
 class FleetIndexStore:
-    """Loads a shard's memory once a process, and saves it as it changes."""
+    """Loads a shard's index once a process, and saves it when that is worth it."""
 
     def __init__(self, store: Store, shard: Shard = WHOLE) -> None:
         self._store = store
         self._shard = shard
-        self._memory: FleetIndex | None = None
+        self._index: FleetIndex | None = None
         self._version: str | None = None
         self._saved: tuple[object, ...] = ()
         self._saved_at = 0.0
@@ -66,29 +61,29 @@ class FleetIndexStore:
         return key_of(self._shard).partition("/")[2]
 
     def load(self) -> FleetIndex:
-        """What is known; where that alone may not be read it is nothing, and a listing finds it all. Raises
-        :class:`StoreError` when it cannot be found out."""
-        if self._memory is None:
-            memory: FleetIndex | None = None
+        """The index; an empty one if there is none, or if its document alone is closed to us. Raises
+        :class:`StoreError` if the store does not answer."""
+        if self._index is None:
+            index: FleetIndex | None = None
             try:
-                memory = self._read(key_of(self._shard))
-                # What has no document of its own yet is saved whatever it is worth.
-                self._saved = () if memory is None else _worth(memory)
-                if memory is None and self._shard != WHOLE:
-                    # A part that is new begins with what the whole knows of it.
-                    memory = _part(self._read(key_of(WHOLE)), self._shard)
+                index = self._read(key_of(self._shard))
+                # An index without a document is saved whatever it is worth.
+                self._saved = () if index is None else _worth(index)
+                if index is None and self._shard != WHOLE:
+                    # A new shard begins with what the index of the whole fleet knows of it.
+                    index = _part(self._read(key_of(WHOLE)), self._shard)
                     self._version = None
             except DeniedError:
-                # Is it this document, or is it the store?
+                # Is it this document that is closed, or the store?
                 self._store.list("", limit=1)
-            self._memory = memory or FleetIndex()
-            self._saved_round = self._memory.round
-        return self._memory
+            self._index = index or FleetIndex()
+            self._saved_round = self._index.round
+        return self._index
 
     def refresh(self, entry: Entry | None = None) -> None:
-        """Learn what another sweep of the fleet has written since. ``entry`` is the document's line in a listing;
-        without one it is read, if it may be. Raises :class:`StoreError`."""
-        memory = self.load()
+        """Learn what another sweep has written since. ``entry`` is the document's entry in a listing; without one the
+        document is read, unless it is closed to us. Raises :class:`StoreError`."""
+        index = self.load()
         if entry is not None and entry.version == self._version:
             return
         saved = self._version
@@ -99,25 +94,25 @@ class FleetIndexStore:
                 return
             raise
         if theirs is not None and self._version != saved:
-            _merge(memory, theirs)
+            _merge(index, theirs)
 
-    def save(self, memory: FleetIndex, now: datetime) -> tuple[str, ...]:
-        """Write it if it is worth it; returns what people must know."""
-        worth, first, self._first = _worth(memory), self._first, False
-        with memory.lock:
-            unsaved = memory.unsaved
-        # The first pass of a process may be its only one, and then the next lists what this one had no part in.
-        parted = first and memory.pages > SMALL_PAGES and memory.round != self._saved_round
+    def save(self, index: FleetIndex, now: datetime) -> tuple[str, ...]:
+        """Write the index if that is worth a request; returns notes for people."""
+        worth, first, self._first = _worth(index), self._first, False
+        with index.lock:
+            unsaved = index.unsaved
+        # The first pass of a process may be its only one, and the next has to know how far the listing round came.
+        parted = first and index.pages > SMALL_PAGES and index.round != self._saved_round
         stands = worth == self._saved and not parted
         if stands and not self._spares(unsaved, now, first=first):
             return ()
         try:
-            self._version = self._store.write(key_of(self._shard), encode(memory))
+            self._version = self._store.write(key_of(self._shard), encode(index))
         except StoreError as error:
-            return (f"The fleet's memory could not be written, so the next process lists everything: {error}",)
-        self._saved, self._saved_round, self._saved_at = worth, memory.round, now.timestamp()
-        with memory.lock:
-            memory.unsaved -= unsaved
+            return (f"The fleet index could not be written, so the next process lists everything: {error}",)
+        self._saved, self._saved_round, self._saved_at = worth, index.round, now.timestamp()
+        with index.lock:
+            index.unsaved -= unsaved
         return ()
 
     def _spares(self, unsaved: float, now: datetime, *, first: bool) -> bool:
@@ -127,7 +122,7 @@ class FleetIndexStore:
         if prices.free:
             return long_ago
         much = unsaved > _WORTH_WRITES * prices.per_request["PUT"]
-        # The first pass of a process may be its only one, and then the next begins with what was saved.
+        # The first pass of a process may be its only one, and the next begins with what was saved.
         return unsaved > 0 if long_ago and first else much and (long_ago or first)
 
     def _read(self, key: str) -> FleetIndex | None:
@@ -139,8 +134,8 @@ class FleetIndexStore:
 
 
 def read_index(store: Store, name: str) -> tuple[FleetIndex | None, str | None]:
-    """For whoever only looks: the memory in the document ``name`` below ``_watchdog/``, None where there is none that
-    can be used, and the document's version. Raises :class:`StoreError`."""
+    """The index in the document ``name`` below ``_watchdog/``, and the document's version, for programs that only look.
+    None for an index that is missing or cannot be used. Raises :class:`StoreError`."""
     key = f"_watchdog/{name}"
     blob = store.read(key, LIMIT_BYTES)
     return (None, None) if blob is None else (_understood(blob, key, store.url), blob.version)
@@ -149,25 +144,25 @@ def read_index(store: Store, name: str) -> tuple[FleetIndex | None, str | None]:
 def _understood(blob: Blob, key: str, url: str) -> FleetIndex | None:
     try:
         return decode(blob.body)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with an index, the fleet is found without it
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the index, a listing finds the fleet
         what = f"{type(error).__name__}: {error}"[:200]
         log.warning("%s/%s cannot be used (%s): the fleet is listed anew", url, key, what)
         return None
 
 
-def _worth(memory: FleetIndex) -> tuple[object, ...]:
-    """What it would cost looks to find out again."""
+def _worth(index: FleetIndex) -> tuple[object, ...]:
+    """What it would take looks to find out again."""
     lines = frozenset(
         (run.line.run_id, run.line.status, run.line.since, (run.files.get(runid.RECORD) or (0.0, ""))[1])
-        for run in memory.known()
+        for run in index.known()
     )
-    with memory.lock:
-        finished = len(memory.finished), sum(memory.finished.values())
-        return lines, finished, memory.cursor, frozenset(memory.unseen)
+    with index.lock:
+        finished = len(index.finished), sum(index.finished.values())
+        return lines, finished, index.cursor, frozenset(index.unseen)
 
 
 def _merge(ours: FleetIndex, theirs: FleetIndex) -> None:
-    """Whichever has seen a run later knows it better; a run that they have let go of since we saw it is let go of."""
+    """The later of two entries wins. A run that the others dropped after we last saw it is dropped."""
     their_last = max((run.seen_at for run in theirs.runs.values()), default=0.0)
     with ours.lock:
         for run_id, run in theirs.runs.items():
@@ -192,111 +187,64 @@ def _part(whole: FleetIndex | None, shard: Shard) -> FleetIndex | None:
     )
 
 
-def encode(memory: FleetIndex) -> bytes:
+@dataclass(frozen=True)
+class _Document:
+    """The index as it is written.
+
+    What a newer version adds is read over, and not carried along by a rewrite: it described what that version saw, not
+    the rest of what an older version writes, and it is found again as the index is.
+    """
+
+    schema: int
+    cursor: str = ""
+    pages: int = 0
+    listed_at: float = 0.0
+    round: ListingRound = field(default_factory=ListingRound)
+    passes: int = 0
+    cuts: tuple[str, ...] = ()
+    unseen: Mapping[str, float] = field(default_factory=dict)
+    discovered_at: float = 0.0
+    """This and ``empty``: earlier versions do not read an index without."""
+    empty: Mapping[str, float] = field(default_factory=dict)
+    runs: tuple[IndexedRun, ...] = ()
+    finished: Mapping[str, int] = field(default_factory=dict)
+
+
+def encode(index: FleetIndex) -> bytes:
     """Compressed JSON."""
-    with memory.lock:
-        rows = [_row(run) for run in memory.runs.values()]
-        finished, unseen, part = dict(memory.finished), dict(memory.unseen), memory.round
-    document = {
-        "schema": SCHEMA,
-        "cursor": memory.cursor,
-        "pages": memory.pages,
-        "listed_at": memory.listed_at,
-        "round": [part.began_at, part.pages, part.reached, part.done],
-        "passes": memory.passes,
-        "cuts": memory.cuts,
-        "unseen": unseen,
-        **_FORMER,
-        "runs": rows,
-        "finished": finished,
-    }
-    return zlib.compress(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(), 3)
+    with index.lock:
+        document = _Document(
+            SCHEMA,
+            index.cursor,
+            index.pages,
+            index.listed_at,
+            index.round,
+            index.passes,
+            index.cuts,
+            dict(index.unseen),
+            runs=tuple(index.runs.values()),
+            finished=dict(index.finished),
+        )
+    text = json.dumps(codec(_Document).document(document), ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(text.encode(), 3)
 
 
 def decode(body: bytes) -> FleetIndex:
     """What :func:`encode` wrote. Raises for anything else."""
-    unpack = zlib.decompressobj()
-    document = json.loads(unpack.decompress(body, _UNPACKED_BYTES))
-    if document["schema"] != SCHEMA:
-        raise ValueError(f"its schema is {str(document['schema'])[:20]}, not {SCHEMA}")
-    runs = (_run(row) for row in document["runs"])
+    text = zlib.decompressobj().decompress(body, _UNPACKED_BYTES)
+    document = codec(_Document).read(json.loads(text))
+    if document.schema != SCHEMA:
+        raise ValueError(f"its schema is {document.schema}, not {SCHEMA}")
+    for run_id in chain((run.line.run_id for run in document.runs), document.finished, document.unseen, document.cuts):
+        runid.check_run_id(run_id)
     return FleetIndex(
-        runs={run.line.run_id: run for run in runs},
-        finished={runid.check_run_id(name): int(ended) for name, ended in document["finished"].items()},
-        unseen={runid.check_run_id(name): float(since) for name, since in document["unseen"].items()},
-        cuts=tuple(runid.check_run_id(name) for name in document["cuts"]),
-        cursor=str(document["cursor"]),
-        pages=int(document["pages"]),
-        listed_at=float(document["listed_at"]),
-        round=_round(document["round"]) if "round" in document else ListingRound(),
-        passes=int(document["passes"]),
+        runs={run.line.run_id: run for run in document.runs},
+        finished=dict(document.finished),
+        cursor=document.cursor,
+        pages=document.pages,
+        listed_at=document.listed_at,
+        round=document.round,
+        passes=document.passes,
+        unseen=dict(document.unseen),
+        cuts=document.cuts,
     )
-
-
-def _round(value: Json) -> ListingRound:
-    began_at, pages, reached, done = value
-    return ListingRound(float(began_at), int(pages), _text(reached)[:_FOLDER_LIMIT], bool(done))
-
-
-def _row(run: IndexedRun) -> Json:
-    line, since = run.line, _seconds(run.line.since)
-    return [
-        [line.run_id, line.status.value, line.reason, line.cause, line.action, line.conditions, since, line.attempt],
-        [run.looked_at, run.seen_at, run.moved, run.wake, run.newest, run.beating, run.by_log],
-        [_file(run.files, name) for name in _NAMES],
-        [run.pending, _seconds(run.start_time), run.transitions, run.alerts],
-    ]
-
-
-def _run(row: Json) -> IndexedRun:
-    told, times, files, (pending, start, transitions, alerts) = row
-    name, status, reason, cause, action, conditions, since, attempt = told
-    looked_at, seen_at, moved, wake, newest, beating, *by_log = times
-    line = RunLine(
-        runid.check_run_id(name), Status(status), _text(reason), _optional(cause), _optional(action),
-        tuple(_text(each) for each in conditions), _time(since), int(attempt),
-    )  # fmt: skip
-    if len(files) not in {len(_NAMES), _WITHOUT_LOG}:
-        raise ValueError(f"a run has {len(files)} files where {len(_NAMES)} belong")
-    return IndexedRun(
-        line=line,
-        looked_at=float(looked_at),
-        seen_at=float(seen_at),
-        files={name: _pair(file) for name, file in zip(_NAMES, files, strict=False) if file != 0},
-        moved=float(moved),
-        wake=None if wake is None else float(wake),
-        pending=int(pending),
-        start_time=_time(start),
-        transitions=int(transitions),
-        alerts=int(alerts),
-        newest=float(newest),
-        beating=bool(beating),
-        by_log=any(by_log),
-    )
-
-
-def _file(files: Mapping[str, tuple[float, str] | None], name: str) -> Json:
-    """0: not known; None: not there."""
-    return files.get(name) if name in files else 0
-
-
-def _pair(file: Json) -> tuple[float, str] | None:
-    return None if file is None else (float(file[0]), _text(file[1]))
-
-
-def _text(value: Json) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"a text was expected, not {type(value).__name__}")
-    return value
-
-
-def _optional(value: Json) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _seconds(when: datetime | None) -> float | None:
-    return None if when is None else when.timestamp()
-
-
-def _time(value: Json) -> datetime | None:
-    return None if value is None else datetime.fromtimestamp(float(value), tz=timezone.utc)

@@ -1,12 +1,11 @@
-"""The mark that passes leave beside the runs: that somebody watches, and what it costs.
+"""The mark that passes leave beside the runs: it shows that somebody watches, and what that costs.
 
-Whoever trains reads it to warn of a watchdog that has stopped, people who look are told so, too, and ``lastbeat cost``
-tells from it what watching costs. Nothing rests on it: a mark that is lost, damaged or overwritten by another watcher's
-costs a few figures.
+Training reads it to warn when the watchdog has stopped, the views show that too, and ``lastbeat cost`` makes a month's
+costs of it. No decision rests on it: a mark that is lost, damaged or overwritten costs a few figures.
 
-Where a write costs money it would cost as much as a listing, so not every pass leaves one: a process does so with its
-first pass, and then as often as the mark itself says (``interval_s``, by which every reader, of earlier versions too,
-tells that marks have stopped to come). It tells of all the passes since; how often those are made is ``pass_s``.
+If requests cost money a write costs as much as a listing, so not every pass leaves a mark. A process leaves one with
+its first pass, and then every ``interval_s``. The mark says so itself: readers, of earlier versions too, go by that to
+tell that marks no longer come. It describes all passes since the last one; ``pass_s`` is the time between two passes.
 """
 
 import json
@@ -28,13 +27,13 @@ from lastbeat.stores.limited import TimelyStore
 from lastbeat.stores.port import Store, StoreError
 
 LIMIT_BYTES: Final = 16 * 1024
-"""The most that anybody reads of a mark; what is written stays at about half of it."""
+"""Readers read no more of a mark; what is written takes about half of it."""
 RECENT: Final = 60
-"""Passes that a mark remembers in short: at one a minute, an hour, in which all that is done now and then was done."""
+"""Passes that a mark describes in short: an hour of passes, which includes everything that is done now and then."""
 EVERY_S: Final = 1200.0
-"""Where it costs money a mark is left this often: a third of what :data:`LATE` makes of it, an hour."""
+"""Time between marks if requests cost money; marks are :data:`LATE` after an hour."""
 LATE: Final = 3
-"""Marks that have not come for so many of their intervals have stopped."""
+"""Marks have stopped if none came for so many of their intervals."""
 _KINDS: Final = ("LIST", "GET", "PUT", "DELETE")
 _MOST = 10**9
 """No count of one pass is larger."""
@@ -42,24 +41,24 @@ _MOST = 10**9
 
 @dataclass(frozen=True, slots=True)
 class ShortPass:
-    """What is remembered of one pass."""
+    """One pass, in short."""
 
     at: datetime
     requests: Mapping[str, int]
     active: int
-    """Runs that were running: those that watching is for."""
+    """Runs that were running."""
     runs: int
-    """With those that have ended."""
+    """All runs, those that ended included."""
     part: bool = False
-    """Whether it was over a shard of the fleet: then so are its figures."""
+    """The pass, and so its figures, covered a shard of the fleet only."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassMark:
-    """A mark that was read."""
+    """A mark as it was read."""
 
     at: datetime
-    """When the pass was made that left it."""
+    """When the pass that left it began."""
     every_s: float
     """Time between two marks."""
     interval_s: float
@@ -69,12 +68,12 @@ class PassMark:
 
     @property
     def late_s(self) -> float:
-        """How old a mark is when marks have stopped to come."""
+        """A mark older than this means that marks have stopped."""
         return LATE * self.every_s
 
 
 class MarkWriter:
-    """Writes the marks of the passes of one process, which remembers the last passes and so reads them only once."""
+    """Writes the marks of one process. It remembers the last passes, and reads those of the process before it once."""
 
     def __init__(self, store: Store, fleet: FleetPolicy, shard: Shard | None = None) -> None:
         self._store = TimelyStore(store)
@@ -83,12 +82,12 @@ class MarkWriter:
         self._every_s = max(fleet.interval_s, EVERY_S) if not self._prices.free else fleet.interval_s
         self._shard = shard or Shard()
         self._left_at: datetime | None = None
-        """Of the last pass of this process that left one."""
+        """The time of this process's last pass that left a mark."""
         self._recent: deque[ShortPass] | None = None
 
     def write(self, report: PassReport, until: float = float("inf")) -> PassReport:
-        """Remember a pass that could see, and write its mark where one is due. Its report, with what that cost, and why
-        there is none. Waits for the store until ``until``, a time of ``time.monotonic()``."""
+        """Remember a pass that could see, and write a mark if one is due. Returns the report with the requests of this,
+        and a note if the mark could not be written. Waits until ``until``, a time of ``time.monotonic()``."""
         self._store.until = until
         due = self._due(report.at)
         own = {"PUT": 1} if due else {}
@@ -111,12 +110,13 @@ class MarkWriter:
     def _due(self, at: datetime) -> bool:
         if self._prices.free or self._left_at is None:
             return True
-        # Half an interval early is better than nearly a whole one late.
+        # Passes are not punctual: half an interval early is better than nearly a whole one late.
         return abs((at - self._left_at).total_seconds()) >= self._every_s - self._interval_s / 2
 
     def amend(self, report: PassReport, until: float = float("inf")) -> PassReport:
-        """What the last pass asked after its mark. Where it left one and that was much, it is written again, for this
-        process may make no other pass; else the next one tells it. The report, with what this cost."""
+        """Count the requests that the last pass made after its mark, for the next mark to tell. If they cost more than
+        two writes, and the pass left a mark, it is written again, since this process may make no other pass. Returns
+        the report with that write."""
         if not self._recent:
             return report
         self._store.until = until
@@ -128,16 +128,16 @@ class MarkWriter:
             report = replace(report, requests=_sum(report.requests, own))
         self._recent[-1] = replace(self._recent[-1], requests=report.requests)
         if at_once:
-            with suppress(StoreError):  # A mark there is, and a few figures are told by the next.
+            with suppress(StoreError):  # There is a mark already, and the next one has these figures too.
                 self._store.write(runid.SWEEP_MARK, json.dumps(self._document(report, self._recent)).encode())
         return report
 
     def _remembered(self) -> tuple[ShortPass, ...]:
-        """What an earlier process left; nothing where passes were made at another pace."""
+        """The passes of an earlier process, if it made them at the same pace."""
         try:
             found = read_mark(self._store)
         except StoreError:
-            return ()  # A few figures; whether the store answers is found out, and told, by everything else.
+            return ()  # A few figures. Everything else reports a store that does not answer.
         return found.recent if found is not None and found.interval_s == self._interval_s else ()
 
     def _document(self, report: PassReport, recent: "deque[ShortPass]") -> dict[str, object]:
@@ -171,13 +171,13 @@ class MarkWriter:
 
 
 def read_mark(store: Store) -> PassMark | None:
-    """The mark of the last pass; None where there is none that can be read. Raises :class:`StoreError`."""
+    """The last mark; None if there is none that can be read. Raises :class:`StoreError`."""
     blob = store.read(runid.SWEEP_MARK, LIMIT_BYTES)
     return parse_mark(blob.body) if blob is not None else None
 
 
 def parse_mark(body: bytes) -> PassMark | None:
-    """Read a mark, which anybody may have written; None where it is none."""
+    """Read a mark, which anybody may have written; None if it is none."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -211,7 +211,7 @@ def _short(value: object) -> ShortPass | None:
 
 
 def _count(value: object) -> int:
-    """What cannot be a count is none."""
+    """``value`` as a count; 0 if it cannot be one."""
     return min(max(value, 0), _MOST) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 

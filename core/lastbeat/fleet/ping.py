@@ -1,10 +1,10 @@
-"""Somebody outside is told that passes are made, so that he can tell when none are: healthchecks.io and its like.
+"""Pings a service that raises an alarm when pings stop, such as healthchecks.io.
 
     {url}/start   a pass has begun, and could see
     {url}         it went well
-    {url}/fail    it could see, and could not record or deliver; the body says what
+    {url}/fail    it could see, but not record or deliver; the body says what
 
-A pass that could not see says nothing at all: silence is what such a service raises the alarm on.
+A pass that could not see pings nothing: the silence raises the alarm.
 """
 
 import logging
@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 LIMITS = HttpTimeouts(connect_s=3.0, read_s=4.0, total_s=5.0)
 _BODY_CHARS = 1000
 UNSEEN_MOST = 10
-"""Up to so many runs that cannot be observed are those runs' trouble; with more the fleet is lost from sight."""
+"""Up to so many runs that cannot be observed are a trouble of these runs; more are a failure of the pass."""
 
 
 class Ping:
-    """One address, which is a secret: who has it can say that all is well.
+    """One address. It is a secret: anybody who has it can say that all is well.
 
-    Never raises, and holds a pass up for at most ``limits.total_s``: the beginning is told from the side, and the
-    end is waited for so long, whatever hangs.
+    Never raises. Pings are sent from threads: the pass does not wait for that of its beginning, and for that of its end
+    it waits for at most ``limits.total_s``.
     """
 
     def __init__(self, url: str, *, limits: HttpTimeouts = LIMITS) -> None:
@@ -45,11 +45,11 @@ class Ping:
         self._begun = self._aside(lambda: self._post("/start", ""))
 
     def success(self, *, within_s: float = float("inf")) -> None:
-        """It went well. Waits no longer than ``within_s`` for it to be told."""
+        """The pass went well. Waits at most ``within_s`` for the ping."""
         self._end("", "", within_s)
 
     def fail(self, text: str, *, within_s: float = float("inf")) -> None:
-        """It did not; ``text`` says why, without secrets."""
+        """The pass did not go well; ``text`` says why, without secrets."""
         self._end("/fail", text, within_s)
 
     def _end(self, path: str, text: str, within_s: float) -> None:
@@ -57,13 +57,13 @@ class Ping:
 
         def tell() -> None:
             if begun is not None:
-                begun.join(self._limits.total_s)  # The end must not overtake the beginning.
+                begun.join(self._limits.total_s)  # The ping of the end must not overtake that of the beginning.
             self._post(path, text)
 
         self._aside(tell).join(max(0.0, min(self._limits.total_s, within_s)))
 
     def _aside(self, tell: Callable[[], None]) -> threading.Thread:
-        # A thread, because nothing bounds how long a name is resolved.
+        # A thread, because resolving a name has no timeout.
         thread = threading.Thread(target=tell, name="lastbeat-ping", daemon=True)
         thread.start()
         return thread
@@ -83,13 +83,13 @@ class Ping:
             self._failing = False
 
     def _tell_once(self, what: str) -> None:
-        """Until it works again: a pass is made each minute."""
+        """Log the first failure as a warning, and no more until a ping works again."""
         log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", what)
         self._failing = True
 
 
 def ping_pass(ping: Ping, report: PassReport, *, within_s: float = float("inf")) -> None:
-    """Tell how the pass ended; of one that could not see, nothing."""
+    """Ping how the pass ended; nothing for one that could not see."""
     if report.blind is not None:
         return
     wrong = trouble(report)
@@ -100,7 +100,7 @@ def ping_pass(ping: Ping, report: PassReport, *, within_s: float = float("inf"))
 
 
 def trouble(report: PassReport) -> str | None:
-    """What a pass that could see could not do, in figures: no run's name and no error's text leaves with it."""
+    """What a pass that could see failed to do, in figures, without runs' names or errors' texts; None if nothing."""
     told = []
     if report.unrecorded:
         told.append(f"{_many(report.unrecorded, 'decision')} could not be recorded")

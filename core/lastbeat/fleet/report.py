@@ -1,4 +1,4 @@
-"""A pass as JSON can hold it: what ``lastbeat sweep --json`` prints and the Lambda answers."""
+"""A pass report as JSON: what ``lastbeat sweep --json`` prints and the Lambda function answers."""
 
 from lastbeat.model.fleet import PassReport, RunLine
 from lastbeat.model.record import Transition
@@ -6,9 +6,9 @@ from lastbeat.model.times import format_time
 
 
 def pass_document(report: PassReport) -> dict[str, object]:
-    """The promised keys, all of them always there; what is not known is null. Pure.
+    """The documented keys, always all of them; null for what is not known. Pure.
 
-    Texts are as the report has them: whoever lets the document out masks them first.
+    Texts are not masked yet: mask them before the document leaves the process.
     """
     return {
         "at": format_time(report.at),

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import ClassVar, Final
 
+from lastbeat.model.persisted import Form, UnixTime
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
 
@@ -35,13 +36,15 @@ WHOLE: Final = Shard()
 class RunLine:
     """One run in a pass report. ``UNKNOWN``: this pass could not observe it."""
 
+    FORM: ClassVar[Form] = Form.ROW
+
     run_id: str
     status: Status
     reason: str = ""
     cause: str | None = None
     action: str | None = None
     conditions: tuple[str, ...] = ()
-    since: datetime | None = None
+    since: UnixTime | None = None
     attempt: int = 1
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Final
 
@@ -23,7 +24,8 @@ class Form(str, Enum):
 
     OBJECT = "object"
     ROW = "row"
-    """A JSON array of the fields in order, for objects kept by the thousand. Newer versions add fields at the end."""
+    """A JSON array of the fields in order, for objects kept by the thousand. Newer versions add fields at the end.
+    Fields of one :func:`part` share an array within it."""
     SPARSE = "sparse"
     """An object without the fields that have their default value."""
 
@@ -47,6 +49,33 @@ class _InBase64:
 Base64 = Annotated[bytes, _InBase64()]
 """Arbitrary bytes, written in base64, a third longer. Plain ``bytes`` fields stay readable where they are ASCII, and
 take six characters for every other byte."""
+
+
+class _InUnixSeconds:
+    """Marks a time that is written as a number."""
+
+
+UnixTime = Annotated[datetime, _InUnixSeconds()]
+"""A time written as seconds since 1970, a number: a third as long as text, and read in a fraction of the time."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Marks a mapping whose keys are known: ``Annotated[Mapping[str, X], Columns(names)]`` is an array of the values in
+    the order of ``names``, with ``absent`` for keys that the mapping does not have."""
+
+    names: tuple[str, ...]
+    absent: int = 0
+
+
+def part(name: str) -> Mapping[str, str]:
+    """Metadata of fields of a class in :attr:`Form.ROW`: neighbours with the same ``name`` are written as one array. A
+    newer version may add fields at the end of each part."""
+    return {"part": name}
+
+
+TRANSIENT: Final = {"transient": True}
+"""Metadata of a field that is not written."""
 
 FLAT: Final = {"flat": True}
 """Metadata of a field whose own fields are written among its parent's."""

@@ -1,0 +1,191 @@
+"""The fleet index as it is written: by this version, by earlier and by newer ones."""
+
+import json
+import logging
+import zlib
+from copy import deepcopy
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from lastbeat.fleet.index import FleetIndex, IndexedRun, ListingRound
+from lastbeat.fleet.index_store import FleetIndexStore, decode, encode
+from lastbeat.model.fleet import RunLine
+from lastbeat.model.status import Status
+from support.memory import MemoryStore
+
+KEY = "_watchdog/fleet.json.z"
+SINCE = datetime(2026, 1, 1, 11, 0, tzinfo=timezone.utc)
+TOLD = ["run-1", "FAILED", "out of memory", "cuda_oom", "Use a smaller batch.", ["stalled"], SINCE.timestamp(), 2]
+FILES = [[1767268700.0, '"e"'], None, [1767268740.0, '"m"'], [1767268741.5, '"p"'], [1767268750.25, '"w"'], None]
+DOCUMENT: dict[str, Any] = {
+    "schema": 1,
+    "cursor": "run-0",
+    "pages": 3,
+    "listed_at": 1767268760.0,
+    "round": [1767268000.5, 2, "run-0", False],
+    "passes": 17,
+    "cuts": ["run-1"],
+    "unseen": {"run-2": 1767268000.0},
+    "discovered_at": 0.0,
+    "empty": {},
+    "runs": [
+        [TOLD, [1767268761.0, 1767268762.0, 1767268740.0, None, 1767268741.5, True, False], FILES, [1, None, 4, 5]]
+    ],
+    "finished": {"old-1": 1767000000},
+}
+"""As versions write it that know nothing of the codec."""
+RUN = IndexedRun(
+    RunLine("run-1", Status.FAILED, "out of memory", "cuda_oom", "Use a smaller batch.", ("stalled",), SINCE, 2),
+    looked_at=1767268761.0,
+    seen_at=1767268762.0,
+    moved=1767268740.0,
+    newest=1767268741.5,
+    beating=True,
+    files={
+        "_error": (1767268700.0, '"e"'),
+        "_complete": None,
+        "metadata.json": (1767268740.0, '"m"'),
+        "progress.json": (1767268741.5, '"p"'),
+        "_watchdog.json": (1767268750.25, '"w"'),
+        "logs/training_log_latest.txt": None,
+    },
+    pending=1,
+    transitions=4,
+    alerts=5,
+)
+INDEX = FleetIndex(
+    runs={"run-1": RUN},
+    finished={"old-1": 1767000000},
+    cursor="run-0",
+    pages=3,
+    listed_at=1767268760.0,
+    round=ListingRound(1767268000.5, 2, "run-0", done=False),
+    passes=17,
+    unseen={"run-2": 1767268000.0},
+    cuts=("run-1",),
+)
+
+
+def packed(document: object) -> bytes:
+    return zlib.compress(json.dumps(document).encode())
+
+
+def unpacked(body: bytes) -> Any:
+    return json.loads(zlib.decompress(body))
+
+
+def changed(*path: object, to: object) -> dict[str, Any]:
+    """The document with another value at ``path``."""
+    document = deepcopy(DOCUMENT)
+    held: Any = document
+    for step in path[:-1]:
+        held = held[step]
+    held[path[-1]] = to
+    return document
+
+
+def test_this_version_writes_what_earlier_ones_read() -> None:
+    assert unpacked(encode(INDEX)) == DOCUMENT
+
+
+def test_this_version_reads_what_earlier_ones_wrote() -> None:
+    assert decode(packed(DOCUMENT)) == INDEX
+
+
+def test_what_only_this_process_knows_is_not_written() -> None:
+    index = replace(INDEX, runs={"run-1": replace(RUN, progressed=1767268799.0)}, unsaved=3.0, just_listed=True)
+    assert unpacked(encode(index)) == DOCUMENT
+
+
+OLDER = [
+    pytest.param(
+        changed("runs", 0, 2, to=FILES[:5]),
+        replace(RUN, files={name: file for name, file in RUN.files.items() if "log" not in name}),
+        id="of before logs were among a run's files",
+    ),
+    pytest.param(
+        changed("runs", 0, 1, to=DOCUMENT["runs"][0][1][:6]), RUN, id="of before logs stood in for a heartbeat"
+    ),
+    pytest.param(
+        changed("runs", 0, 2, 1, to=0),
+        replace(RUN, files={name: file for name, file in RUN.files.items() if name != "_complete"}),
+        id="with a file that nobody asked for",
+    ),
+    pytest.param(changed("runs", 0, 1, 0, to=1767268761), RUN, id="with a whole number for a time"),
+]
+
+
+@pytest.mark.parametrize(("document", "run"), OLDER)
+def test_a_row_of_an_earlier_version_is_read(document: object, run: IndexedRun) -> None:
+    assert decode(packed(document)).runs == {"run-1": run}
+
+
+def test_an_index_without_a_listing_round_begins_one() -> None:
+    document = deepcopy(DOCUMENT)
+    del document["round"]
+    assert decode(packed(document)) == replace(INDEX, round=ListingRound())
+
+
+NEWER = [
+    pytest.param(changed("new", to={"deep": [1]}), id="a field"),
+    pytest.param(changed("runs", 0, to=[*DOCUMENT["runs"][0], ["more"]]), id="a part of a row"),
+    pytest.param(changed("runs", 0, 0, to=[*TOLD, "more"]), id="something of a run's line"),
+    pytest.param(changed("runs", 0, 3, to=[1, None, 4, 5, "more"]), id="something at the end of a part"),
+    pytest.param(changed("round", to=[*DOCUMENT["round"], 1]), id="something of a round"),
+]
+
+
+@pytest.mark.parametrize("document", NEWER)
+def test_what_a_newer_version_adds_is_read_over_and_not_carried_along(document: object) -> None:
+    index = decode(packed(document))
+    assert index == INDEX
+    assert unpacked(encode(index)) == DOCUMENT, "it told of what another version saw, not of what this one writes"
+
+
+def test_a_status_that_a_newer_version_added_stays_as_it_is() -> None:
+    document = changed("runs", 0, 0, 1, to="PAUSED")
+    index = decode(packed(document))
+    assert index.runs["run-1"].line.status.is_foreign
+    assert unpacked(encode(index)) == document
+
+
+DAMAGED = [
+    pytest.param(b"no zlib", id="no zlib"),
+    pytest.param(zlib.compress(b"{"), id="no JSON"),
+    pytest.param(packed([]), id="no object"),
+    pytest.param(packed({}), id="nothing in it"),
+    pytest.param(packed(changed("schema", to=2)), id="another schema"),
+    pytest.param(packed(changed("runs", 0, 0, 0, to="../etc")), id="a run id that none may have"),
+    pytest.param(packed(changed("finished", to={"_watchdog": 1})), id="a finished run with such an id"),
+    pytest.param(packed(changed("unseen", to={"a/b": 1.0})), id="an unseen one"),
+    pytest.param(packed(changed("cuts", to=[""])), id="a cut at none"),
+    pytest.param(packed(changed("runs", 0, 0, 1, to=7)), id="a status that is no text"),
+    pytest.param(packed(changed("runs", 0, 0, 6, to="noon")), id="a time that is a text"),
+    pytest.param(packed(changed("runs", 0, 0, 6, to=1e300)), id="a time that no calendar has"),
+    pytest.param(packed(changed("runs", 0, 1, 0, to=None)), id="a look at no time"),
+    pytest.param(packed(changed("runs", 0, 1, to=[1.0])), id="a part that is too short"),
+    pytest.param(packed(changed("runs", 0, 2, 0, to=[1.0])), id="a file without a version"),
+    pytest.param(packed(changed("runs", 0, 2, to=[*FILES, None])), id="a file without a name"),
+    pytest.param(packed(changed("runs", 0, 3, 0, to=1.5)), id="half a delivery"),
+    pytest.param(packed(changed("runs", 0, to="row")), id="a row that is a text"),
+    pytest.param(packed(changed("listed_at", to=float("nan"))), id="no number"),
+]
+
+
+@pytest.mark.parametrize("body", DAMAGED)
+def test_an_index_that_cannot_be_used_is_an_empty_one(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    store.write(KEY, body)
+    with caplog.at_level(logging.WARNING):
+        assert FleetIndexStore(store).load() == FleetIndex()
+    assert "the fleet is listed anew" in caplog.text
+    assert len(caplog.text) < 500
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    store = MemoryStore()
+    store.write(KEY, zlib.compress(b" " * 200_000_000))
+    assert FleetIndexStore(store).load() == FleetIndex()
