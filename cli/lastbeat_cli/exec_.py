@@ -14,6 +14,7 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat import training
+from lastbeat.guardian.start import WRAPPED
 from lastbeat.sdk import child as children
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.death import Death, describe
@@ -93,6 +94,9 @@ def command(
         run = Run(name, _reporter(settings, printed, meter) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
+        if settings is not None:
+            # The command's own lastbeat.run of this run needs no guardian: we see how it ends.
+            os.environ[WRAPPED] = name
         try:
             child = children.start(command, streams, _telling(run, output, printed), signals, witness)
         except children.NotStartedError as fault:

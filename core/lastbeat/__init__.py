@@ -74,9 +74,8 @@ def start(  # noqa: PLR0913 - as above
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
     An uncaught exception and ``sys.exit(n)`` write ``_error``, Ctrl-C and SIGTERM a cancelled one, and anything else
-    ``_complete``; an exception that ended only a thread is told with it. Two ends tell nobody how they end: ``raise
-    SystemExit(n)`` (use ``sys.exit(n)``) counts as well done, and after ``os._exit(n)`` nothing is written, so that the
-    run is TIMED_OUT.
+    ``_complete``; an exception that ended only a thread is told with it. One end tells nobody how it ends: ``raise
+    SystemExit(n)`` (use ``sys.exit(n)``) counts as well done. After ``os._exit(n)`` the guardian writes ``_error``.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - as above
 

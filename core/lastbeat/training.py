@@ -2,6 +2,7 @@
 
 import logging
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lastbeat import own_log
@@ -11,13 +12,13 @@ from lastbeat.sdk.aside import once
 from lastbeat.sdk.crashes import faults_into_stderr
 from lastbeat.sdk.describing import described_shortly
 from lastbeat.sdk.reading import Reader
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.reporter import Guard, Reporter, Surroundings
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.saying import Complaints, say, why
 from lastbeat.sdk.threads import watch_threads
 from lastbeat.sdk.values import at_hand, count, plain_text, shown, truth
 from lastbeat.settings import Settings, load
-from lastbeat.settings.table import BEAT_SECONDS, RANK_BEAT_SECONDS
+from lastbeat.settings.table import BEAT_SECONDS, GUARDIAN, RANK_BEAT_SECONDS
 
 if TYPE_CHECKING:
     from lastbeat.sdk.extra import Extra
@@ -50,13 +51,15 @@ def begin(  # noqa: PLR0913 - each is a word of lastbeat.run
         return Run(described_shortly(run_id), None, total_steps)
     own_log.begin_in_training(found)
     complaints = Complaints()
+    # Here and not in the beat thread, where it would be a child of this process for a moment that nobody knows.
+    guard = _guard(found, name)
 
     def prepare() -> Surroundings:
         # In the beat thread: connecting must not hold up the start of training.
         reader = Reader(complaints=complaints)
         its_rank, size = reader.told([("rank", rank, count), ("world_size", world_size, count)])
         reader.close()
-        return surroundings(found, rank=its_rank, world_size=size)
+        return replace(surroundings(found, rank=its_rank, world_size=size), guard=guard)
 
     faults_into_stderr()
     extras: tuple[Extra, ...] = ()
@@ -100,6 +103,14 @@ def surroundings(settings: Settings, *, rank: int | None = None, world_size: int
         rank=rank_of(settings.environ, platform.node(), rank, world_size),
         rank_beat_s=settings[RANK_BEAT_SECONDS],
     )
+
+
+def _guard(settings: Settings, run_id: str) -> Guard | None:
+    if not settings[GUARDIAN]:
+        return None
+    from lastbeat.guardian import start  # noqa: PLC0415 - only where it is on
+
+    return start.guard(settings, run_id)
 
 
 def _extras(settings: Settings) -> "tuple[Extra, ...]":

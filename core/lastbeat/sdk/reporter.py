@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lastbeat.model import runid
 from lastbeat.sdk.attempts import attempt_of, next_attempt, start_of
@@ -41,6 +41,26 @@ way does not hold it back."""
 _METADATA_LIMIT_BYTES = 64 * 1024
 
 
+class Guard(Protocol):
+    """What sees the end of this process from outside; see :class:`lastbeat.guardian.start.Guard`. Never raises."""
+
+    def begin(self, rank: Rank, began: float, began_monotonic: float) -> None:
+        """The run is reported from ``began`` (unix time) on."""
+        ...
+
+    def beat(self, *, begun: bool) -> None:
+        """It beats; ``begun`` says that its metadata is in the store."""
+        ...
+
+    def ending(self, sentinel: str, text: str) -> None:
+        """The run is over, and its sentinel is about to be written."""
+        ...
+
+    def over(self) -> None:
+        """It is written."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run reports to and from."""
@@ -60,6 +80,7 @@ class Surroundings:
     """Which process of a distributed training this is; only rank 0 writes the run's documents."""
     rank_beat_s: float = 60.0
     """Between two beats of a rank; 0 is never."""
+    guard: Guard | None = None
 
 
 class Reporter:
@@ -195,12 +216,18 @@ class Reporter:
         if self._surroundings is None:
             self._surroundings = self._prepare()
             self._extras.add(self._surroundings.extras)
+            if self._surroundings.guard is not None:
+                self._surroundings.guard.begin(self._surroundings.rank, self._began, self._began_monotonic)
         around = self._surroundings
+        if ending is not None and around.guard is not None:
+            around.guard.ending(*ending)
         if around.rank.leads:
             faults = self._tried(run, ending, self._leading(run, around, ending))
         else:
             follower = self._followed(run, around)
             faults = self._tried(run, ending, follower.opening(ending))
+        if around.guard is not None:
+            around.guard.beat(begun=self._begun)
         if self._held_back(ending, faults):
             raise faults[0]
         if ending is not None and around.rank.leads:
@@ -212,7 +239,11 @@ class Reporter:
         elif not around.rank.leads:
             follower.tell(ending)
             faults += self._tried(run, ending, follower.beat(run, ending))
-        self._written = ending is not None and not self._held_back(ending, faults)
+        written = ending is not None and not self._held_back(ending, faults)
+        if written and around.guard is not None:
+            around.guard.over()
+        # Only now, for then the process may end.
+        self._written = written
         if faults:
             raise faults[0]
 
