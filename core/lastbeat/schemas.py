@@ -92,7 +92,8 @@ class MetadataDocument(HeartbeatDocument):
     beat_seconds: float = Field(default=UNSAID, gt=0)
     """How often this document is written."""
     clock_offset_s: float = UNSAID
-    """The store's clock minus the one that this document's times are from."""
+    """How far the store's clock is ahead of the clock of this document's times, in seconds; negative if it is behind.
+    Nobody who reads this takes a clock that is off for an old document."""
     stale_minutes: float = Field(default=UNSAID, gt=0)
     """The run's own limit: a heartbeat older than this is stale."""
     stall_minutes: float = Field(default=UNSAID, gt=0)
@@ -101,7 +102,12 @@ class MetadataDocument(HeartbeatDocument):
     phases: list[tuple[float, str]] = UNSAID
     """The latest changes of phase, oldest first: Unix time and name."""
     thread_error: str = UNSAID
-    """What ended one of training's threads, which is no end of the run: the first one's name and exception."""
+    """Name and message of the first exception that ended one of training's threads. It does not end the run, but may
+    be why the run hangs or fails later."""
+    world_size: int = UNSAID
+    """How many ranks a distributed training has."""
+    begun: bool = UNSAID
+    """In a distributed training: rank 0 has deleted what the last attempt left behind, so every error is this one's."""
     lastbeat: str = UNSAID
     """The version of lastbeat that wrote it."""
 

@@ -34,7 +34,7 @@ def test_the_oom_killer_is_named(tmp_path: Path, cgroup: Path) -> None:
     out, err = wrapper.communicate(timeout=LIMIT_S)
     assert (wrapper.returncode, out, err) == (-signal.SIGKILL, b"eats\n", b"")
     first = (left(tmp_path, "_error") or "").splitlines()[0]
-    assert "the kernel's OOM killer (oom-kill) ended it" in first
+    assert "the kernel's OOM killer (oom-kill) killed it" in first
     said = watched(tmp_path)
     assert (said["status"], said["cause"]) == ("FAILED", "oom")
     assert "memory" in said["action"]

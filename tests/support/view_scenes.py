@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from lastbeat.sdk.describing import describe
-from lastbeat.sdk.stacks import describe_threads
+from lastbeat.sdk.error_text import error_text
+from lastbeat.sdk.stacks import dump_stacks
 from lastbeat.stores.port import Store
 from support.channel import ListChannel, down
 from support.memory import MemoryStore
@@ -146,7 +146,7 @@ def _by_error(world: World) -> None:
             exec(raising, {"error": error})  # the trace names no file of ours
         except OSError as raised:
             trace = raised.__traceback__
-            run.put("_error", describe(raised.with_traceback(trace.tb_next if trace else None)))
+            run.put("_error", error_text(raised.with_traceback(trace.tb_next if trace else None)))
 
     world.at(-25 * MINUTE + 5, fail)
 
@@ -161,7 +161,7 @@ def _hangs(world: World) -> None:
 def _stacks(run: Training) -> str:
     """As the SDK writes them, of a training that waits for a collective."""
     head = f"No new step for 15 min, at step {run.step}, {world_time(run)}"
-    own = describe_threads(head).decode().split("\n\n", 1)[0]
+    own = dump_stacks(head).decode().split("\n\n", 1)[0]
     frames = (
         ("/opt/neox/train.py", 27, "<module>"),
         ("/opt/neox/megatron/training.py", 214, "pretrain"),

@@ -39,24 +39,33 @@ def test_the_command_lists_every_document() -> None:
 
 
 TRAINING = """\
-import sys, lastbeat
-with lastbeat.run("run-1", root=sys.argv[1], total_steps=10) as run:
+import sys, threading, lastbeat
+threading.excepthook = lambda args: None
+with lastbeat.run("run-1", root=sys.argv[1], total_steps=10, rank=0, world_size=int(sys.argv[2])) as run:
+    loader = threading.Thread(target=lambda: 1 / 0, name="loader")
+    loader.start()
+    loader.join()
     run.phase("train", "epoch 1")
     run.step(1, loss=2.5, learning_rate=1e-4, epoch=0.5, tokens=4096, grad_norm=1.25)
     run.step(2, loss=float("nan"), learning_rate=float("inf"), accuracy=float("-inf"))
 """
 
 
-def test_what_the_sdk_writes_is_valid(tmp_path: Path) -> None:
-    done = call([sys.executable, "-c", TRAINING, "runs"], cwd=tmp_path)
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_what_the_sdk_writes_is_valid_and_every_field_described(tmp_path: Path, world_size: int) -> None:
+    done = call([sys.executable, "-c", TRAINING, "runs", str(world_size)], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     metadata = json.loads((tmp_path / "runs/run-1/metadata.json").read_text())
+    assert {"thread_error", "clock_offset_s"} <= metadata.keys()
     progress = json.loads((tmp_path / "runs/run-1/progress.json").read_text())
     assert (progress["loss"], len(progress["recent"]) > 0) == ("NaN", True)
     assert faults("metadata", metadata) == []
     assert faults("progress", progress) == []
     known = schema("metadata")["properties"].keys(), schema("progress")["properties"].keys()
     assert (metadata.keys() - known[0], progress.keys() - known[1]) == (set(), set())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in readme.splitlines() if line.startswith("| `{run_id}/metadata.json` |")]
+    assert [name for name in metadata if f"`{name}`" not in row] == []
 
 
 def test_what_a_shell_script_writes_is_valid(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 
 from lastbeat import opening, own_log
 from lastbeat import settings as configuration
+from lastbeat.child.exit_reason import ChildExit, first_line
 from lastbeat.model import runid
 from lastbeat.model.redact import Redactor
-from lastbeat.sdk.attempts import attempt_of, start_of
-from lastbeat.sdk.death import Death, first_line
-from lastbeat.sdk.first_error import outdated, patience, put, started_at, tell
+from lastbeat.sdk.attempts import attempt_of, start_time_of
+from lastbeat.sdk.first_error import is_leftover, retry_for, started_at, write_first_error, write_if_first
 from lastbeat.sdk.ranks import rank_error_key
 from lastbeat.sdk.run import CANCELLED
 from lastbeat.stores.port import DeniedError, Store, StoreError
@@ -76,23 +76,23 @@ def _ending(said: Said, masked: Redactor) -> tuple[str, str] | None:
     follows = said["rank"] > 0
     if "ending" in said:
         sentinel, text = said["ending"]
-        # See ``Follower.tell``.
+        # See ``FollowingRank.write_error``.
         if follows and (sentinel != runid.ERROR or text.startswith(CANCELLED)):
             return None
         return sentinel, text
     death = _death(said)
-    if follows and death is not None and (death.well or death.cancelled):
+    if follows and death is not None and (death.succeeded or death.cancelled):
         # Who stops a whole training stops rank 0, too; and that one alone completes a run.
         return None
     return runid.ERROR, masked(describe(said))
 
 
-def _death(said: Said) -> Death | None:
+def _death(said: Said) -> ChildExit | None:
     status = said["wait_status"]
     if status is None:
         return None
     code = os.waitstatus_to_exitcode(status)
-    return Death(code, said["oom_kills"], (-code,) if code < 0 else ())
+    return ChildExit(code, said["oom_kills"], (-code,) if code < 0 else ())
 
 
 def describe(said: Said) -> str:
@@ -134,13 +134,13 @@ def _fatal_error(stderr: Said) -> str:
 
 def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float) -> None:
     (sentinel, text), run, rank = ending, said["run"], said["rank"]
-    began = started_at(store, time.monotonic() - said["began_monotonic"])
+    began = started_at(store, time.monotonic() - said["started_monotonic"])
     try:
         whose = _metadata(store, run)
     except DeniedError:
         # Some policies let training write and not read.
         whose = b""
-    if rank == 0 and whose and start_of(whose) != said["start_time"]:
+    if rank == 0 and whose and start_time_of(whose) != said["start_time"]:
         log.info("the guardian of %s leaves it alone: metadata.json is another attempt's", run)
         return
     if whose is None and _is_gone(said):
@@ -151,12 +151,12 @@ def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float)
     if rank:
         if _completed(store, run, began):
             return
-        told = tell(store, run, body, began, patience(patience_s))
-        is_first = told.is_first
-        if not (is_first and told.is_sure):
+        told = write_first_error(store, run, body, began, retry_for(patience_s))
+        is_first = told.is_run_error
+        if not (is_first and told.is_final):
             store.write(f"{run}/{rank_error_key(rank)}", body)
     else:
-        is_first = put(store, key, body, began)
+        is_first = write_if_first(store, key, body, began)
         if not is_first and said["world"] > 1 and sentinel == runid.ERROR:
             store.write(f"{run}/{rank_error_key(0)}", body)
     if is_first:
@@ -170,7 +170,7 @@ def _metadata(store: Store, run: str) -> bytes | None:
 
 def _is_gone(said: Said) -> bool:
     """Whether a run without metadata.json had some: then somebody has cleaned up."""
-    lived_s = time.monotonic() - said["began_monotonic"]
+    lived_s = time.monotonic() - said["started_monotonic"]
     return said.get("begun", False) if said["rank"] == 0 else bool(lived_s > _START_S)
 
 
@@ -180,11 +180,11 @@ def _completed(store: Store, run: str, began: datetime) -> bool:
         blob = store.read(f"{run}/{runid.COMPLETE}", 0)
     except DeniedError:
         return False
-    return blob is not None and not outdated(blob.modified, began)
+    return blob is not None and not is_leftover(blob.modified, began)
 
 
 def _signed(text: str, said: Said, whose: bytes | None) -> str:
-    """``text`` with who ended in its second line, as :func:`lastbeat.sdk.ranks.told_by` has it."""
+    """``text`` with who ended in its second line, as :func:`lastbeat.sdk.ranks.with_rank` has it."""
     if said["world"] < 2:
         return text
     first, _, rest = text.partition("\n")
@@ -197,7 +197,7 @@ def _take_back_if_late(store: Store, run: str, key: str, body: bytes, whose: byt
     if not whose:
         return
     now = _metadata(store, run)
-    if now is None or start_of(now) == start_of(whose):
+    if now is None or start_time_of(now) == start_time_of(whose):
         return
     there = store.read(key, len(body) + 1)
     if there is not None and there.body == body:

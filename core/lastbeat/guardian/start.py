@@ -25,9 +25,10 @@ from typing import Any, Final
 
 from lastbeat.model.version import __version__
 from lastbeat.opening import root_url
-from lastbeat.sdk.documents import now_text
+from lastbeat.sdk.documents import iso_time
 from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.saying import say, why
+from lastbeat.sdk.reporter import Guard
+from lastbeat.sdk.safe_log import fault_text, safe_log
 from lastbeat.settings import Settings
 from lastbeat.settings.table import MONITORING_PREFIX, MONITORING_ROOT, S3Root
 
@@ -44,7 +45,7 @@ _TEXT_CHARS = 100_000
 _DROPPED = ("LD_PRELOAD",)
 
 
-class Guard:
+class GuardianClient(Guard):
     """One run of this process, and the guardian that sees its end.
 
     Made where the run begins: what starts the guardian is a child for a moment, which must not be found by a training
@@ -63,12 +64,12 @@ class Guard:
         with _quietly():
             self._line = _join(settings, run_id)
 
-    def begin(self, rank: Rank, began: float, began_monotonic: float) -> None:
-        """The run is reported from ``began`` (unix time) on, which is the start time in its metadata."""
+    def begin(self, rank: Rank, started_unix: float, started_monotonic: float) -> None:
+        """The run is reported from now on; ``started_unix`` is the start time in its metadata."""
         with _quietly():
             self._begin = {
-                "start_time": now_text(began),
-                "began_monotonic": began_monotonic,
+                "start_time": iso_time(started_unix),
+                "started_monotonic": started_monotonic,
                 "rank": rank.number,
                 "world": rank.world,
                 "place": str(rank),
@@ -174,13 +175,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def guard(settings: Settings, run_id: str) -> Guard | None:
-    """What sees the end of ``run_id`` in this process; None where that is not possible, or done by ``lastbeat exec``.
+def guard(settings: Settings, run_id: str) -> Guard:
+    """What sees the end of ``run_id`` in this process; nobody where that is not possible, or done by ``lastbeat exec``.
     Never raises."""
     with _quietly():
         if _possible() and os.environ.get(WRAPPED) != run_id:
-            return Guard(settings, run_id)
-    return None
+            return GuardianClient(settings, run_id)
+    return Guard()
 
 
 def _possible() -> bool:
@@ -316,4 +317,4 @@ def _quietly() -> Iterator[None]:
     try:
         yield
     except Exception as fault:  # noqa: BLE001 - as above
-        say(logging.DEBUG, "no guardian sees how this process ends: %s", why(fault))
+        safe_log(logging.DEBUG, "no guardian sees how this process ends: %s", fault_text(fault))

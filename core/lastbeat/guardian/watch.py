@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from lastbeat.child.exit_reason import OomKillCounter
 from lastbeat.guardian.process import Process
-from lastbeat.sdk.death import OomKills
 
 LIMIT_S = 15
 """How long the guardian may take for an end, whatever the store does."""
@@ -103,23 +103,23 @@ class _Memory:
     """How often the kernel ran out of memory lately, for the processes of this node."""
 
     def __init__(self) -> None:
-        self._latest = self._before = OomKills()
+        self._latest = self._before = OomKillCounter()
         self._at = time.monotonic()
 
     def look(self, pid: int) -> None:
-        self._latest.look(pid)
-        self._before.look(pid)
+        self._latest.watch(pid)
+        self._before.watch(pid)
 
     def move_on(self, members: list[_Member]) -> None:
         if time.monotonic() - self._at < _PACE_S:
             return
-        self._before, self._latest, self._at = self._latest, OomKills(), time.monotonic()
+        self._before, self._latest, self._at = self._latest, OomKillCounter(), time.monotonic()
         for member in members:
             self.look(member.process.pid)
 
     @property
     def kills(self) -> int:
-        return self._before.kills
+        return self._before.count
 
 
 class _Guardian:

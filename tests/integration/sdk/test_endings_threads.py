@@ -19,7 +19,7 @@ def die(name="loader"):
     thread.start()
     thread.join()
 def told(run):
-    while run._reports._steps_told < run.steps:
+    while run._reporter._written_steps < run.steps:
         time.sleep(0.005)
 """
 PROCESS = START + 'run = lastbeat.start("run-1")\nrun.step(1)\n'

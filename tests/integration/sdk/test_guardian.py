@@ -21,18 +21,18 @@ START = """\
 import ctypes, os, signal, sys, threading, time
 import lastbeat
 def told(run):
-    while run._reports._steps_told < run.steps:
+    while run._reporter._written_steps < run.steps:
         time.sleep(0.005)
 """
 BLOCK = START + 'with lastbeat.run("run-1", total_steps=10) as run:\n    run.step(2)\n    told(run)\n'
-GUARDED = "    while run._reports._surroundings.guard._line.answer() is None:\n        time.sleep(0.005)\n"
+GUARDED = "    while run._reporter._environment.guard._line.answer() is None:\n        time.sleep(0.005)\n"
 """How it goes on once its guardian is there: until then kernels before 6.16 may not say how it ended."""
 RANK = START + 'with lastbeat.run("run-1", total_steps=10) as run:\n    run.step(2)\n'
 ASLEEP = BLOCK + "    print('asleep', flush=True)\n    time.sleep(600)\n"
 
 
 RANK += (
-    "    while run._reports._surroundings is None:\n        time.sleep(0.005)\n"
+    "    while run._reporter._environment is None:\n        time.sleep(0.005)\n"
     + GUARDED
     + "    print('asleep', flush=True)\n    time.sleep(600)\n"
 )

@@ -23,7 +23,7 @@ def said(**more: Any) -> dict[str, Any]:
     known = {
         "run": "run-1",
         "start_time": OURS,
-        "began_monotonic": time.monotonic() - LIVED_S,
+        "started_monotonic": time.monotonic() - LIVED_S,
         "rank": 0,
         "world": 1,
         "place": "rank 0 of 1 on host-17, process 4711",
@@ -169,7 +169,7 @@ def test_a_run_that_somebody_has_removed_stays_so() -> None:
 
 
 def test_a_training_that_died_before_its_first_heartbeat_is_told_all_the_same() -> None:
-    for known in (said(begun=False), rank(1, began_monotonic=time.monotonic() - 5.0)):
+    for known in (said(begun=False), rank(1, started_monotonic=time.monotonic() - 5.0)):
         store = MemoryStore()
         settle(store, known, Redactor(), pause_s=0.0, patience_s=0.0)
         assert "SIGKILL" in (_text(store, "_error") or "")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model import runid
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.memory import MemoryStore
@@ -23,7 +23,7 @@ def running(
     store: MemoryStore, *, beat_s: float = 0.05, restarts: int = 0, resume: bool = False
 ) -> Iterator[tuple[Run, Reporter]]:
     """A run that beats for as long as the block lasts."""
-    around = Surroundings(store=store, instance_id="i-0abc", restarts=restarts, beat_s=beat_s, version="1.2.3")
+    around = RunEnvironment(store=store, instance_id="i-0abc", restarts=restarts, beat_s=beat_s, version="1.2.3")
     reporter = Reporter(lambda: around, resume=resume)
     run = Run("run-1", reporter, 100)
     try:
