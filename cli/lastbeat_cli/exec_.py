@@ -20,6 +20,7 @@ from lastbeat.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.child.group_signals import GroupSignalMonitor
 from lastbeat.child.output_summary import OutputSummary
 from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
+from lastbeat.guardian.start import WRAPPED
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.log_shipping import CaptureFeed, LogShipping
 from lastbeat.sdk.reporter import Reporter, RunEnvironment
@@ -111,6 +112,9 @@ def _report(
         run = Run(name, _reporter(settings, printed, meter) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
+        if settings is not None:
+            # If the command itself calls lastbeat.run with this id, it needs no guardian: we see how it ends.
+            os.environ[WRAPPED] = name
         try:
             child = child_process.start(command, streams, _on_output(run, summary, printed), signals, group_signals)
         except child_process.NotStartedError as fault:

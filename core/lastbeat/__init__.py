@@ -79,8 +79,8 @@ def start(  # noqa: PLR0913 - as above
     An uncaught exception and ``sys.exit(n)`` write ``_error``; Ctrl-C and SIGTERM write one that says cancelled;
     anything else writes ``_complete``. An exception that ended only a thread is reported with it.
 
-    Two kinds of end cannot be seen. ``raise SystemExit(n)`` counts as success (use ``sys.exit(n)``). After
-    ``os._exit(n)`` nothing is written, and the run is TIMED_OUT.
+    ``raise SystemExit(n)`` cannot be seen and counts as success: use ``sys.exit(n)``. After ``os._exit(n)``, a crash or
+    SIGKILL the guardian writes ``_error``; without a guardian the run is TIMED_OUT.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - as above
 

@@ -4,13 +4,14 @@ import faulthandler
 import logging
 import os
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lastbeat import own_log
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.version import __version__
 from lastbeat.sdk.error_text import short_text
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.sdk.reporter import Guard, Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.sdk.thread_errors import watch_threads
@@ -18,7 +19,7 @@ from lastbeat.sdk.timed_calls import call_with_timeout
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_bool, as_process_count, plain_str, safe_to_read, value_label
 from lastbeat.settings import Settings, load
-from lastbeat.settings.table import BEAT_SECONDS, RANK_BEAT_SECONDS
+from lastbeat.settings.table import BEAT_SECONDS, GUARDIAN, RANK_BEAT_SECONDS
 
 if TYPE_CHECKING:
     from lastbeat.sdk.beat_tasks import BeatTask
@@ -43,9 +44,11 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 
     1. Check the run id and load the settings, now and not in the beat thread: later training may have changed its
        directory or environment. If either is wrong, log it and return a run that reports nothing.
-    2. Have native crashes print a traceback, and set up the log to ship.
-    3. Start the beat thread. It connects to the store, so that training need not wait.
-    4. Watch the end of threads, and with ``at_exit`` the end of the process.
+    2. Start the guardian, now and not in the beat thread: what starts it is a child of this process for a moment, which
+       training must not meet when it waits for its own.
+    3. Have native crashes print a traceback, and set up the log to ship.
+    4. Start the beat thread. It connects to the store, so that training need not wait.
+    5. Watch the end of threads, and with ``at_exit`` the end of the process.
     """
     try:
         name = _checked_run_id(run_id)
@@ -57,13 +60,14 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         return Run(short_text(run_id), None, total_steps)
     own_log.begin_in_training(settings)
     warnings = WarnOnce()
+    guard = _guard(settings, name)
 
     def prepare() -> RunEnvironment:
         reader = ValueReader(warnings=warnings)
         asked = [("rank", rank, as_process_count), ("world_size", world_size, as_process_count)]
         given_rank, given_size = reader.read(asked)
         reader.close()
-        return run_environment(settings, rank=given_rank, world_size=given_size)
+        return replace(run_environment(settings, rank=given_rank, world_size=given_size), guard=guard)
 
     enable_faulthandler()
     tasks: tuple[BeatTask, ...] = ()
@@ -122,6 +126,14 @@ def run_environment(settings: Settings, *, rank: int | None = None, world_size: 
         rank=rank_of(settings.environ, platform.node(), rank, world_size),
         rank_beat_s=settings[RANK_BEAT_SECONDS],
     )
+
+
+def _guard(settings: Settings, run_id: str) -> Guard:
+    if not settings[GUARDIAN]:
+        return Guard()
+    from lastbeat.guardian import start  # noqa: PLC0415 - only if it is on
+
+    return start.guard(settings, run_id)
 
 
 def _tasks(settings: Settings) -> "tuple[BeatTask, ...]":

@@ -11,10 +11,10 @@ from datetime import datetime, timezone
 from typing import Annotated, ClassVar, Final
 
 from lastbeat.decide.flapping import settles_at
-from lastbeat.decide.verdict import last_alive
+from lastbeat.decide.verdict import last_alive, silence_limit_s
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.persisted import TRANSIENT, Columns, Form, UnixTime, part
 from lastbeat.model.policy import Policy
@@ -71,6 +71,8 @@ class IndexedRun:
     """It ended or timed out, and still writes heartbeats that change nothing."""
     by_log: bool = field(default=False, metadata=_TIMES)
     """Its logs stand in for a heartbeat that this attempt has not written."""
+    silence_limit_s: float | None = field(default=None, metadata=_TIMES)
+    """The age of its last beat at which a RUNNING run misses beats. None: it does not say how often it beats."""
     files: Annotated[Files, _FILES] = field(default_factory=dict)
     """Sentinels, heartbeats, record and log as the last look saw them."""
     pending: int = field(default=0, metadata=_COUNTS)
@@ -80,7 +82,7 @@ class IndexedRun:
     alerts: int = field(default=0, metadata=_COUNTS)
     progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, whether it was read or not."""
-    step_source: Heartbeat | None = None
+    step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)
     """Where step and loss came from at the last look of this process."""
 
     @property
@@ -262,9 +264,15 @@ def after_look(
         and known.line.status is outcome.status
         and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
         by_log=by_log,
+        silence_limit_s=_silence_limit_s(outcome),
         progressed=progress[0] if progress else 0.0,
         step_source=outcome.step_source,
     )
+
+
+def _silence_limit_s(outcome: Outcome) -> float | None:
+    seen = outcome.observation
+    return silence_limit_s(seen.metadata) if isinstance(seen, Seen) and outcome.status is Status.RUNNING else None
 
 
 def beats_of(files: Files, *, by_log: bool) -> tuple[str, ...]:

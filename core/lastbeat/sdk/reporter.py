@@ -41,6 +41,23 @@ delay it."""
 _METADATA_LIMIT_BYTES = 64 * 1024
 
 
+class Guard:
+    """Told how the run stands, so that somebody outside can report an end that this process cannot: see
+    :class:`lastbeat.guardian.start.GuardianClient`. This one tells nobody. Nothing here raises."""
+
+    def begin(self, rank: Rank, started_unix: float, started_monotonic: float) -> None:
+        """The run is reported from now on."""
+
+    def beat(self, *, begun: bool) -> None:
+        """A heartbeat was written, or tried; ``begun`` says whether metadata.json of this attempt is in the store."""
+
+    def ending(self, sentinel: str, text: str) -> None:
+        """The run has ended, and its sentinel is about to be written."""
+
+    def over(self) -> None:
+        """The sentinel is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunEnvironment:
     """What a run reports to, and from where."""
@@ -60,6 +77,7 @@ class RunEnvironment:
     """Which process of a distributed training this is. Only rank 0 writes the run's documents."""
     rank_beat_s: float = 60.0
     """Time between two heartbeats of a rank; 0 means none."""
+    guard: Guard = field(default_factory=Guard)
 
 
 class Reporter:
@@ -229,12 +247,16 @@ class Reporter:
                 self._given_up = ending is not None and not _may_pass(fault)
                 raise
             self._tasks.add(self._environment.tasks)
+            self._environment.guard.begin(self._environment.rank, self._started_unix, self._started_monotonic)
         environment = self._environment
+        if ending is not None:
+            environment.guard.ending(*ending)
         if environment.rank.leads:
             faults = self._take(run, ending, self._steps(run, environment, ending))
         else:
             follower = self._following_rank(run, environment)
             faults = self._take(run, ending, follower.first_steps(ending))
+        environment.guard.beat(begun=self._begun)
         if self._held_back(ending, faults):
             raise faults[0]
         if ending is not None and environment.rank.leads:
@@ -247,7 +269,11 @@ class Reporter:
         elif not environment.rank.leads:
             follower.write_error(ending)
             faults += self._take(run, ending, follower.heartbeat_steps(run, ending))
-        self._end_written = ending is not None and not self._held_back(ending, faults)
+        end_written = ending is not None and not self._held_back(ending, faults)
+        if end_written:
+            environment.guard.over()
+        # Last, because the process may end as soon as this is set.
+        self._end_written = end_written
         if faults:
             raise faults[0]
 

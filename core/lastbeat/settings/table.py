@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lastbeat.model.policy import DEFAULT_ALERT_ON
-from lastbeat.model.setting import Setting, count, number, shown
+from lastbeat.model.setting import Setting, count, number, shown, switch
 from lastbeat.model.status import Event
 from lastbeat.stores import registry
 from lastbeat.stores.kind import Root
@@ -195,6 +195,15 @@ RANK_BEAT_SECONDS = Setting[float](
     example="60",
 )
 
+GUARDIAN = Setting[bool](
+    "LASTBEAT_GUARDIAN",
+    switch,
+    "off: a training that reports itself starts no small process on its node that sees its end by SIGKILL, by a crash "
+    "or by os._exit, and tells it at once.",
+    default="on",
+    example="off",
+)
+
 # Logs of runs.
 
 SIGNALS = Setting[str](
@@ -315,7 +324,7 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     ),
     "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
-    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS),
+    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS, GUARDIAN),
     "A fleet": (
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
         QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,
