@@ -5,6 +5,7 @@ not miss a change that a look would act on. A look too many costs three requests
 """
 
 import zlib
+from collections.abc import Sequence
 from enum import Enum
 
 from lastbeat.fleet.index import Files, FileSnapshot, IndexedRun, beats_of
@@ -57,8 +58,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     if known.line.status is not Status.RUNNING:
         if moved and (not known.beating or files.at - known.looked_at >= BEATING_S):
             return LookReason.BEATS
-    elif any(_stale(shown[name], files.at, policy) != _stale(before.get(name), known.looked_at, policy)
-             for name in beats) or _is_silent({**before, **shown}, files.at, known) != _is_silent(before, known.looked_at, known):  # fmt: skip
+    elif _changed_age(files, known, beats, policy):
         return LookReason.STALE
     if runid.RECORD in shown and _version(shown[runid.RECORD]) != _version(before.get(runid.RECORD)):
         return LookReason.RECORD
@@ -80,6 +80,15 @@ def share(run_id: str) -> float:
 
 def _version(file: tuple[float, str] | None) -> str | None:
     return file[1] if file else None
+
+
+def _changed_age(files: FileSnapshot, known: IndexedRun, beats: Sequence[str], policy: Policy) -> bool:
+    shown, before = files.files, known.files
+    if _is_silent({**before, **shown}, files.at, known) != _is_silent(before, known.looked_at, known):
+        return True
+    return any(
+        _stale(shown[name], files.at, policy) != _stale(before.get(name), known.looked_at, policy) for name in beats
+    )
 
 
 def _is_silent(files: Files, at: float, known: IndexedRun) -> bool:

@@ -87,8 +87,16 @@ def changed(*path: object, to: object) -> dict[str, Any]:
     return document
 
 
+WRITTEN = deepcopy(DOCUMENT)
+"""What this version makes of it: with one column more, which the earlier ones take as a part of the one before."""
+WRITTEN["runs"][0][1].append(None)
+
+
 def test_this_version_writes_what_earlier_ones_read() -> None:
-    assert unpacked(encode(INDEX)) == DOCUMENT
+    assert unpacked(encode(INDEX)) == WRITTEN
+    _, times, *_ = WRITTEN["runs"][0]
+    *_, beating, by_log, more = times
+    assert (beating, any((by_log, more))) == (True, False), "as 0.1.0 reads them"
 
 
 def test_this_version_reads_what_earlier_ones_wrote() -> None:
@@ -97,7 +105,7 @@ def test_this_version_reads_what_earlier_ones_wrote() -> None:
 
 def test_what_only_this_process_knows_is_not_written() -> None:
     index = replace(INDEX, runs={"run-1": replace(RUN, progressed=1767268799.0)}, unsaved=3.0, just_listed=True)
-    assert unpacked(encode(index)) == DOCUMENT
+    assert unpacked(encode(index)) == WRITTEN
 
 
 OLDER = [
