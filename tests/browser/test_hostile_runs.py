@@ -40,8 +40,8 @@ def loaded(browser: Browser, hostile_page: str) -> Iterator[Tab]:
 
 @pytest.fixture
 def page(loaded: Tab, hostile_page: str, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """Where the fleet stands, with no filter."""
-    loaded.page.goto(f"{hostile_page}#/?for={quote(request.node.name, safe='')}")
+    """Where the fleet stands, with no filter, in the order of names, in which each run has a row of its own."""
+    loaded.page.goto(f"{hostile_page}#/?sort=run&for={quote(request.node.name, safe='')}")
     with borrowed(loaded) as tab:
         expect_fleet(tab.page, ["text-00", "links", *IDS])
         yield tab.page
