@@ -101,10 +101,10 @@ def _pass(passes: Making) -> PassReport:
     deadline = time.monotonic() + PASS_LIMIT_S
     if not _is_terminal():
         return passes.make(deadline=deadline)
-    from lastbeat_cli.sweep.live import Bar  # noqa: PLC0415 - 40 ms, and only a terminal needs it
+    from lastbeat_cli.sweep.live import Spinner  # noqa: PLC0415 - 40 ms, and only a terminal needs it
 
-    with Bar() as bar:
-        return passes.make(deadline=deadline, progress=bar)
+    with Spinner() as spinner:
+        return passes.make(deadline=deadline, progress=spinner)
 
 
 def _pause(due: float) -> AbstractContextManager[object]:
