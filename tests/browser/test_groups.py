@@ -39,7 +39,9 @@ def test_35_runs_that_timed_out_together_are_one_line_with_one_hint(page: Page) 
     for run_id in scenes.TOGETHER:
         expect(row(page, run_id)).to_have_count(0)
     # Where each has figures of its own, the hint says whose it shows.
-    expect(group(page, OUT_OF_MEMORY)).to_contain_text(re.compile(rf"→? ?{scenes.OUT_OF_MEMORY[0]}|{scenes.OUT_OF_MEMORY[1]}"))
+    expect(group(page, OUT_OF_MEMORY)).to_contain_text(
+        re.compile(rf"→? ?{scenes.OUT_OF_MEMORY[0]}|{scenes.OUT_OF_MEMORY[1]}")
+    )
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["a desktop", "a phone"])

@@ -209,7 +209,10 @@ def _stacks(run: Training) -> str:
     )
     return (
         f'{own}\n\nThread "MainThread" (main), most recent call last:\n{main}\n\n'
-        f'Thread "data-prefetch-0", most recent call last:\n{loader}\n'
+        f'Thread "data-prefetch-0", most recent call last:\n{loader}\n\n'
+        f'Thread "lastbeat-beat", most recent call last:\n'
+        f'  File "/usr/lib/python3/dist-packages/lastbeat/sdk/reporter.py", line 288, in _work\n'
+        f'  File "/usr/lib/python3/dist-packages/lastbeat/sdk/stacks.py", line 63, in write\n'
     )
 
 

@@ -108,6 +108,10 @@ const Draw = (() => {
       el("span", { class: "tail" }, letters.slice(-TAIL).join("")));
   }
 
+  /** A path: too long a one without its middle, and whole in its title. */
+  const path = (text, most = 60) => el("code", { class: "path", title: text.length > most ? text : null },
+    Format.middle(text, most));
+
   /** The latest values as a line; gaps where there was no number. `name` says of what. */
   function sparkline(given, name, width = 64, height = 18) {
     const values = given.map(Format.value);
@@ -178,6 +182,6 @@ const Draw = (() => {
     return picture;
   }
 
-  return Object.freeze({ STATUSES, looks, looksOf, el, svg, put, setText, status, statusOf, outside, runLink,
+  return Object.freeze({ STATUSES, looks, looksOf, el, svg, put, setText, status, statusOf, outside, runLink, path,
     sparkline, strip });
 })();
