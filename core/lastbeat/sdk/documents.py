@@ -9,11 +9,13 @@ from typing import Any
 
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.reading import Reader
-from lastbeat.sdk.recent import Recent
+from lastbeat.sdk.recent import Between, Recent
 from lastbeat.sdk.run import CANCELLED, Run
-from lastbeat.sdk.values import number, text, whole
+from lastbeat.sdk.values import at_hand, number, text, whole
 
 METRICS_LIMIT = 50
+CURVES_LIMIT = 8
+CURVE_POINTS = 60
 _NAME_CHARS = 100
 _WINDOW_S = 300.0
 
@@ -95,11 +97,16 @@ class Pace:
 
     recent: Recent = field(default_factory=Recent)
     reader: Reader = field(default_factory=Reader)
+    curves: dict[str, Recent] = field(default_factory=dict)
+    """Points of metrics by name, the first :data:`CURVES_LIMIT` that training told."""
+    _beat_at: float = 0.0
     _window: list[tuple[float, int, int]] = field(default_factory=list)
     """Unix time, step, tokens so far, of the last minutes."""
 
     def document(self, run: Run, at: float) -> dict[str, Any] | None:
         """progress.json, or None before the first step."""
+        # Taken first, so that none of its steps is newer than the latest.
+        between, run.between = run.between, Between()
         latest = run.latest
         if latest is None:
             return None
@@ -121,7 +128,13 @@ class Pace:
         if count is None:
             return None
         lost, rate, epoch, *metrics = told
+        for point in between.sampled():
+            if self._is_new(point, at) and point[1] != count:
+                self.recent.add((round(point[0], 3), point[1], number(point[2]), number(point[3])))
         self.recent.add((round(at, 3), count, lost, rate))
+        self._add_metrics(between, given, at)
+        self._metrics_at(at, count, {name: value for (name, _), value in zip(named, metrics, strict=True)})
+        self._beat_at = at
         self._window.append((at, count, tokens or 0))
         while len(self._window) > 2 and at - self._window[0][0] > _WINDOW_S:
             self._window.pop(0)
@@ -141,8 +154,33 @@ class Pace:
             "eta_s": round(left / speed) if left is not None and left >= 0 and speed else None,
             "metrics": {name[:_NAME_CHARS]: value for (name, _), value in zip(named, metrics, strict=True)} or None,
             "recent": self.recent.points,
+            "metric_points": {name: [each[:3] for each in of.points] for name, of in self.curves.items()} or None,
             "last_updated": now_text(at),
         }
+
+    def _is_new(self, point: tuple[float, object, object, object], at: float) -> bool:
+        """Whether it belongs between the beat before and this one, by a clock that went on meanwhile."""
+        return self._beat_at < point[0] <= at
+
+    def _add_metrics(self, between: Between, given: dict[str, object], at: float) -> None:
+        """What the steps between two beats told that are not the latest one."""
+        for when, step, metrics in sorted(between.metrics.values(), key=lambda each: each[0]):
+            if metrics is given or not at_hand(step) or not self._is_new((when, None, None, None), at):
+                continue
+            told = {text(name) or "": number(value) for name, value in islice(metrics.items(), METRICS_LIMIT)
+                    if at_hand(value)}  # fmt: skip
+            count = whole(step)
+            if count is not None:
+                self._metrics_at(when, count, told)
+
+    def _metrics_at(self, at: float, step: int, told: dict[str, Any]) -> None:
+        for name, value in told.items():
+            if value is None or (name not in self.curves and len(self.curves) >= CURVES_LIMIT):
+                continue
+            curve = self.curves.setdefault(name[:_NAME_CHARS], Recent(CURVE_POINTS))
+            # A step that is told again, while training stands still, is no other point.
+            if not curve.points or curve.points[-1][1] != step:
+                curve.add((round(at, 3), step, value, None))
 
     def _speeds(self) -> tuple[float | None, float | None]:
         (then, first, few), (now, last, many) = self._window[0], self._window[-1]

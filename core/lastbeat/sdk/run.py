@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lastbeat.sdk.aside import once
 from lastbeat.sdk.describing import describe, described_shortly
+from lastbeat.sdk.recent import Between
 from lastbeat.sdk.saying import say
 from lastbeat.sdk.values import counted, seconds, type_name
 
@@ -61,6 +62,8 @@ class Run:
         """As training gave it, as all else is."""
         self.latest: tuple[object, object, object, object, dict[str, object]] | None = None
         """step, loss, learning rate, epoch, metrics, as training gave them; untouched, for they may be tensors."""
+        self.between = Between()
+        """The steps since the last beat, whose thread takes it away then and leaves another."""
         self.steps = 0
         """How often ``step`` was called, raised after ``latest`` was set."""
         self.tokens = 0
@@ -93,11 +96,13 @@ class Run:
         """Say how far training is. Costs well under a microsecond.
 
         Numbers may be Python's, numpy's or tensors; they are read, and so synchronised with their device, by the beat
-        thread, and only those of the step at which it beats. ``tokens`` (or samples) are those of this step; being
-        added up they are read at once, and a tensor, which would have to be waited for, is not.
+        thread, and only those of the step at which it beats. Of the steps between two beats the curve has those losses
+        that are Python's own floats, and the latest metrics of each kind. ``tokens`` (or samples) are those of this
+        step; being added up they are read at once, and a tensor, which would have to be waited for, is not.
         """
         self.latest = (step, loss, learning_rate, epoch, metrics)
         self.steps += 1
+        self.between.add(step, loss, learning_rate, metrics)
         if self.phase_now[0] is STARTING:
             self.set_phase("training")
         if type(tokens) is int:
