@@ -161,7 +161,8 @@ def _once(error: Excerpt) -> Excerpt:
     """Without its first line, where a traceback ends in the same."""
     has = _bares(error.lines)
     if len(has) > 1 and has[0] and any(_same(line, has[0]) for line in has[1:] if line):
-        return _part(error, 1, len(error.lines))
+        start = next((index for index in range(1, len(has)) if has[index]), 1)
+        return _part(error, start, len(error.lines))
     return error
 
 

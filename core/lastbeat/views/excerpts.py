@@ -84,7 +84,8 @@ def stacks(name: str, blob: Blob, safe: Safe) -> Excerpt:
     notes = ["it is longer than what is shown"] if cut else []
     if own:
         notes.append(f"{own} of lastbeat's own frames {'is' if own == 1 else 'are'} not shown")
-    return Excerpt(name, shown, 1 if shown else None, None, blob.modified, blob.size_bytes, "; ".join(notes) or None)
+    first = 1 if shown and not own else None
+    return Excerpt(name, shown, first, None, blob.modified, blob.size_bytes, "; ".join(notes) or None)
 
 
 def _without_own(lines: Sequence[bytes]) -> tuple[list[bytes], int]:
