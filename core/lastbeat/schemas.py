@@ -129,6 +129,8 @@ class ProgressDocument(HeartbeatDocument):
     """Figures of training's own."""
     recent: list[tuple[float, int, Number | None, Number | None]] = UNSAID
     """The latest points, oldest first: Unix time, step, loss, learning rate."""
+    metric_points: dict[str, list[tuple[float, int, Number]]] = UNSAID
+    """Points of training's own figures, oldest first: Unix time, step, value."""
 
 
 # Types → schemas.

@@ -157,10 +157,10 @@ def _run(sweep: Sweeper) -> PassReport:
     deadline = time.monotonic() + PASS_LIMIT_S
     if not _is_terminal():
         return sweep.run(deadline=deadline)
-    from lastbeat_cli.sweep.live import Bar  # noqa: PLC0415 - 40 ms, and only a terminal needs it
+    from lastbeat_cli.sweep.live import Spinner  # noqa: PLC0415 - 40 ms, and only a terminal needs it
 
-    with Bar() as bar:
-        return sweep.run(deadline=deadline, progress=bar)
+    with Spinner() as spinner:
+        return sweep.run(deadline=deadline, progress=spinner)
 
 
 def _pause(due: float) -> AbstractContextManager[object]:

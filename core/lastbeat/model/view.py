@@ -146,6 +146,8 @@ class Point:
     step: int
     loss: float | None = None
     learning_rate: float | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    """Training's own figures that it told with this step."""
 
 
 @dataclass(frozen=True, slots=True)

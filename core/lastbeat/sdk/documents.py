@@ -7,12 +7,15 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
+from lastbeat.sdk.curves import RecentPoints, StepSampler
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.value_reader import ValueReader
-from lastbeat.sdk.values import as_int, as_number, as_text
+from lastbeat.sdk.values import as_int, as_number, as_text, safe_to_read
 
 METRICS_LIMIT = 50
+CURVES_LIMIT = 8
+CURVE_POINTS = 60
 _NAME_CHARS = 100
 _SPEED_WINDOW_S = 300.0
 
@@ -96,53 +99,22 @@ def distinct_phases(changes: Iterable[tuple[float, str | None]]) -> list[tuple[f
     return phases
 
 
-MAX_POINTS = 120
-Point = tuple[float, int, float | str | None, float | str | None]
-"""Unix time in s, step, loss and learning rate (text if not finite). The time keeps its milliseconds, because the speed
-of training is worked out from the time and step of two points."""
-
-
-@dataclass
-class RecentPoints:
-    """At most ``MAX_POINTS`` points, always with the first and the newest.
-
-    When they are full, every second one is dropped and the spacing doubles, so they cover any length of time.
-    """
-
-    _kept: list[Point] = field(default_factory=list)
-    _newest: Point | None = None
-    _spacing: int = 1
-    _seen: int = 0
-
-    def add(self, point: Point) -> None:
-        """Add one more point."""
-        if self._seen % self._spacing == 0:
-            self._kept.append(point)
-        self._newest = point
-        self._seen += 1
-        if len(self._kept) >= MAX_POINTS:
-            self._kept = self._kept[::2]
-            self._spacing *= 2
-
-    @property
-    def points(self) -> list[Point]:
-        """Oldest first."""
-        if self._newest is None or self._kept[-1] is self._newest:
-            return list(self._kept)
-        return [*self._kept, self._newest]
-
-
 @dataclass
 class ProgressHistory:
     """What progress.json is made of: points, speed, time left. One for each run, used by its beat thread alone."""
 
     recent: RecentPoints = field(default_factory=RecentPoints)
     reader: ValueReader = field(default_factory=ValueReader)
+    curves: dict[str, RecentPoints] = field(default_factory=dict)
+    """Points of metrics by name: the first :data:`CURVES_LIMIT` that training reported."""
+    _beat_at: float = 0.0
     _window: list[tuple[float, int, int]] = field(default_factory=list)
     """Unix time, step, and tokens so far, of the last minutes."""
 
     def document(self, run: Run, at: float) -> dict[str, Any] | None:
         """progress.json at Unix time ``at``, or None before the first step."""
+        # Taken first, so that none of its steps is newer than the latest.
+        between, run.between = run.between, StepSampler()
         latest = run.latest
         if latest is None:
             return None
@@ -164,7 +136,13 @@ class ProgressHistory:
         if at_step is None:
             return None
         loss_now, rate_now, epoch_now, *metrics_now = floats
+        for point in between.sampled():
+            if self._is_new(point[0], at) and point[1] != at_step:
+                self.recent.add((round(point[0], 3), point[1], as_number(point[2]), as_number(point[3])))
         self.recent.add((round(at, 3), at_step, loss_now, rate_now))
+        self._add_metrics(between, metrics, at)
+        self._add_points(at, at_step, {name: value for (name, _), value in zip(named, metrics_now, strict=True)})
+        self._beat_at = at
         self._window.append((at, at_step, tokens or 0))
         while len(self._window) > 2 and at - self._window[0][0] > _SPEED_WINDOW_S:
             self._window.pop(0)
@@ -184,8 +162,33 @@ class ProgressHistory:
             "eta_s": round(left / steps_per_s) if left is not None and left >= 0 and steps_per_s else None,
             "metrics": {name[:_NAME_CHARS]: value for (name, _), value in zip(named, metrics_now, strict=True)} or None,
             "recent": self.recent.points,
+            "metric_points": {name: [each[:3] for each in curve.points] for name, curve in self.curves.items()} or None,
             "last_updated": iso_time(at),
         }
+
+    def _is_new(self, when: float, at: float) -> bool:
+        """Whether it was between the last beat and this one, by a clock that went on meanwhile."""
+        return self._beat_at < when <= at
+
+    def _add_metrics(self, between: StepSampler, latest: dict[str, object], at: float) -> None:
+        """The metrics of steps between two beats other than the latest step."""
+        for when, step, metrics in sorted(between.metrics.values(), key=lambda each: each[0]):
+            if metrics is latest or not safe_to_read(step) or not self._is_new(when, at):
+                continue
+            values = {as_text(name) or "": as_number(value) for name, value in islice(metrics.items(), METRICS_LIMIT)
+                      if safe_to_read(value)}  # fmt: skip
+            at_step = as_int(step)
+            if at_step is not None:
+                self._add_points(when, at_step, values)
+
+    def _add_points(self, at: float, step: int, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if value is None or (name not in self.curves and len(self.curves) >= CURVES_LIMIT):
+                continue
+            curve = self.curves.setdefault(name[:_NAME_CHARS], RecentPoints(CURVE_POINTS))
+            # A step that is reported again while training stands still adds no point.
+            if not curve.points or curve.points[-1][1] != step:
+                curve.add((round(at, 3), step, value, None))
 
     def _speeds(self) -> tuple[float | None, float | None]:
         """Steps and tokens per second over the window; None if unknown."""

@@ -13,7 +13,8 @@ from lastbeat.model import runid
 from lastbeat.model.times import parse_time
 from lastbeat.sdk.attempts import attempt_of, next_attempt
 from lastbeat.sdk.clock_offset import LEAST_S, ClockOffset
-from lastbeat.sdk.documents import Point, RecentPoints, distinct_phases, encode, iso_time
+from lastbeat.sdk.curves import Point, RecentPoints
+from lastbeat.sdk.documents import distinct_phases, encode, iso_time
 from lastbeat.sdk.reporter import RunEnvironment
 from lastbeat.sdk.resources import machine_memory
 from lastbeat.sdk.run import MAX_PHASES

@@ -9,6 +9,7 @@ from time import monotonic, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from lastbeat.sdk.curves import StepSampler
 from lastbeat.sdk.error_text import error_text, short_text
 from lastbeat.sdk.safe_log import safe_log
 from lastbeat.sdk.timed_calls import call_with_timeout
@@ -61,6 +62,8 @@ class Run:
         """As training gave it, like everything else here."""
         self.latest: tuple[object, object, object, object, dict[str, object]] | None = None
         """step, loss, learning rate, epoch and metrics as training gave them. Not read here: they may be tensors."""
+        self.between = StepSampler()
+        """The steps since the last beat, whose thread takes it away then and leaves another."""
         self.steps = 0
         """How often ``step`` was called; incremented after ``latest`` is set."""
         self.tokens = 0
@@ -98,6 +101,7 @@ class Run:
         """
         self.latest = (step, loss, learning_rate, epoch, metrics)
         self.steps += 1
+        self.between.add(step, loss, learning_rate, metrics)
         if self.phase_now[0] is STARTING:
             self.set_phase("training")
         if type(tokens) is int:

@@ -161,8 +161,77 @@ def test_progress_has_speed_and_what_is_left() -> None:
         "metrics": {"grad_norm": 0.5},
         "phase": "training",
         "recent": [[AT, 100, 2.0, None], [AT + 50, 200, 1.5, 3e-4]],
+        "metric_points": {"grad_norm": [[AT + 50, 200, 0.5]]},
         "last_updated": iso_time(AT + 50),
     }
+
+
+def test_a_curve_is_true_to_the_steps_between_two_beats() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    begun = time.time()
+    run.step(1, loss=1.0)
+    pace.document(run, time.time())
+    for step in range(2, 301):
+        run.step(step, loss=1 / step)
+    points = read(pace.document(run, time.time()))["recent"]
+    steps = [step for _, step, *_ in points]
+    assert (steps[0], steps[-1], len(steps) < 40) == (1, 300, True)
+    assert all(begun - 0.01 <= at <= time.time() + 0.01 for at, *_ in points)
+    drawn = np.interp(range(1, 301), steps, [loss for _, _, loss, _ in points])
+    assert np.abs(drawn - 1 / np.arange(1, 301)).max() < 0.01
+
+
+def test_a_peak_between_two_beats_is_on_the_curve() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for step in range(5_000):
+        run.step(step, loss=99.0 if step == 1_234 else 0.01 if step == 4_321 else 2.0)
+    found = {loss for _, _, loss, _ in read(pace.document(run, time.time()))["recent"]}
+    assert {99.0, 0.01, 2.0} <= found
+
+
+def test_a_loss_that_was_no_number_between_two_beats_is_told() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for step in range(50):
+        run.step(step, loss=math.nan if step == 20 else 2.0)
+    assert [20, "NaN"] in [[step, loss] for _, step, loss, _ in read(pace.document(run, time.time()))["recent"]]
+
+
+def test_a_figure_that_is_told_between_two_beats_gets_its_point() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for step in range(100):
+        run.step(step, loss=2.0, grad_norm=0.5)
+        if step in {40, 80}:
+            run.step(step, val_acc=step / 100, val_loss=1.5)
+            pace.document(run, time.time())
+    run.step(100, loss=2.0, grad_norm=0.5)
+    curves = read(pace.document(run, time.time()))["metric_points"]
+    assert [each[1:] for each in curves["val_acc"]] == [[40, 0.4], [80, 0.8]]
+    assert curves["grad_norm"][-1][1:] == [100, 0.5]
+
+
+def test_what_waits_for_a_device_is_not_read_between_two_beats() -> None:
+    class Tensor:
+        def __float__(self) -> float:
+            raise AssertionError("it was read")
+
+    run = Run("run-1", None)
+    for step in range(10):
+        run.step(step, loss=Tensor(), learning_rate=Tensor(), val_acc=Tensor())
+    run.step(10, loss=2.0)
+    found = read(ProgressHistory().document(run, time.time()))
+    assert [each[1:] for each in found["recent"]] == [[10, 2.0, None]]
+
+
+def test_a_step_keeps_to_its_bounds_however_many_there_are() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    many: dict[str, Any] = {f"metric_{number}": 1.0 for number in range(20)}
+    for beat in range(6):
+        for step in range(3_000):
+            run.step(beat * 3_000 + step, loss=float(step % 7), **many)
+        found = read(pace.document(run, time.time()))
+    assert len(found["recent"]) <= 160
+    assert len(found["metric_points"]) == 8
+    assert len(json.dumps(found)) < 40_000
 
 
 def test_speed_is_that_of_the_last_minutes() -> None:
