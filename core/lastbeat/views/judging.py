@@ -15,6 +15,7 @@ from lastbeat.model.status import Status
 from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.run import Observer
 from lastbeat.record.codec import decode_record
+from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.views.held import Got
 
@@ -60,7 +61,7 @@ class Judge:
         self._run_id = run_id
         self._mask = mask
         self._signals = signals
-        self._served = _Served()
+        self._served = _Served(store.traits)
         self._observer = Observer(self._served, run_id, mask)  # type: ignore[arg-type]  # it reads, and no more
         self._logs: LogObserver | None = None
         self._decoded: tuple[Blob, Record | None, str, bool] | None = None
@@ -183,7 +184,8 @@ def _fault(got: Mapping[str, Got]) -> str | None:
 class _Served:
     """Answers an observer with what was read already."""
 
-    def __init__(self) -> None:
+    def __init__(self, traits: Traits) -> None:
+        self.traits = traits
         self.got: Mapping[str, Got] = {}
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:  # noqa: ARG002
