@@ -16,8 +16,6 @@ SHARED = {
     # A user imports it from the module of their own framework, each of which gives its callbacks this very name.
     "LastbeatCallback": "the callback of a training framework",
 }
-# Being renamed.
-DOUBLES = ["LogFile", "NotDoneError", "Pass", "Probe", "RefusedError"]
 
 DECIDING = ("core/lastbeat/causes", "core/lastbeat/decide", "core/lastbeat/deliver", "cli/lastbeat_cli")
 
@@ -40,10 +38,10 @@ def classes() -> dict[str, list[str]]:
 
 def test_a_public_class_name_means_one_thing(classes: dict[str, list[str]]) -> None:
     twice = {name: modules for name, modules in classes.items() if len(modules) > 1}
-    assert {name: modules for name, modules in twice.items() if name not in {*SHARED, *DOUBLES}} == {}
+    assert {name: modules for name, modules in twice.items() if name not in SHARED} == {}
 
 
-@pytest.mark.parametrize("name", [*SHARED, *DOUBLES])
+@pytest.mark.parametrize("name", SHARED)
 def test_a_name_that_is_excepted_does_mean_two_things(name: str, classes: dict[str, list[str]]) -> None:
     assert len(classes[name]) > 1, f"{name} has one meaning now: take it out of the exceptions"
 

@@ -25,14 +25,14 @@ _CLOSING_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportOptions:
     """What was asked for. ``address`` is host and port."""
 
     address: tuple[str, int] | None = None
     path: Path | None = None
 
 
-def wanted(port: str | None, file: str | None, faults: list[str], *, once: bool) -> Wanted:
+def wanted(port: str | None, file: str | None, faults: list[str], *, once: bool) -> ExportOptions:
     """What the options say; what is wrong with them is added to ``faults``."""
     if (port is not None or file is not None) and not is_installed():
         faults.append(f"{PORT_OPTION if port is not None else FILE_OPTION}: {MISSING}")
@@ -41,11 +41,11 @@ def wanted(port: str | None, file: str | None, faults: list[str], *, once: bool)
         faults.append(f"{PORT_OPTION} is for a sweep that goes on; with --once use {FILE_OPTION} PATH{SUFFIX}")
     if file is not None and (Path(file).suffix != SUFFIX or "\0" in file):
         faults.append(f"{FILE_OPTION}={file[:200]!r} does not end in {SUFFIX}, and node-exporter reads no other files")
-        return Wanted(address)
-    return Wanted(address, None if file is None else Path(file).absolute())
+        return ExportOptions(address)
+    return ExportOptions(address, None if file is None else Path(file).absolute())
 
 
-def check_token(wanted: Wanted, settings: Settings, faults: list[str]) -> None:
+def check_token(wanted: ExportOptions, settings: Settings, faults: list[str]) -> None:
     """Who may scrape from elsewhere has to have a token, and one that stays."""
     if wanted.address is not None and not is_loopback(wanted.address[0]) and not settings[table.DASHBOARD_TOKEN]:
         faults.append(
@@ -65,7 +65,7 @@ def _address(text: str, faults: list[str]) -> tuple[str, int] | None:
 class Exporter:
     """Tells each pass to whoever asked for metrics. Nothing here raises, and nothing keeps a pass waiting."""
 
-    def __init__(self, wanted: Wanted, settings: Settings) -> None:
+    def __init__(self, wanted: ExportOptions, settings: Settings) -> None:
         fleet = logs.redact(opening.root_url(settings))
         self._metrics = PassMetrics(opening.root_url(settings), settings.fleet.interval_s, logs.redact)
         token = settings[table.DASHBOARD_TOKEN]

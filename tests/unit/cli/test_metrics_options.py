@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat import settings as configuration
-from lastbeat_cli.metrics.exporter import Wanted, check_token, wanted
+from lastbeat_cli.metrics.exporter import ExportOptions, check_token, wanted
 
 PORTS: list[tuple[str, tuple[str, int] | None]] = [
     ("9108", ("127.0.0.1", 9108)),
@@ -70,6 +70,6 @@ def test_who_scrapes_from_elsewhere_needs_a_token_that_stays(
     monkeypatch.delenv("LASTBEAT_DASHBOARD_TOKEN", raising=False)
     given = {} if token is None else {"LASTBEAT_DASHBOARD_TOKEN": token}
     faults: list[str] = []
-    check_token(Wanted((host, 9108)), configuration.load(given), faults)
+    check_token(ExportOptions((host, 9108)), configuration.load(given), faults)
     assert (faults == []) is fine
     assert token is None or token not in "".join(faults)
