@@ -30,7 +30,7 @@ WHOLE: Final = Shard()
 """All of a fleet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunLine:
     """One run as a pass knows it. ``UNKNOWN``: this pass could not observe it."""
 
