@@ -308,12 +308,12 @@ LAPS = [
 
 @pytest.mark.parametrize(("lap", "row"), LAPS)
 def test_a_row_may_have_parts_columns_and_times_that_are_numbers(lap: Lap, row: list[Any]) -> None:
-    assert codec(Lap).document(lap) == row
+    assert json.loads(json.dumps(codec(Lap).document(lap))) == row
     assert codec(Lap).read(json.loads(json.dumps(row))) == lap
 
 
 def test_what_is_transient_is_not_written() -> None:
-    assert codec(Lap).read(codec(Lap).document(Lap("a", watched=True))) == Lap("a")
+    assert codec(Lap).document(Lap("a", watched=True)) == codec(Lap).document(Lap("a"))
 
 
 ROWS_READ = [

@@ -32,7 +32,7 @@ WHOLE: Final = Shard()
 """All of a fleet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunLine:
     """One run in a pass report. ``UNKNOWN``: this pass could not observe it."""
 
