@@ -111,8 +111,12 @@ def _guardians(folder: Path) -> list[int]:
 
 def _holds_pidfd(guardian: int) -> bool:
     """Whether it watches somebody already."""
-    links = Path(f"/proc/{guardian}/fd").iterdir()
-    return any("pidfd" in os.readlink(link) for link in links)  # noqa: PTH115 - of a descriptor
+    try:
+        links = [link.readlink() for link in Path(f"/proc/{guardian}/fd").iterdir()]
+    except OSError:
+        # A file that it has just closed, or it is gone.
+        return False
+    return any("pidfd" in str(link) for link in links)
 
 
 def _until(found: Callable[[], T]) -> T:

@@ -131,8 +131,11 @@ def run_environment(settings: Settings, *, rank: int | None = None, world_size: 
 def _guard(settings: Settings, run_id: str) -> Guard:
     if not settings[GUARDIAN]:
         return Guard()
-    from lastbeat.guardian import start  # noqa: PLC0415 - only if it is on
-
+    try:
+        from lastbeat.guardian import start  # noqa: PLC0415 - only if it is on
+    except Exception as fault:  # noqa: BLE001 - a process that can open no more files, for example
+        safe_log(logging.DEBUG, "no guardian sees how this process ends: %s", fault_text(fault))
+        return Guard()
     return start.guard(settings, run_id)
 
 

@@ -38,6 +38,7 @@ WRAPPED: Final = "_LASTBEAT_EXEC_RUN"
 _SEND_S = 0.2
 _CHILD_S = 1.0
 """How long the start of a run may wait for what starts the guardian, which takes some 2 ms."""
+_UNHEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _SHELL = "/bin/sh"
 # Shells give what runs in the background no standard input but one that is named.
 _DETACHES = 'exec 3<&0; "$@" <&3 3<&- &'
@@ -275,7 +276,8 @@ def _spawn(settings: Settings, listener: socket.socket) -> None:
             (os.POSIX_SPAWN_OPEN, 2, nothing, os.O_WRONLY, 0),
         ],
         setsid=True,
-        setsigmask=(),
+        # Until it ignores them itself.
+        setsigmask=_UNHEEDED,
         setsigdef=sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}),
     )
     until = time.monotonic() + _CHILD_S
