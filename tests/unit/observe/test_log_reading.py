@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.fleet.watch_cache import KEPT_WITH_LOGS
+from lastbeat.fleet.context import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
 from lastbeat.observe.reading import LogSettings, exit_code
 from lastbeat.sdk.death import Death, describe
