@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, fleet, loop, measure, sdk, signals, views
+from bench import detection, fleet, guardian, loop, measure, sdk, signals, views
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
@@ -61,6 +61,7 @@ def run_tables(args: argparse.Namespace) -> Iterator[str]:
             sdk.calls(Path(folder)),
             sdk.loops(Path(folder), args.rounds),
             detection.table(server, 7),
+            guardian.table(Path(folder), 7),
         ):
             yield ""
             yield from part

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
+from lastbeat.stores import s3
 from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
 
 _NAMES_A_REQUEST = 1000
@@ -18,6 +19,7 @@ class CountedStore:
     """``requests``: kind (LIST, GET, PUT, DELETE) → how many."""
 
     url = "s3://bench/training-runs"
+    traits = s3.TRAITS
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, 12, 0, 0, tzinfo=timezone.utc)

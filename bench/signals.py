@@ -30,7 +30,7 @@ import lastbeat.watchdog, lastbeat.wire
 data = open(sys.argv[1], "rb").read()
 began = time.process_time()
 from lastbeat.signals.loading import load
-from lastbeat.causes.reading import LogReader
+from lastbeat.causes.log_reader import LogReader
 reader = LogReader(load(sys.argv[2]), "training_log_latest.txt")
 reader.feed(data)
 reader.summary()

@@ -33,7 +33,7 @@ SCENES = (
     Scene("spirals-diverges", "2 of 3: a run whose learning rate has lost its brake", "FAILED", growth=1.04),
     Scene(
         "spirals-killed",
-        "3 of 3: a run that is killed, and so can say nothing",
+        "3 of 3: a run that is killed with its node, and so can say nothing",
         "TIMED_OUT",
         steps=900,
         kill_at_step=60,
@@ -187,7 +187,7 @@ def _follow(
             if alive and scene.kill_at_step is not None and (found["step"] or 0) >= scene.kill_at_step:
                 training.kill()
                 alive = False
-                yield Event("demo", f"kill -9 {training.pid}: no _error, no last words")
+                yield Event("demo", f"kill -9 {training.pid}, its guardian too: no _error, no last words")
         while not messages.empty():
             yield Event("slack", message=messages.get())
         if over:

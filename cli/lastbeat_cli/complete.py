@@ -2,7 +2,7 @@
 
 import click
 
-from lastbeat.sdk import by_hand
+from lastbeat.sdk import one_shot
 from lastbeat_cli import exits, logs, options, report
 
 
@@ -15,5 +15,5 @@ def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
     logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
-    by_hand.complete(report.around(given, faults), name)
+    one_shot.complete(report.environment(given, faults), name)
     return exits.OK

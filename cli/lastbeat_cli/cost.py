@@ -12,7 +12,8 @@ from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
 from lastbeat.model.times import format_time
 from lastbeat.settings import Settings, table
-from lastbeat.settings.table import DirectoryRoot
+from lastbeat.stores import registry
+from lastbeat.stores.kind import S3_LIST, Charge, Prices
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
@@ -64,7 +65,7 @@ def _lines(settings: Settings, mark: PassMark, measured: MonthEstimate) -> Itera
     width = max(len(what) for what, _ in rows)
     yield f"{'a month of':<{width}}  {'requests':>13}  {'dollars':>10}"
     for what, bill in rows:
-        yield f"{what:<{width}}  {bill.count:>13,.0f}  {_dollars(bill.dollars):>10}"
+        yield f"{what:<{width}}  {bill.count:>13,.0f}  {_dollars(_cost(settings, bill)):>10}"
     yield ""
     if measured.run is None:
         yield "No run was active in these passes, so nothing can be said of one."
@@ -88,30 +89,51 @@ def _rows(settings: Settings, measured: MonthEstimate) -> Iterator[tuple[str, Bi
 def _notes(settings: Settings, measured: MonthEstimate) -> Iterator[str]:
     if measured.fleet is None:
         yield "The fleet is watched in parts, and these passes are over some of them: the averages are a part's."
-    where = _paid(settings)
+    kind = registry.of(settings.root)
+    where, prices = _paid(settings), kind.TRAITS.prices
     if where == "directory":
         yield "A directory costs nothing; the dollars are what the same requests would cost in S3."
     elif where == "endpoint":
-        yield "The dollars are AWS's; whoever runs your endpoint (AWS_ENDPOINT_URL) may charge otherwise."
+        name = kind.endpoint(settings.values, settings.environ)
+        yield f"The dollars are those of {kind.NAME}; whoever runs your endpoint ({name}) may charge otherwise."
+    elif prices.charge is Charge.UNKNOWN:
+        yield f"What {kind.NAME} charges differs too much from account to account to say dollars here."
     yield "Beating: as lastbeat's SDK does while steps advance between any two beats."
-    yield "Prices: S3 Standard, us-east-1; LIST and PUT $5, GET and HEAD $0.40 a million; a month has 30 days."
+    if prices.charge is Charge.UNKNOWN:
+        yield "A month has 30 days."
+    else:
+        listed = prices if prices.charge is Charge.LISTED else S3_LIST
+        yield f"Prices: {listed.told}; {_listed(listed)}; a month has 30 days."
     if measured.passes < FEW_PASSES:
         yield "Few passes were measured, and the first over a fleet reads all of it: ask again in an hour."
 
 
 def _paid(settings: Settings) -> str:
-    if isinstance(settings.root, DirectoryRoot):
+    kind = registry.of(settings.root)
+    if kind.TRAITS.prices.free:
         return "directory"
-    own = any(settings.environ.get(name, "").strip() for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"))
-    return "endpoint" if own else "s3"
+    return "endpoint" if kind.endpoint(settings.values, settings.environ) else settings.root.scheme
+
+
+def _cost(settings: Settings, bill: Bill) -> float | None:
+    """None: nobody knows the prices."""
+    prices = registry.of(settings.root).TRAITS.prices
+    return None if prices.charge is Charge.UNKNOWN else prices.dollars(bill.requests)
+
+
+def _listed(prices: Prices) -> str:
+    each = {kind: 1e6 * prices.per_request[kind] for kind in ("LIST", "GET")}
+    return f"LIST and PUT ${each['LIST']:g}, GET and HEAD ${each['GET']:.2f} a million"
 
 
 def _average(count: float) -> str:
     return f"{count:,.0f}" if count >= 10 or count == int(count) else f"{count:.1f}"
 
 
-def _dollars(amount: float) -> str:
+def _dollars(amount: float | None) -> str:
     """Two digits that mean something, however small it is."""
+    if amount is None:
+        return "unknown"
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.2g}" if amount >= 0.0001 else "<$0.0001"
 
 
@@ -126,16 +148,17 @@ def _document(settings: Settings, mark: PassMark, measured: MonthEstimate) -> di
         "active": round(measured.active, 3),
         "runs": round(measured.runs, 3),
         "month": {
-            "watching_fleet": _bill(measured.fleet),
-            "watching_run": _bill(measured.run),
-            "beating_run": _bill(cost.beating(settings[table.BEAT_SECONDS])),
-            "polling_run": _bill(cost.polling()),
+            "watching_fleet": _bill(settings, measured.fleet),
+            "watching_run": _bill(settings, measured.run),
+            "beating_run": _bill(settings, cost.beating(settings[table.BEAT_SECONDS])),
+            "polling_run": _bill(settings, cost.polling()),
         },
     }
 
 
-def _bill(bill: Bill | None) -> dict[str, object] | None:
+def _bill(settings: Settings, bill: Bill | None) -> dict[str, object] | None:
     if bill is None:
         return None
     requests = {kind: round(count, 1) for kind, count in bill.requests.items()}
-    return {"requests": requests, "dollars": round(bill.dollars, 6)}
+    amount = _cost(settings, bill)
+    return {"requests": requests, "dollars": None if amount is None else round(amount, 6)}

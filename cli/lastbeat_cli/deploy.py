@@ -13,7 +13,7 @@ import click
 
 from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, SettingsError
-from lastbeat.settings.table import DirectoryRoot
+from lastbeat.stores import s3
 from lastbeat_cli import exits, logs, options, values
 
 WHAT = "What is deployed"
@@ -89,24 +89,24 @@ def command(  # noqa: PLR0913 - one for each option
     settings = _read(stack, parameters, own, given)
     logs.follow(settings)
     root, infra = settings.root, _infra()
-    if isinstance(root, DirectoryRoot):
-        raise SettingsError(["a Lambda function watches a bucket; name it with --bucket, or set MONITORING_BUCKET"])
+    if root.scheme != s3.SCHEME:
+        raise SettingsError(["a Lambda function watches a bucket of S3: give --bucket, or set MONITORING_BUCKET"])
     if not root.prefix:
         raise SettingsError(["the template wants a folder in the bucket; name it in MONITORING_PREFIX"])
     prefix = root.prefix
-    print(MADE.format(stack=stack, architecture=architecture, runtime=runtime, bucket=root.bucket, prefix=prefix))
-    notify = ["aws", "s3api", "put-bucket-notification-configuration", "--bucket", root.bucket]
+    print(MADE.format(stack=stack, architecture=architecture, runtime=runtime, bucket=root.place, prefix=prefix))
+    notify = ["aws", "s3api", "put-bucket-notification-configuration", "--bucket", root.place]
     notify += ["--notification-configuration", '{"EventBridgeConfiguration": {}}']
     print(NOTIFY.format(command=shlex.join(notify)))
     if not guided and not any(each.startswith(("AlertEmail=", "PingUrl=")) for each in parameters):
         print(UNHEARD)
-    overrides = [f"Bucket={root.bucket}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
+    overrides = [f"Bucket={root.place}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
     package = [str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
     if own is not None:
         overrides.append(f"Signals={_names(own)}")
         package += ["--signals", own]
     sam = ["sam", "deploy", "--template-file", str(infra / "template.yaml"), "--stack-name", stack]
-    sam += ["--region", settings.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"]
+    sam += ["--region", settings[s3.MONITORING_REGION], "--capabilities", "CAPABILITY_IAM", "--resolve-s3"]
     # Nothing to change is nothing that went wrong.
     sam += ["--no-fail-on-empty-changeset"]
     sam += [*(["--guided"] if guided else []), "--parameter-overrides", *overrides, *parameters]
@@ -138,7 +138,7 @@ def _names(own: str) -> str:
     from lastbeat.signals import compiling  # noqa: PLC0415 - PyYAML and pydantic, for files of one's own
 
     try:
-        return compiling.own(own).setting
+        return compiling.compile_user_catalogues(own).setting
     except ValueError as fault:
         raise SettingsError(str(fault).replace("LASTBEAT_SIGNALS: ", "--signals: ").splitlines()) from None
 

@@ -1,11 +1,11 @@
-"""``exec``: beats for any program, and tells how it died."""
+"""``exec``: reports any command as a run, and says how it exited."""
 
 import codecs
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +14,19 @@ import click
 
 from lastbeat import settings as configuration
 from lastbeat import training
-from lastbeat.sdk import child as children
+from lastbeat.child import process as child_process
+from lastbeat.child.descriptors import open_streams
+from lastbeat.child.exit_reason import ChildExit, sentinel_text
+from lastbeat.child.group_signals import GroupSignalMonitor
+from lastbeat.child.output_summary import OutputSummary
+from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
+from lastbeat.guardian.start import WRAPPED
 from lastbeat.sdk.capture import Capture
-from lastbeat.sdk.death import Death, describe
-from lastbeat.sdk.descriptors import streams as open_streams
-from lastbeat.sdk.logs import Printed, TrainingLog
-from lastbeat.sdk.output import Output
-from lastbeat.sdk.reporter import Reporter, Surroundings
-from lastbeat.sdk.resources import Meter
+from lastbeat.sdk.log_shipping import CaptureFeed, LogShipping
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.sdk.resources import ResourceMeter
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.signals_in import Signals, die_of
-from lastbeat.sdk.stacks import Stacks
-from lastbeat.sdk.witness import Witness
+from lastbeat.sdk.stacks import StackDump
 from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import logs, options, report, values
 
@@ -37,7 +38,7 @@ Exit status: that of the command, and
   126  the command could not be started
   127  the command was not found
   3    wrong arguments; nothing was started
-A command that a signal killed: lastbeat ends by the same signal, which shells show as 128 + its number.
+If a signal kills the command, lastbeat ends by the same signal, which shells show as 128 + its number.
 
 \b
 Examples:
@@ -86,33 +87,55 @@ def command(
     settings = _settings(arguments, faults)
     if faults:
         raise SettingsError(faults)
-    with Signals() as signals, closing(Witness(signals.heeded, apart=children.on_terminal(streams))) as witness:
-        output = Output()
+    return _report(command, streams, name, phase, steps, settings)
+
+
+def _report(
+    command: Sequence[str], streams: Sequence[int], name: str, phase: str, steps: int | None, settings: Settings | None
+) -> int:
+    """Run ``command`` and report it as the run ``name``. Returns the exit status, or dies by the command's signal.
+
+    1. Block the signals to forward, and fork the group monitor: both must come before the first thread.
+    2. Start the run, and with it the beat thread, so that a command which cannot be started is reported too.
+    3. Start the command. Its output feeds the run's progress, its log, and the summary for ``_error``.
+    4. Wait for its exit, forwarding signals.
+    5. Write the sentinel in a thread, so that a signal can end the wait for a slow store.
+    6. Restore the terminal, and exit as the command did.
+
+    Without ``settings`` the command runs all the same, and nothing is reported.
+    """
+    apart = child_process.needs_terminal(streams)
+    with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group_signals:
+        summary = OutputSummary()
         printed = Capture()
-        meter = Meter(wraps=True)
+        meter = ResourceMeter(wraps=True)
         run = Run(name, _reporter(settings, printed, meter) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
+        if settings is not None:
+            # If the command itself calls lastbeat.run with this id, it needs no guardian: we see how it ends.
+            os.environ[WRAPPED] = name
         try:
-            child = children.start(command, streams, _telling(run, output, printed), signals, witness)
-        except children.NotStartedError as fault:
+            child = child_process.start(command, streams, _on_output(run, summary, printed), signals, group_signals)
+        except child_process.NotStartedError as fault:
             print(f"Error: {fault}", file=sys.stderr)
             run.fail(f"Not started: {fault}")
             return fault.status
-        meter.root = child.process
+        meter.root = child.pid
         try:
-            death = child.wait()
-            ending = threading.Thread(target=_end, args=(run, death, program, output), name="lastbeat-end", daemon=True)
+            ended = child.wait()
+            arguments = (run, ended, program, summary)
+            ending = threading.Thread(target=_write_sentinel, args=arguments, name="lastbeat-end", daemon=True)
             if settings is not None:
-                _begin(ending)
-            child.until(lambda: not ending.is_alive())
+                _start_or_run(ending)
+            child.wait_for(lambda: not ending.is_alive())
         finally:
-            child.leave()
-    return die_of(-death.status) if death.status < 0 else death.status
+            child.restore_terminals()
+    return exit_by_signal(-ended.status) if ended.status < 0 else ended.status
 
 
 def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
-    """The settings; ``faults`` gets what is wrong with the arguments. None where something else is."""
+    """The settings; None if they are wrong. ``faults`` gets only what is wrong with the arguments."""
     try:
         settings = configuration.load(arguments)
     except SettingsError as wrong:
@@ -121,46 +144,50 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
         except SettingsError as typed:
             faults.extend(typed.faults)
             return None
-        # What was typed is right, so whoever started this may not even know of the fault. Training comes first.
+        # The arguments are right, so the user may not know of the fault in the environment. Training comes first.
         log.error("nothing watches this command, which runs all the same: %s", wrong)  # noqa: TRY400 - no trace
         return None
     logs.follow(settings)
     return settings
 
 
-def _reporter(settings: Settings, printed: Capture, meter: Meter) -> Reporter:
-    def prepare() -> Surroundings:
-        # In the beat thread: connecting must not hold up the start of training.
-        around = training.surroundings(settings)
-        # The stacks of this process would tell nothing about the command's.
-        return replace(around, extras=tuple(extra for extra in around.extras if not isinstance(extra, Stacks)))
+def _reporter(settings: Settings, printed: Capture, meter: ResourceMeter) -> Reporter:
+    def prepare() -> RunEnvironment:
+        # In the beat thread: connecting must not delay the command.
+        environment = training.run_environment(settings)
+        # The stacks of this process would say nothing of the command.
+        tasks = tuple(task for task in environment.tasks if not isinstance(task, StackDump))
+        return replace(environment, tasks=tasks)
 
-    return Reporter(prepare, [TrainingLog(Printed(printed))], meter=meter)
+    return Reporter(prepare, [LogShipping(CaptureFeed(printed))], meter=meter)
 
 
-def _telling(run: Run, output: Output, printed: Capture) -> Callable[[int, bytes], None]:
-    known_total = run.total_steps is not None
+def _on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[int, bytes], None]:
+    total_given = run.total_steps is not None
     decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in (1, 2)}
 
-    def tell(stream: int, chunk: bytes) -> None:
+    def on_output(stream: int, chunk: bytes) -> None:
         printed.add(decoders[stream].decode(chunk))
-        if output.take(stream, chunk):
-            progress = output.progress
-            if not known_total:
+        if summary.add(stream, chunk):
+            progress = summary.progress
+            if not total_given:
                 run.total_steps = progress.total_steps
             run.step(progress.step, loss=progress.loss, learning_rate=progress.learning_rate, epoch=progress.epoch)
 
-    return tell
+    return on_output
 
 
-def _begin(ending: threading.Thread) -> None:
+def _start_or_run(thread: threading.Thread) -> None:
     try:
-        ending.start()
-    except RuntimeError:  # No more threads: so be it that a signal does not cut this short.
-        ending.run()
+        thread.start()
+    except RuntimeError:  # No thread can start. Then a signal cannot cut this short.
+        thread.run()
 
 
-def _end(run: Run, death: Death, program: str, output: Output) -> None:
-    written = run.complete() if death.well else run.fail(describe(death, program, output.error, output.tail))
+def _write_sentinel(run: Run, ended: ChildExit, program: str, summary: OutputSummary) -> None:
+    if ended.succeeded:
+        written = run.complete()
+    else:
+        written = run.fail(sentinel_text(ended, program, summary.error, summary.tail))
     if not written:
         log.warning("lastbeat could not write how %s ended, and gives up", program)

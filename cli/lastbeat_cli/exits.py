@@ -23,8 +23,8 @@ def of(outcome: Outcome) -> int:
     """The exit status that tells ``outcome`` to Nagios, Icinga or Sensu."""
     if outcome.status is Status.UNKNOWN or outcome.status.is_foreign:
         return UNKNOWN
-    if outcome.status in {Status.FAILED, Status.TIMED_OUT}:
+    if outcome.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
         return CRITICAL
-    if outcome.status is Status.RUNNING and outcome.conditions:
+    if outcome.status in {Status.RUNNING, Status.SUCCEEDED} and outcome.conditions:
         return WARNING
     return OK

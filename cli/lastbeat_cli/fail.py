@@ -5,7 +5,7 @@ import sys
 import click
 
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.sdk import by_hand
+from lastbeat.sdk import one_shot
 from lastbeat_cli import exits, logs, options, report, values
 
 _HEAD_CHARS = 4 * 1024
@@ -41,9 +41,9 @@ def command(
         faults.append("--exit-status=0 is no failure; use 'lastbeat complete'")
     if message is None and exit_status is None:
         faults.append("the message is missing; use for example 'training failed', or - to read it from stdin")
-    around = report.around(given, faults)
+    environment = report.environment(given, faults)
     text = mask_tokens(_stdin() if message == "-" else message or "").strip()
-    if not by_hand.fail(around, name, _with_status(text, status)):
+    if not one_shot.fail(environment, name, _with_status(text, status)):
         print(f"lastbeat: {name} had failed already, and its first error stays", file=sys.stderr)
     return exits.OK
 

@@ -112,6 +112,11 @@ def age(now: datetime, then: datetime) -> str:
     return f"{format_duration(now - then)} ago"
 
 
+def cores(used: float) -> str:
+    """CPU cores in use: ``3.19``; ``under 0.01`` of a process that does next to nothing."""
+    return "under 0.01" if used < 0.01 else f"{used:.2f}" if used < 10 else f"{used:.1f}"
+
+
 def size(count: int) -> str:
     """Bytes as people read them."""
     value = float(count)

@@ -14,7 +14,7 @@ WHO = "Who is told"
 LOGS = "Logs"
 HOW = "How"
 
-STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "UNKNOWN")
+STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "UNKNOWN")
 """What --status may name."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -65,7 +65,12 @@ def argument(name: str, *, group: str, listed: tuple[str, str], **more: Any) -> 
 
 
 _PLACE = (
-    option("--root", metavar="URL-OR-DIR", group=WHERE, help="Fleet root: s3://bucket/prefix or a directory."),
+    option(
+        "--root",
+        metavar="URL-OR-DIR",
+        group=WHERE,
+        help="Fleet root: s3:// gs:// az://bucket/prefix, or a directory.",
+    ),
     option("--bucket", metavar="B", group=WHERE, help="S3 bucket; the prefix is MONITORING_PREFIX [training-runs]."),
     option("--region", metavar="R", group=WHERE, help="AWS region of the bucket [us-east-1]."),
 )

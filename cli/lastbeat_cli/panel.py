@@ -27,6 +27,7 @@ _STYLES = {
     Status.SUCCEEDED: "bold green",
     Status.FAILED: "bold red",
     Status.TIMED_OUT: "bold red",
+    Status.CANCELLED: "bold",
     Status.UNKNOWN: "bold magenta",
 }
 _BAR_WIDTH = 20

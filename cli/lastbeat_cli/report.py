@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from lastbeat import training
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.sdk.reporter import Surroundings
+from lastbeat.sdk.reporter import RunEnvironment
 from lastbeat_cli import logs, values
 
 WHAT = "What is reported"
@@ -28,8 +28,8 @@ def run_id(text: str | None, faults: list[str]) -> str:
         return ""
 
 
-def around(given: Mapping[str, str | None], faults: list[str]) -> Surroundings:
+def environment(given: Mapping[str, str | None], faults: list[str]) -> RunEnvironment:
     """The fleet root to report to. Raises :class:`SettingsError` with ``faults`` and what else is wrong."""
     settings = values.settings(given, faults)
     logs.follow(settings)
-    return training.surroundings(settings)
+    return training.run_environment(settings)

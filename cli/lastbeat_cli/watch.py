@@ -5,16 +5,17 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import click
 
 from lastbeat import opening, wire
 from lastbeat import settings as configuration
 from lastbeat.deliver.port import Channel
+from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings, SettingsError
-from lastbeat.watchdog import Watch
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.loop import Stop, follow, steady_clock
 from lastbeat_cli.plain import Plain
@@ -26,8 +27,8 @@ EPILOG = """\
 \b
 Exit status, by the convention of monitoring plug-ins:
   0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING)
-  2  FAILED or TIMED_OUT
+  1  RUNNING (WARNING), or SUCCEEDED with a loss that is no number
+  2  FAILED, TIMED_OUT or CANCELLED
   3  UNKNOWN: the run could not be observed; also wrong settings or arguments
 
 \b
@@ -65,7 +66,7 @@ def command(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Watch one training run: tell whether it lives, and alert people when that changes.
 
-    Without --once it goes on until the run is SUCCEEDED, FAILED or TIMED_OUT and everybody was told, or
+    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT or CANCELLED and everybody was told, or
     until Ctrl-C.
     """
     logs.verbose(on=verbose)
@@ -75,19 +76,20 @@ def command(  # noqa: PLR0913 - each is an option
         _log.warning("%s", warning)
     channels = wire.channels(settings)
     watch = wire.watch(settings, name, channels, clock=steady_clock(), dry_run=dry_run)
+    tick = _suggesting(watch.tick, settings, name)
     plain = Plain(as_json=as_json, preview=_preview(channels) if dry_run else None)
     if not channels and not once:
         _log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
     if once:
-        outcome = watch.tick()
+        outcome = tick()
         plain.show(outcome)
         return exits.of(outcome)
     with Stop() as stop:
         plain.left = stop.ask
         if as_json or dry_run or not _is_terminal():
-            outcome = follow(watch.tick, plain.show, stop, interval_s, dry_run=dry_run)
+            outcome = follow(tick, plain.show, stop, interval_s, dry_run=dry_run)
         else:
-            outcome = _live(watch, stop, interval_s, where=f"{name} in {opening.root_url(settings)}")
+            outcome = _live(tick, stop, interval_s, where=f"{name} in {opening.root_url(settings)}")
             plain.show(outcome)
     return exits.of(outcome)
 
@@ -98,11 +100,28 @@ def _preview(channels: Sequence[Channel]) -> Callable[[Outcome], list[str]]:
     return Preview(channels)
 
 
-def _live(watch: Watch, stop: Stop, interval_s: float, where: str) -> Outcome:
+def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) -> Callable[[], Outcome]:
+    """``tick``, whose first outcome of a run that nobody has seen says what its name may have been meant to be."""
+    asked = False
+
+    def ticking() -> Outcome:
+        nonlocal asked
+        outcome = tick()
+        if asked or not isinstance(outcome.observation, NeverSeen):
+            return outcome
+        from lastbeat_cli.run.one_run import suggestion  # noqa: PLC0415 - only for who may have mistyped
+
+        asked, near = True, suggestion(opening.store(settings), run_id)
+        return outcome if near is None else replace(outcome, notes=(near, *outcome.notes))
+
+    return ticking
+
+
+def _live(tick: Callable[[], Outcome], stop: Stop, interval_s: float, where: str) -> Outcome:
     from lastbeat_cli.panel import Panel  # noqa: PLC0415 - 40 ms, and only a terminal needs it
 
     with Panel(where) as panel:
-        return follow(watch.tick, panel.show, stop, interval_s)
+        return follow(tick, panel.show, stop, interval_s)
 
 
 def _read(run_id: str | None, interval: str, given: dict[str, str | None]) -> tuple[Settings, str, float]:

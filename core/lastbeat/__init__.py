@@ -31,20 +31,23 @@ def run(  # noqa: PLR0913 - all of them by name
     log_file: "str | PathLike[str] | None" = None,
     capture: bool = False,
 ) -> "Run":
-    """Report a training run, to be used as a block: leaving it writes ``_complete``, an exception writes ``_error``.
+    """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
-    ``root`` is the fleet root (``s3://bucket/prefix`` or a directory), from the settings unless given. Every start is
-    an attempt of its own, numbered on from the last one whose files still lie there; ``resume`` says that there was
-    one even if none do. Never raises: what is wrong with id, settings or store is logged, and training goes on
-    unwatched or is watched later. What is said of the run may be of any type (Python's numbers, numpy's, tensors,
-    texts): what cannot be read is left out, with one line in the log.
+    Never raises: what is wrong with the id, the settings or the store is logged, and training goes on, unwatched or
+    watched later. Values that are reported may be of any type (Python's numbers, numpy's, tensors, text). What cannot
+    be read is left out, with one line in the log.
 
-    In a distributed training every rank calls this; the launcher's environment tells which one it is (torchrun, Slurm,
-    MPI, Flux) unless ``rank`` and ``world_size`` do. Rank 0 writes the run's documents, the others tell of themselves.
+    ``root`` is the fleet root (``s3://bucket/prefix`` or a directory); the settings name it otherwise. Every start is a
+    new attempt, and its number follows that of the last attempt whose files are still there. ``resume`` says that there
+    was an attempt before, even if its files are gone.
 
-    ``log_file`` is the file that training logs to; its last 256 KB are shipped with every beat, secrets masked.
-    ``capture`` ships what this process prints through ``sys.stdout`` and ``sys.stderr`` instead, which does not see
-    what C libraries and child processes print.
+    In a distributed training, call this on every rank. The launcher's environment (torchrun, Slurm, MPI, Flux) says
+    which rank this is, unless ``rank`` and ``world_size`` do. Rank 0 writes the run's documents; every rank writes a
+    heartbeat of its own.
+
+    ``log_file`` is the file that training logs to. Its last 256 KB are shipped with every beat, secrets masked.
+    ``capture`` ships what this process prints through ``sys.stdout`` and ``sys.stderr`` instead. That leaves out the
+    output of C libraries and child processes.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -73,10 +76,11 @@ def start(  # noqa: PLR0913 - as above
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
-    An uncaught exception and ``sys.exit(n)`` write ``_error``, Ctrl-C and SIGTERM a cancelled one, and anything else
-    ``_complete``; an exception that ended only a thread is told with it. Two ends tell nobody how they end: ``raise
-    SystemExit(n)`` (use ``sys.exit(n)``) counts as well done, and after ``os._exit(n)`` nothing is written, so that the
-    run is TIMED_OUT.
+    An uncaught exception and ``sys.exit(n)`` write ``_error``; Ctrl-C and SIGTERM write one that says cancelled;
+    anything else writes ``_complete``. An exception that ended only a thread is reported with it.
+
+    ``raise SystemExit(n)`` cannot be seen and counts as success: use ``sys.exit(n)``. After ``os._exit(n)``, a crash or
+    SIGKILL the guardian writes ``_error``; without a guardian the run is TIMED_OUT.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - as above
 

@@ -1,7 +1,7 @@
-"""Dataclasses ↔ JSON data: the one codec for whatever lastbeat keeps from one process to the next.
+"""Dataclasses ↔ JSON data: the one codec for everything that lastbeat keeps from one process to the next.
 
-Strict: a field of the wrong type is damage, never a guess. Open: what a newer version wrote survives (see
-:class:`lastbeat.model.persisted.Persisted`). Readers and writers are made once a type, from its annotations.
+Strict: a field of the wrong type is damage, never a guess. Open: what a newer version wrote survives a rewrite, see
+:class:`lastbeat.model.persisted.Persisted`. Each type's reader and writer are compiled once, from its annotations.
 
     datetime       ISO 8601 text, UTC; a number   Enum           its value
                    of seconds as UnixTime
@@ -9,7 +9,7 @@ Strict: a field of the wrong type is damage, never a guess. Open: what a newer v
     Mapping        object; array of pairs where its keys are numbers; array of values as Columns
     dataclass      object or array, see :class:`lastbeat.model.persisted.Form`
 
-A dataclass that has rules of its own checks them in ``__post_init__``: a ``ValueError`` from there is damage, too.
+A dataclass checks rules of its own in ``__post_init__``: a ``ValueError`` from there is damage, too.
 """
 
 import math
@@ -41,18 +41,18 @@ from lastbeat.model.times import parse_time
 
 T = TypeVar("T")
 Json = Any
-Left = list[str]
-"""Collects the places of what was left alone."""
+Skipped = list[str]
+"""Collects the fields that hold something which only a newer version can read."""
 
 _LARGEST: Final = 1e12
-"""No plain number of ours comes near it, and time arithmetic can hold it."""
+"""Larger than any number of ours, and small enough for time arithmetic."""
 _DEEPEST: Final = 32
 _SHOWN: Final = 40
 _NONFINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class DamagedError(ValueError):
-    """The data is not what the type says. ``str()`` names the place and what is wrong there."""
+    """The data does not fit the type. ``str()`` names the place and what is wrong there."""
 
     def __init__(self, what: str, path: str = "") -> None:
         super().__init__(f"{path}: {what}" if path else what)
@@ -60,13 +60,14 @@ class DamagedError(ValueError):
         self.path = path
 
     def within(self, place: str) -> "DamagedError":
-        """The same fault, told by whatever holds the damaged part as ``place``: a field's name, or ``[3]``."""
+        """The same fault as seen from one level up, where the damaged part is at ``place``: a field's name, or
+        ``[3]``."""
         dot = "." if self.path and not self.path.startswith("[") else ""
         return type(self)(self.what, f"{place}{dot}{self.path}")
 
 
 class NewerError(DamagedError):
-    """A word that this version does not know; a newer one must have added it."""
+    """A word that this version does not know. A newer one must have added it."""
 
 
 class Codec(Generic[T]):
@@ -79,10 +80,10 @@ class Codec(Generic[T]):
         """``value`` as data for :func:`json.dumps`."""
         return self._type.write(value) if self._type.write is not None else value
 
-    def read(self, document: Json, left: Left | None = None) -> T:
-        """The value that ``document``, which is JSON data, holds. ``left`` is extended by the places of what was left
-        alone because a newer version wrote it. Raises :class:`DamagedError`."""
-        made: T = self._type.read(document, [] if left is None else left)
+    def read(self, document: Json, skipped: Skipped | None = None) -> T:
+        """The value in ``document``, which is JSON data. Fields with parts that only a newer version can read are added
+        to ``skipped``. Raises :class:`DamagedError`."""
+        made: T = self._type.read(document, [] if skipped is None else skipped)
         return made
 
 
@@ -100,25 +101,26 @@ _COMPILED: "dict[type[Any], Codec[Any]]" = {}
 class _Type(NamedTuple):
     """How values of one type are read and written."""
 
-    read: Callable[[Json, Left], Any]
+    read: Callable[[Json, Skipped], Any]
     write: Callable[[Any], Json] | None = None
-    """None: they are JSON already."""
+    """None: the values are JSON already."""
     exact: frozenset[type] = frozenset()
-    """JSON values of these classes are taken as they are, without a call of ``read``."""
-    opens: "Callable[[Json, Left], tuple[Any, Json]] | None" = None
-    """Of a collection: reads what this version knows, and sets aside the rest."""
-    reopen: Callable[[Json, Json], Json] | None = None
-    """Puts what was set aside back into what was written."""
+    """JSON values of these classes need no ``read``."""
+    split: "Callable[[Json, Skipped], tuple[Any, Json]] | None" = None
+    """Of a collection: what this version can read, and apart from it the JSON entries that only a newer one can."""
+    merge: Callable[[Json, Json], Json] | None = None
+    """Puts those entries back into the JSON of the others."""
     check: str = ""
     """For arrays, whose readers are compiled from source: the condition under which JSON's value, ``{0}``, has to be
     read. Empty: always."""
-    checked: Callable[[Json, Left], Any] | None = None
+    checked: Callable[[Json, Skipped], Any] | None = None
     """Reads a value for which ``check`` holds; None: ``read`` does."""
     present: Callable[[Any], Json] | None = None
     """Writes a value that is not None; None: ``write`` does."""
 
 
 def _type(hint: Any) -> _Type:
+    """Compile the type of an annotation: scalars from the table below, collections and dataclasses from their parts."""
     found = _SCALARS.get(hint)
     if found is not None:
         return found
@@ -130,7 +132,7 @@ def _type(hint: Any) -> _Type:
     if origin is Literal:
         return _literal(args)
     if origin is tuple and args[1:] != (...,):
-        return _fixed([_type(each) for each in args])
+        return _fixed_array([_type(each) for each in args])
     if origin in {tuple, list}:
         return _array(_type(args[0]), tuple if origin is tuple else list)
     if origin is not None and issubclass(origin, Mapping):
@@ -152,31 +154,31 @@ def _shown(value: Json) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-def _text(value: Json, _: Left) -> str:
+def _text(value: Json, _: Skipped) -> str:
     if value.__class__ is not str:
         raise DamagedError(f"{_shown(value)} is no text")
     return str(value)
 
 
-def _flag(value: Json, _: Left) -> bool:
+def _flag(value: Json, _: Skipped) -> bool:
     if value.__class__ is not bool:
         raise DamagedError(f"{_shown(value)} is neither true nor false")
     return bool(value)
 
 
-def _whole(value: Json, _: Left) -> int:
+def _whole(value: Json, _: Skipped) -> int:
     if value.__class__ is not int or not -(2**63) <= value < 2**63:
         raise DamagedError(f"{_shown(value)} is no whole number")
     return int(value)
 
 
-def _real(value: Json, _: Left) -> float:
+def _real(value: Json, _: Skipped) -> float:
     if value.__class__ not in {float, int} or not -_LARGEST <= value <= _LARGEST:
         raise DamagedError(f"{_shown(value)} is no number that can be kept here")
     return float(value)
 
 
-def _any_real(value: Json, _: Left) -> float:
+def _any_real(value: Json, _: Skipped) -> float:
     if value.__class__ is float or value.__class__ is int:
         try:
             return float(value)
@@ -187,9 +189,9 @@ def _any_real(value: Json, _: Left) -> float:
     raise DamagedError(f"{_shown(value)} is no number")
 
 
-def _time(value: Json, _: Left) -> datetime:
+def _time(value: Json, _: Skipped) -> datetime:
     if value.__class__ is str and value[-1:] == "Z":
-        # As we write it; parse_time understands more, and takes five times as long.
+        # The form we write. parse_time accepts more, and takes five times as long.
         try:
             return datetime.fromisoformat(value[:-1] + "+00:00")
         except ValueError:
@@ -204,21 +206,21 @@ def _time_text(when: datetime) -> str:
     return when.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
 
 
-def _unix_time(value: Json, _: Left) -> datetime:
+def _unix_time(value: Json, _: Skipped) -> datetime:
     try:
         return datetime.fromtimestamp(value if value.__class__ is float else _real(value, _), timezone.utc)
     except (OverflowError, ValueError, OSError) as fault:
         raise DamagedError(f"{_shown(value)} is not a time") from fault
 
 
-def _bytes(value: Json, _: Left) -> bytes:
+def _bytes(value: Json, _: Skipped) -> bytes:
     try:
         return _text(value, _).encode("latin-1")
     except UnicodeEncodeError:
         raise DamagedError(f"{_shown(value)} has a character that is no byte") from None
 
 
-def _base64(value: Json, _: Left) -> bytes:
+def _base64(value: Json, _: Skipped) -> bytes:
     from binascii import a2b_base64  # noqa: PLC0415 - few types hold such bytes
 
     text = _text(value, _)
@@ -226,7 +228,7 @@ def _base64(value: Json, _: Left) -> bytes:
         made = a2b_base64(text)
     except ValueError:
         made = b""
-    # It leaves out what is no base64.
+    # a2b_base64 ignores characters that are not base64.
     if _base64_text(made) != text:
         raise DamagedError(f"{_shown(value)} is not base64")
     return made
@@ -238,8 +240,8 @@ def _base64_text(value: bytes) -> str:
     return b2a_base64(value, newline=False).decode("ascii")
 
 
-def _json(value: Json, _: Left) -> Json:
-    check_plain(value)
+def _json(value: Json, _: Skipped) -> Json:
+    _check_plain(value)
     return value
 
 
@@ -259,11 +261,11 @@ _SCALARS: Final[dict[Any, _Type]] = {
 
 def _optional(hint: Any, rest: Sequence[Any]) -> _Type:
     if len(rest) != 1:
-        raise TypeError(f"{hint} cannot be kept: which type a value has must be told by the annotation")
+        raise TypeError(f"{hint} cannot be kept: the annotation must say which type a value has")
     inner = _type(rest[0])
     read, write = inner.read, inner.write
     return _Type(
-        lambda value, left: None if value is None else read(value, left),
+        lambda value, skipped: None if value is None else read(value, skipped),
         None if write is None else lambda value: None if value is None else write(value),
         inner.exact | {types.NoneType},
         check=f"{{0}} is not None and ({inner.check})" if inner.check else "{0} is not None",
@@ -273,45 +275,45 @@ def _optional(hint: Any, rest: Sequence[Any]) -> _Type:
 
 
 def _literal(words: tuple[Any, ...]) -> _Type:
-    def read(value: Json, _: Left) -> Any:
+    def read(value: Json, _: Skipped) -> Any:
         if _text(value, _) not in words:
-            raise _no_word(value, f"one of {', '.join(map(repr, words))}")
+            raise _unknown_word(value, f"one of {', '.join(map(repr, words))}")
         return value
 
     return _Type(read)
 
 
-def _no_word(value: Json, of: str) -> DamagedError:
+def _unknown_word(value: Json, of: str) -> DamagedError:
     what = f"{_shown(value)} is not {of}"
-    # Newer versions add words. What is no word at all is damage.
+    # Newer versions add words. Anything that is not a word is damage.
     return NewerError(what) if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,39}", str(value)) else DamagedError(what)
 
 
 def _enumeration(kind: type[Enum]) -> _Type:
     known: Mapping[Any, Enum] = {each.value: each for each in kind}
 
-    def read(value: Json, left: Left) -> Enum:
+    def read(value: Json, skipped: Skipped) -> Enum:
         found = known.get(value) if value.__class__ is str else None
         if found is not None:
             return found
         try:
-            # An enumeration may have a member for words to come.
-            return kind(_text(value, left))
+            # An enumeration may accept words that it does not know.
+            return kind(_text(value, skipped))
         except ValueError as error:
             if isinstance(error, DamagedError):
                 raise
-            raise _no_word(value, kind.__name__) from None
+            raise _unknown_word(value, kind.__name__) from None
 
     return _Type(read, lambda value: value.value)
 
 
-# Collections. Entries that use a newer version's words are set aside, and put back where they were.
+# Collections. Entries with words of a newer version are set aside and put back in their places.
 
 
 def _array(item: _Type, kind: Callable[[list[Any]], Any]) -> _Type:
     read_item, write_item, exact = item.read, item.write, item.exact
 
-    def opens(values: Json, left: Left) -> tuple[Any, Json]:
+    def split(values: Json, skipped: Skipped) -> tuple[Any, Json]:
         if values.__class__ is not list:
             raise DamagedError(f"{_shown(values)} is no list")
         made: list[Any] = []
@@ -321,9 +323,9 @@ def _array(item: _Type, kind: Callable[[list[Any]], Any]) -> _Type:
                 made.append(value)
                 continue
             try:
-                made.append(read_item(value, left))
+                made.append(read_item(value, skipped))
             except NewerError:
-                check_plain(value)
+                _check_plain(value)
                 aside.append((index, value))
             except DamagedError as fault:
                 raise fault.within(f"[{index}]") from None
@@ -332,18 +334,18 @@ def _array(item: _Type, kind: Callable[[list[Any]], Any]) -> _Type:
     def write(values: Any) -> Json:
         return list(values) if write_item is None else [write_item(each) for each in values]
 
-    def reopen(written: Json, aside: Json) -> Json:
+    def merge(written: Json, aside: Json) -> Json:
         for index, value in aside:
             written.insert(index, value)
         return written
 
-    return _Type(_closed(opens), write, opens=opens, reopen=reopen)
+    return _Type(_all_of(split), write, split=split, merge=merge)
 
 
 def _object(item: _Type) -> _Type:
     read_item, write_item, exact = item.read, item.write, item.exact
 
-    def opens(values: Json, left: Left) -> tuple[Any, Json]:
+    def split(values: Json, skipped: Skipped) -> tuple[Any, Json]:
         if values.__class__ is not dict:
             raise DamagedError(f"{_shown(values)} is no object")
         made: dict[str, Any] = {}
@@ -353,9 +355,9 @@ def _object(item: _Type) -> _Type:
                 made[key] = value
                 continue
             try:
-                made[key] = read_item(value, left)
+                made[key] = read_item(value, skipped)
             except NewerError:
-                check_plain(value)
+                _check_plain(value)
                 aside[key] = value
             except DamagedError as fault:
                 raise fault.within(f"[{_shown(key)}]") from None
@@ -364,17 +366,17 @@ def _object(item: _Type) -> _Type:
     def write(values: Any) -> Json:
         return dict(values) if write_item is None else {key: write_item(each) for key, each in values.items()}
 
-    def reopen(written: Json, aside: Json) -> Json:
+    def merge(written: Json, aside: Json) -> Json:
         return {**aside, **written}
 
-    return _Type(_closed(opens), write, opens=opens, reopen=reopen)
+    return _Type(_all_of(split), write, split=split, merge=merge)
 
 
-def _closed(opens: Callable[[Json, Left], tuple[Any, Json]]) -> Callable[[Json, Left], Any]:
-    """For where nothing can be set aside: within another collection, say."""
+def _all_of(split: Callable[[Json, Skipped], tuple[Any, Json]]) -> Callable[[Json, Skipped], Any]:
+    """Reads a collection in a place where nothing can be set aside, for example inside another collection."""
 
-    def read(values: Json, left: Left) -> Any:
-        made, aside = opens(values, left)
+    def read(values: Json, skipped: Skipped) -> Any:
+        made, aside = split(values, skipped)
         if aside:
             raise NewerError("it holds what this version does not know")
         return made
@@ -383,21 +385,21 @@ def _closed(opens: Callable[[Json, Left], tuple[Any, Json]]) -> Callable[[Json, 
 
 
 def _pairs(key: _Type, item: _Type) -> _Type:
-    row = _fixed([key, item])
+    row = _fixed_array([key, item])
 
-    def read(values: Json, left: Left) -> dict[Any, Any]:
+    def read(values: Json, skipped: Skipped) -> dict[Any, Any]:
         if values.__class__ is not list:
             raise DamagedError(f"{_shown(values)} is no list of pairs")
-        return dict(row.read(each, left) for each in values)
+        return dict(row.read(each, skipped) for each in values)
 
     return _Type(read, lambda values: [_written(row, each) for each in values.items()])
 
 
-def _fixed(items: Sequence[_Type]) -> _Type:
-    def slow(values: Json, left: Left) -> tuple[Any, ...]:
+def _fixed_array(items: Sequence[_Type]) -> _Type:
+    def slow(values: Json, skipped: Skipped) -> tuple[Any, ...]:
         if values.__class__ is not list or len(values) != len(items):
             raise DamagedError(f"{_shown(values)} is no list of {len(items)}")
-        return tuple(item.read(value, left) for item, value in zip(items, values, strict=True))
+        return tuple(item.read(value, skipped) for item, value in zip(items, values, strict=True))
 
     def write(values: Any) -> Json:
         return [_written(item, each) for item, each in zip(items, values, strict=True)]
@@ -408,7 +410,7 @@ def _fixed(items: Sequence[_Type]) -> _Type:
 def _columns(item: _Type, columns: Columns) -> _Type:
     names, absent = columns.names, columns.absent
 
-    def slow(values: Json, left: Left) -> dict[str, Any]:
+    def slow(values: Json, skipped: Skipped) -> dict[str, Any]:
         if values.__class__ is not list or len(values) > len(names):
             raise DamagedError(f"{_shown(values)} is no list of {len(names)}")
         made: dict[str, Any] = {}
@@ -416,7 +418,7 @@ def _columns(item: _Type, columns: Columns) -> _Type:
             if value.__class__ is int and value == absent:
                 continue
             try:
-                made[name] = item.read(value, left)
+                made[name] = item.read(value, skipped)
             except DamagedError as fault:
                 raise fault.within(name) from None
         return made
@@ -424,9 +426,9 @@ def _columns(item: _Type, columns: Columns) -> _Type:
     # An absent key is unusual unless it reads as a value.
     unpack = _no_value if _reads(item, absent) else _unpacking([item] * len(names), _no_value)
 
-    def read(values: Json, left: Left) -> dict[str, Any]:
-        found = unpack(values, left)
-        return slow(values, left) if found is None else dict(zip(names, found, strict=True))
+    def read(values: Json, skipped: Skipped) -> dict[str, Any]:
+        found = unpack(values, skipped)
+        return slow(values, skipped) if found is None else dict(zip(names, found, strict=True))
 
     if item.write is None or item.present is list:
         # json writes a tuple as an array; making so many lists of them costs a third of the writing.
@@ -449,11 +451,11 @@ def _reads(item: _Type, value: Json) -> bool:
     return True
 
 
-def _no_value(_values: Json, _left: Left) -> None:
+def _no_value(_values: Json, _left: Skipped) -> None:
     """A ``slow`` for :func:`_unpacking` whose caller has one of its own."""
 
 
-def _unpacking(items: Sequence[_Type], slow: Callable[[Json, Left], Any]) -> Callable[[Json, Left], Any]:
+def _unpacking(items: Sequence[_Type], slow: Callable[[Json, Skipped], Any]) -> Callable[[Json, Skipped], Any]:
     """Reads a JSON array with a value for each of ``items`` into a tuple. ``slow`` reads anything unusual: it finds out
     what is wrong, and where.
 
@@ -462,18 +464,18 @@ def _unpacking(items: Sequence[_Type], slow: Callable[[Json, Left], Any]) -> Cal
     """
     held = [f"v{number}" for number in range(len(items))]
     checks = [
-        f"        {f'if {item.check.format(name)}: ' if item.check else ''}{name} = read_{name}({name}, left)"
+        f"        {f'if {item.check.format(name)}: ' if item.check else ''}{name} = read_{name}({name}, skipped)"
         for name, item in zip(held, items, strict=True)
     ]
     source = f"""
-def read(values, left):
+def read(values, skipped):
     if values.__class__ is not list or len(values) != {len(items)}:
-        return slow(values, left)
+        return slow(values, skipped)
     {", ".join(held)}, = values
     try:
 {chr(10).join(checks)}
     except DamagedError:
-        return slow(values, left)
+        return slow(values, skipped)
     return {", ".join(held)},
 """
     readers = {f"read_{name}": item.checked or item.read for name, item in zip(held, items, strict=True)}
@@ -524,16 +526,24 @@ def _dataclass(kind: type[Any]) -> _Type:
     return _Type(_object_reader(shape), _object_writer(shape, sparse=form is Form.SPARSE))
 
 
-def _object_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
+def _object_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:
+    """What reads a JSON object, planned once:
+
+    1. Read each field that the object has; a value of the exact class needs no call.
+    2. Split collections: their entries from a newer version go to ``unknown``.
+    3. Read the flat parts from the fields of the same object.
+    4. Refuse an object without a required field.
+    5. Keep fields that this version does not know in ``unknown``, if they can be written again.
+    """
     plain = [(each, kind) for each, kind in shape.fields if not each.metadata.get("flat")]
-    plan = [(each.name, kind.exact, kind.read) for each, kind in plain if not (kind.opens and shape.keeps_unknown)]
-    collections = [(each.name, kind.opens) for each, kind in plain if kind.opens and shape.keeps_unknown]
+    plan = [(each.name, kind.exact, kind.read) for each, kind in plain if not (kind.split and shape.keeps_unknown)]
+    collections = [(each.name, kind.split) for each, kind in plain if kind.split and shape.keeps_unknown]
     flat = [(each.name, _names(each.type), kind.read) for each, kind in shape.fields if each.metadata.get("flat")]
     known = {each.name for each, _ in plain}.union(*(names for _, names, _ in flat))
     required = {each.name for each, _ in plain if each.default is MISSING and each.default_factory is MISSING}
     build = _builder(shape)
 
-    def read(document: Json, left: Left) -> Any:
+    def read(document: Json, skipped: Skipped) -> Any:
         if document.__class__ is not dict:
             raise DamagedError(f"{_shown(document)} is no object")
         values: dict[str, Any] = {}
@@ -543,23 +553,23 @@ def _object_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
             for name, exact, read_field in plan:
                 if name in document:
                     value = document[name]
-                    values[name] = value if value.__class__ in exact else read_field(value, left)
-            for name, opens in collections:
+                    values[name] = value if value.__class__ in exact else read_field(value, skipped)
+            for name, split in collections:
                 if name in document:
-                    values[name], aside = opens(document[name], left)
+                    values[name], aside = split(document[name], skipped)
                     if aside:
                         unknown[name] = aside
-                        left.append(name)
+                        skipped.append(name)
         except DamagedError as fault:
             raise fault.within(name) from None
         for name, names, read_part in flat:
-            values[name] = read_part({each: document[each] for each in names if each in document}, left)
+            values[name] = read_part({each: document[each] for each in names if each in document}, skipped)
         if not required <= values.keys():
             raise DamagedError(f"{min(required - values.keys())} is missing")
         if shape.keeps_unknown:
             if not document.keys() <= known:
                 more = {key: value for key, value in document.items() if key not in known}
-                check_plain(more)
+                _check_plain(more)
                 unknown.update(more)
             if unknown:
                 values["unknown"] = unknown
@@ -569,7 +579,7 @@ def _object_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
 
 
 def _builder(shape: _Shape) -> Callable[[dict[str, Any]], Any]:
-    """Makes an instance of some of its fields."""
+    """Makes an instance from the fields that were read; the others get their defaults."""
     kind = shape.kind
     if hasattr(kind, "__post_init__"):
 
@@ -580,7 +590,7 @@ def _builder(shape: _Shape) -> Callable[[dict[str, Any]], Any]:
                 raise DamagedError(str(fault)) from None
 
         return checked
-    if any("__slots__" in vars(each) for each in kind.__mro__[:-1]):
+    if any("__slots__" in vars(each) for each in kind.__mro__[:-1]) or not all(each.init for each in fields(kind)):
         return lambda values: kind(**values)
     defaults = {each.name: each.default for each, _ in shape.fields if each.default is not MISSING}
     factories = [(each.name, each.default_factory) for each, _ in shape.fields if each.default_factory is not MISSING]
@@ -588,7 +598,7 @@ def _builder(shape: _Shape) -> Callable[[dict[str, Any]], Any]:
         factories.append(("unknown", dict))
 
     def build(values: dict[str, Any]) -> Any:
-        # What the dataclass's own __init__ does, at a third of its time.
+        # What the dataclass's __init__ does, in a third of the time.
         made = object.__new__(kind)
         held = made.__dict__
         held.update(defaults)
@@ -608,7 +618,7 @@ def _names(kind: Any) -> frozenset[str]:
 def _object_writer(shape: _Shape, *, sparse: bool) -> Callable[[Any], Json]:
     plan = [(each.name, kind.write) for each, kind in shape.fields if not each.metadata.get("flat")]
     flat = [(each.name, kind) for each, kind in shape.fields if each.metadata.get("flat")]
-    reopen = {each.name: kind.reopen for each, kind in shape.fields if kind.reopen is not None}
+    merge = {each.name: kind.merge for each, kind in shape.fields if kind.merge is not None}
     usual = _defaults(shape) if sparse else {}
 
     def write(value: Any) -> Json:
@@ -622,14 +632,14 @@ def _object_writer(shape: _Shape, *, sparse: bool) -> Callable[[Any], Json]:
                 continue
             document[name] = held if write_field is None or held is None else write_field(held)
         for name, aside in unknown.items():
-            document[name] = reopen[name](document[name], aside) if name in reopen else aside
+            document[name] = merge[name](document[name], aside) if name in merge else aside
         return document
 
     return write
 
 
 def _same(one: Any, other: Any) -> bool:
-    # 0, 0.0 and False are equal, and not the same.
+    # 0, 0.0 and False are equal but not the same.
     return one.__class__ is other.__class__ and bool(one == other)
 
 
@@ -647,22 +657,22 @@ def _parts(shape: _Shape) -> list[tuple[str, list[tuple[Field[Any], _Type]]]]:
     return [("" if name.startswith(".") else name, list(members)) for name, members in grouped]
 
 
-def _row_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
+def _row_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:
     """Rows with all of their columns are read by compiled code, the others (of other versions, damaged) by a loop."""
     parts = _parts(shape)
     build = _builder(shape)
     fill = _filler([(name, members) for name, members in parts])
 
-    def slow(row: Json, left: Left) -> Any:
+    def slow(row: Json, skipped: Skipped) -> Any:
         values: dict[str, Any] = {}
-        fill(row, values, left)
+        fill(row, values, skipped)
         if shape.keeps_unknown and len(row) > len(parts):
             more = row[len(parts) :]
-            check_plain(more)
+            _check_plain(more)
             values["unknown"] = {"": more}
         return build(values)
 
-    kinds = [_fixed([kind for _, kind in members]) if name else members[0][1] for name, members in parts]
+    kinds = [_fixed_array([kind for _, kind in members]) if name else members[0][1] for name, members in parts]
     held = [
         (each.name, f"found[{number}][{place}]" if name else f"found[{number}]")
         for number, (name, members) in enumerate(parts)
@@ -675,9 +685,9 @@ def _row_reader(shape: _Shape) -> Callable[[Json, Left], Any]:
     else:
         made = f"build({{{', '.join(f'{name!r}: {value}' for name, value in held)}}})"
     source = f"""
-def read(row, left):
-    found = unpack(row, left)
-    return slow(row, left) if found is None else {made}
+def read(row, skipped):
+    found = unpack(row, skipped)
+    return slow(row, skipped) if found is None else {made}
 """
     unpack = _unpacking(kinds, _no_value)
     return _compiled(source, {"unpack": unpack, "slow": slow, "build": build, "made": _made(shape)})
@@ -700,7 +710,7 @@ def _made(shape: _Shape) -> Callable[..., Any]:
 
 def _filler(
     columns: "Sequence[tuple[str, Sequence[tuple[Field[Any], _Type]]]]",
-) -> Callable[[Json, dict[str, Any], Left], None]:
+) -> Callable[[Json, dict[str, Any], Skipped], None]:
     """Reads an array of fields, and of parts that are arrays of fields, into ``values``. Fields with defaults may be
     missing at its end."""
     plan = [
@@ -709,15 +719,15 @@ def _filler(
     ]
     least = sum(any(_is_required(each) for each, _ in members) for _, members in columns)
 
-    def fill(row: Json, values: dict[str, Any], left: Left) -> None:
+    def fill(row: Json, values: dict[str, Any], skipped: Skipped) -> None:
         if row.__class__ is not list or len(row) < least:
             raise DamagedError(f"{_shown(row)} is no list of {len(plan)}")
         for (name, read, fill_part), value in zip(plan, row, strict=False):
             if fill_part is not None:
-                fill_part(value, values, left)
+                fill_part(value, values, skipped)
                 continue
             try:
-                values[name] = read(value, left)
+                values[name] = read(value, skipped)
             except DamagedError as fault:
                 raise fault.within(name) from None
 
@@ -747,9 +757,9 @@ def _row_writer(shape: _Shape) -> Callable[[Any], Json]:
     return lambda value: write(value) + value.unknown.get("", []) if value.unknown else write(value)
 
 
-def check_plain(value: Json) -> None:
-    """Raise :class:`DamagedError` for parsed JSON that could not be written again: nested too deeply, or with a number
-    that only reading makes infinite (``1e999``)."""
+def _check_plain(value: Json) -> None:
+    """Raise :class:`DamagedError` for parsed JSON that cannot be written again: nested too deeply, or with a number
+    that parsing made infinite (``1e999``)."""
     stack = [(value, 0)]
     while stack:
         each, depth = stack.pop()

@@ -1,6 +1,6 @@
-"""What people write by hand: YAML → a pydantic model, or everything that is wrong with it, each with its line.
+"""Files that people write by hand: YAML → a pydantic model, or all faults, each with its line.
 
-For users' own files alone: importing this imports PyYAML and pydantic, for which a look at a run has no time.
+For users' own files only: this imports PyYAML and pydantic, which would slow down every look at a run.
 """
 
 import math
@@ -32,19 +32,19 @@ SIZE_LIMIT: Final = 1_000_000
 DEPTH_LIMIT: Final = 10
 NODES_LIMIT: Final = 100_000
 MOST_FAULTS: Final = 200
-"""Of one file. More are neither looked for nor read by anybody."""
+"""Per file. Nobody reads more."""
 TEXT_LIMIT: Final = 2000
 
 Place = tuple[str | int, ...]
-"""Where something stands: keys, and indices of lists."""
+"""A position in a document: keys, and indices of lists."""
 M = TypeVar("M", bound=BaseModel)
 
 UNSAID: Any = None
-"""The default of a key that may be left out, but may not be null."""
+"""The default of a key that may be left out but must not be null."""
 
 try:
     from yaml.cyaml import CParser as _Parser  # type: ignore[attr-defined]
-except ImportError:  # PyYAML was built without libyaml: slower, and the same events.
+except ImportError:  # PyYAML was built without libyaml: slower, but with the same events.
     from yaml.parser import Parser
     from yaml.reader import Reader
     from yaml.scanner import Scanner
@@ -59,8 +59,8 @@ except ImportError:  # PyYAML was built without libyaml: slower, and the same ev
 # What the models of such files are made of.
 
 
-class Written(BaseModel):
-    """Part of a file: only keys that are known, each with a value of the very type."""
+class HandwrittenModel(BaseModel):
+    """Part of a file: only known keys, each with a value of exactly its type."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -104,22 +104,22 @@ Name = Annotated[str, AfterValidator(_name)]
 Seconds = Annotated[float, Field(gt=0, le=10**9), WrapValidator(_seconds)]
 
 
-# YAML → values. Nothing in it is ever built into an object of its choosing.
+# YAML → values. A file cannot choose which objects are built.
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file's values: text, numbers, truths, None, lists, mappings with text as keys."""
+    """A file's values: text, numbers, booleans, None, lists, mappings with text keys."""
 
     file: str
     value: Any
     lines: Mapping[Place, tuple[int, int]]
     """Place → line of the key, line of the value."""
     named: frozenset[str] = frozenset()
-    """Keys under which there are entries, each of which is of use as a whole or not at all."""
+    """Keys with named entries, each of which is usable as a whole or not at all."""
 
     def line(self, *place: str | int) -> int:
-        """Where what stands at ``place`` begins; where nothing does, what it would stand in."""
+        """The line of the value at ``place``, or of what would contain it."""
         for end in range(len(place), -1, -1):
             if place[:end] in self.lines:
                 key, value = self.lines[place[:end]]
@@ -127,11 +127,11 @@ class Document:
         return 0
 
     def key_line(self, *place: str | int) -> int:
-        """Where the key of ``place`` stands."""
+        """The line of the key at ``place``."""
         return self.lines[place][0] if place in self.lines else self.line(*place)
 
     def unit(self, place: Place) -> Place:
-        """What is of no use where something is wrong at ``place``."""
+        """What is unusable because of a fault at ``place``: the whole entry, if it is in a named one."""
         return place[:2] if place and place[0] in self.named else place
 
 
@@ -142,7 +142,7 @@ class _RefusedError(Exception):
 
 
 class _Nodes(Composer, _Parser, Resolver):
-    """Nodes of one document, without aliases: a few lines of those can stand for a billion nodes."""
+    """Composes the nodes of one document, without aliases: a few lines of those can stand for a billion nodes."""
 
     def __init__(self, text: str, most_depth: int) -> None:
         _Parser.__init__(self, text)
@@ -172,10 +172,13 @@ class _Nodes(Composer, _Parser, Resolver):
 def read(
     text: str, file: str, faults: list[FileFault], *, named: Collection[str] = (), depth: int = DEPTH_LIMIT
 ) -> Document | None:
-    """The document in ``text``; None where it is not YAML that is taken. What is wrong is added to ``faults``.
+    """The document in ``text``, or None if it is no YAML that is accepted here. Faults are added to ``faults``.
 
-    Under the keys ``named`` there are entries, each with its name. There a list whose items say their ``name`` is the
-    same as a mapping.
+    The keys ``named`` hold named entries: a mapping, or a list whose items have a ``name``.
+
+    1. Refuse a file that is too large.
+    2. Compose nodes, within bounds on depth and count and without aliases; explain what is not YAML.
+    3. Turn nodes into values, each with its line. Refuse merge keys, keys given twice and tags.
     """
     if len(text) > SIZE_LIMIT:
         what = f"it has {len(text):,} characters, and {SIZE_LIMIT:,} is the most; is it the right file?"
@@ -259,13 +262,13 @@ class _Values:
 
 @dataclass(frozen=True)
 class _Refused:
-    """A value that nothing is made of."""
+    """A value of a type that is not accepted, by its YAML tag."""
 
     tag: str
 
 
 def _number(text: str) -> float | str:
-    # Of YAML's ways to write numbers those that everybody means; 0x10 and 1:30 stay text.
+    # Only the usual notations of numbers; 0x10 and 1:30 stay text.
     if len(text) > 40 or re.fullmatch(r"[-+]?[\d_]*\.?[\d_]*(?:[eE][-+]?\d+)?", text, re.ASCII) is None:
         return text
     try:
@@ -288,7 +291,7 @@ def _line(node: Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-# What pydantic finds wrong → faults.
+# pydantic's errors → faults.
 
 _WANTED: Final = {
     "string": "text, quoted if need be: '…'",
@@ -301,16 +304,19 @@ _WANTED: Final = {
 
 
 def checked(model: type[M], document: Document, faults: list[FileFault]) -> tuple[M | None, frozenset[Place]]:
-    """The document as a ``model``. What is wrong is added to ``faults`` and left out, so that the rest can be looked
-    at all the same: the second value says what. The first is None where nothing is left.
+    """The document as a ``model``, and the places that were left out because of faults. None: nothing is left.
+
+    1. Validate. On errors, add them to ``faults``.
+    2. Leave out the faulty values, or the whole named entries around them, and validate the rest.
+    3. Errors that only follow from what was left out are not reported. Try this twice.
     """
     value, left_out = document.value, frozenset[Place]()
-    for told in (False, True, True):
+    for reported in (False, True, True):
         try:
             return model.model_validate(value), left_out
         except ValidationError as invalid:
             errors = invalid.errors(include_url=False)
-        if not told:
+        if not reported:
             faults += [_fault(error, model, document) for error in errors[: max(0, MOST_FAULTS - len(faults))]]
         left_out |= {document.unit(error["loc"]) for error in errors}
         value = _without(document.value, left_out, ())
@@ -367,7 +373,7 @@ def _sentence(where: str, what: str) -> str:
 
 
 def _type_at(annotation: Any, place: Place) -> Any:
-    """The type of what stands at ``place`` in a value of the type ``annotation``."""
+    """The type at ``place`` in a value of the type ``annotation``."""
     for part in place:
         annotation = _plain(annotation)
         origin = get_origin(annotation)

@@ -1,30 +1,26 @@
-"""Settings → the stores that they name: each adapter is imported when it is chosen."""
+"""Settings → the stores that they name. An adapter is imported only when it is chosen."""
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from lastbeat.settings import Settings, SettingsError
-from lastbeat.settings.table import FOLLOW_LINKS, DirectoryRoot
+from lastbeat.stores import registry
 from lastbeat.stores.port import Store
 
 if TYPE_CHECKING:
     from lastbeat.stores.counting import Tally
 
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
-
 
 def root_url(settings: Settings) -> str:
-    """The fleet root as people write it."""
-    root = settings.root
-    return str(root.path) if isinstance(root, DirectoryRoot) else f"s3://{root.bucket}/{root.prefix}".rstrip("/")
+    """The fleet root as users write it."""
+    return settings.root.url
 
 
 def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
-    """The fleet root, with retries that are bounded in count and time. Asks nobody yet.
+    """The store of the fleet root, with bounded retries. Sends no request yet.
 
     ``tally`` counts what is asked of it, each attempt on its own.
 
-    Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of boto3's own settings.
+    Raises :class:`SettingsError` or :class:`StoreError` for what cannot be understood of a provider's own settings.
     """
     from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - together with what it wraps
 
@@ -37,39 +33,26 @@ def store(settings: Settings, *, tally: "Tally | None" = None) -> Store:
 
 
 def bare_store(settings: Settings, *, training: bool = False) -> Store:
-    """The same without retries. ``training`` makes a directory that is not there on the first write, which for a
-    watchdog is a fault; and it writes where its user's links lead, for it can do no more there than its user may."""
-    root = settings.root
-    if isinstance(root, DirectoryRoot):
-        from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only the chosen adapter is loaded
-
-        return DirectoryStore(root.path, create=training, trusting=training or settings[FOLLOW_LINKS])
-    from lastbeat.stores.s3 import s3_store  # noqa: PLC0415 - as above
-
+    """The same without retries. ``training`` is for what reports itself, not for a watchdog: a directory that is not
+    there is made by the first write."""
+    kind = registry.of(settings.root)
     try:
-        return s3_store(root_url(settings), settings.environ, region=settings.region)
+        return kind.open_store(settings.root, settings.values, settings.environ, training=training)
     except ValueError as fault:
         # What only the adapter can judge: boto3's own variables, and its files.
         raise SettingsError([str(fault)]) from None
 
 
 def state(settings: Settings) -> Store | None:
-    """Where the record goes when the fleet root cannot be written to, and how far logs were read; the folder is made on
-    the first write, and is nobody else's: lines of logs in it are as they were printed."""
+    """The state directory: for records if the fleet root cannot be written to, and for how far logs were read. The
+    first write creates it, readable for its user alone: it holds unmasked log lines."""
     if settings.state_dir is None:
         return None
-    from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - as above
+    from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only where there is one
 
     return DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
 
 
 def console_link(settings: Settings, run_id: str) -> str | None:
-    """The run's folder in the S3 console; None where there is no such console to look at."""
-    root = settings.root
-    if isinstance(root, DirectoryRoot) or any(settings.environ.get(name, "").strip() for name in _ENDPOINTS):
-        return None
-    # AWS has three partitions, each with a console of its own.
-    others = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
-    host = next((own for start, own in others.items() if settings.region.startswith(start)), "console.aws.amazon.com")
-    folder = quote(f"{root.prefix}/{run_id}/".lstrip("/"), safe="")
-    return f"https://{host}/s3/buckets/{root.bucket}?region={settings.region}&prefix={folder}"
+    """The run's folder where the store's provider shows it; None where there is no such page to look at."""
+    return registry.of(settings.root).console_link(settings.root, settings.values, settings.environ, run_id)

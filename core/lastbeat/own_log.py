@@ -1,5 +1,4 @@
-"""What lastbeat says of its own work: through :mod:`logging`, as much and to where LASTBEAT_LOG_LEVEL and
-LASTBEAT_LOG_FILE say, and never with a secret in it."""
+"""lastbeat's own log: through :mod:`logging`, as LASTBEAT_LOG_LEVEL and LASTBEAT_LOG_FILE say, with secrets masked."""
 
 import logging
 import time
@@ -11,11 +10,11 @@ from lastbeat.settings import Settings
 from lastbeat.settings.table import LOG_FILE, LOG_LEVEL
 
 NAMES: Final = ("lastbeat", "lastbeat_cli", "lastbeat_lambda")
-"""The loggers that are lastbeat's own."""
+"""lastbeat's own loggers."""
 
 
 class MaskingFormatter(logging.Formatter):
-    """Masks the finished text, so that arguments and tracebacks are covered, too."""
+    """Masks the finished text, including arguments and tracebacks."""
 
     converter = staticmethod(time.gmtime)
 
@@ -28,12 +27,12 @@ class MaskingFormatter(logging.Formatter):
 
 
 def level(settings: Settings) -> int:
-    """As :mod:`logging` numbers them."""
+    """The level as a number of :mod:`logging`."""
     return int(getattr(logging, settings[LOG_LEVEL].upper()))
 
 
 def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
-    """Appends to ``path``, also after it was rotated. Raises ``OSError``."""
+    """Appends to ``path``, and to a new file after a rotation. Raises ``OSError``."""
     from logging.handlers import WatchedFileHandler  # noqa: PLC0415 - 6 ms, and few have such a file
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +42,7 @@ def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
 
 
 def begin_in_training(settings: Settings) -> None:
-    """Within a program that has its own logging: touch nothing that the settings do not name. Never raises."""
+    """Set up logging within a program that has its own: change only what the settings name. Never raises."""
     own = logging.getLogger("lastbeat")
     wanted = level(settings)
     if wanted != logging.WARNING:

@@ -25,7 +25,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 _NUMBER: Final = {"anyOf": [{"type": "number"}, {"enum": list(_NOT_FINITE)}]}
-"""As JSON knows no others, these three are written as text."""
+"""JSON has no such numbers, so these three are written as text."""
 
 Number = Annotated[float, WithJsonSchema(_NUMBER)]
 RunId = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"^(?!\.{1,2}$)(?!_)[A-Za-z0-9._+=@:-]{1,200}$"})]
@@ -91,8 +91,11 @@ class MetadataDocument(HeartbeatDocument):
     """Whose run it is."""
     beat_seconds: float = Field(default=UNSAID, gt=0)
     """How often this document is written."""
+    longest_gap_s: float = Field(default=UNSAID, gt=0)
+    """The longest time between two of them so far in this attempt."""
     clock_offset_s: float = UNSAID
-    """The store's clock minus the one that this document's times are from."""
+    """How far the store's clock is ahead of the clock of this document's times, in seconds; negative if it is behind.
+    Nobody who reads this takes a clock that is off for an old document."""
     stale_minutes: float = Field(default=UNSAID, gt=0)
     """The run's own limit: a heartbeat older than this is stale."""
     stall_minutes: float = Field(default=UNSAID, gt=0)
@@ -101,7 +104,12 @@ class MetadataDocument(HeartbeatDocument):
     phases: list[tuple[float, str]] = UNSAID
     """The latest changes of phase, oldest first: Unix time and name."""
     thread_error: str = UNSAID
-    """What ended one of training's threads, which is no end of the run: the first one's name and exception."""
+    """Name and message of the first exception that ended one of training's threads. It does not end the run, but may
+    be why the run hangs or fails later."""
+    world_size: int = UNSAID
+    """How many ranks a distributed training has."""
+    begun: bool = UNSAID
+    """In a distributed training: rank 0 has deleted what the last attempt left behind, so every error is this one's."""
     lastbeat: str = UNSAID
     """The version of lastbeat that wrote it."""
 
@@ -121,13 +129,15 @@ class ProgressDocument(HeartbeatDocument):
     """Figures of training's own."""
     recent: list[tuple[float, int, Number | None, Number | None]] = UNSAID
     """The latest points, oldest first: Unix time, step, loss, learning rate."""
+    metric_points: dict[str, list[tuple[float, int, Number]]] = UNSAID
+    """Points of training's own figures, oldest first: Unix time, step, value."""
 
 
 # Types → schemas.
 
 
 class _Generator(GenerateJsonSchema):
-    """With the sentences that stand below the fields, and without what pydantic makes up."""
+    """With the docstrings of the fields, without the titles that pydantic makes up."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's face
         return False
@@ -144,7 +154,7 @@ class _Generator(GenerateJsonSchema):
 
 
 class _RecordGenerator(_Generator):
-    """As :mod:`lastbeat.codec` writes what is kept."""
+    """The form in which :mod:`lastbeat.codec` writes."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         made = super().dataclass_schema(schema)
@@ -154,7 +164,7 @@ class _RecordGenerator(_Generator):
 
 
 def _flattened(definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """``definitions`` in which the fields of a part that is written flat stand among those of its parent."""
+    """``definitions`` with the fields of flat parts moved to their parents."""
     flat = {
         (kind.__name__, each.name): each.type.__name__
         for kind in Persisted.__subclasses__()
@@ -182,7 +192,7 @@ def _described(made: JsonSchemaValue, cls: type[Any]) -> JsonSchemaValue:
 
 
 def _sentences(cls: type[Any]) -> Iterator[tuple[str, str]]:
-    """Field → the docstring below it, of one class of ours."""
+    """Field → its docstring, for one of our classes."""
     if not cls.__module__.startswith("lastbeat."):
         return
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
@@ -224,7 +234,7 @@ SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "record": _record,
     "catalogue": _catalogue,
 }
-"""Document → what makes its schema."""
+"""Document → its schema's maker."""
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -1,32 +1,34 @@
 """Settings → a run that reports itself: the SDK's entry, as ``wire`` is the watchdog's."""
 
+import faulthandler
 import logging
 import os
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lastbeat import own_log
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.version import __version__
-from lastbeat.sdk.aside import once
-from lastbeat.sdk.crashes import faults_into_stderr
-from lastbeat.sdk.describing import described_shortly
-from lastbeat.sdk.reading import Reader
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.error_text import short_text
+from lastbeat.sdk.reporter import Guard, Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.saying import Complaints, say, why
-from lastbeat.sdk.threads import watch_threads
-from lastbeat.sdk.values import at_hand, count, plain_text, shown, truth
+from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.sdk.thread_errors import watch_threads
+from lastbeat.sdk.timed_calls import call_with_timeout
+from lastbeat.sdk.value_reader import ValueReader
+from lastbeat.sdk.values import as_bool, as_process_count, plain_str, safe_to_read, value_label
 from lastbeat.settings import Settings, load
-from lastbeat.settings.table import BEAT_SECONDS, RANK_BEAT_SECONDS
+from lastbeat.settings.table import BEAT_SECONDS, GUARDIAN, RANK_BEAT_SECONDS
 
 if TYPE_CHECKING:
-    from lastbeat.sdk.extra import Extra
+    from lastbeat.sdk.beat_tasks import BeatTask
 
-_LOOK_S = 2.0
-"""How long a start looks at what it was given, where that is something that has to be asked."""
+_ARGUMENT_LIMIT_S = 2.0
+"""How long a start takes to read an argument that may run training's code."""
 
 
-def begin(  # noqa: PLR0913 - each is a word of lastbeat.run
+def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     run_id: str,
     *,
     total_steps: object = None,
@@ -38,99 +40,137 @@ def begin(  # noqa: PLR0913 - each is a word of lastbeat.run
     log_file: str | os.PathLike[str] | None = None,
     capture: bool = False,
 ) -> Run:
-    """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`."""
+    """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
+
+    1. Check the run id and load the settings, now and not in the beat thread: later training may have changed its
+       directory or environment. If either is wrong, log it and return a run that reports nothing.
+    2. Start the guardian, now and not in the beat thread: what starts it is a child of this process for a moment, which
+       training must not meet when it waits for its own.
+    3. Have native crashes print a traceback, and set up the log to ship.
+    4. Start the beat thread. It connects to the store, so that training need not wait.
+    5. Watch the end of threads, and with ``at_exit`` the end of the process.
+    """
     try:
-        name = _run_id(run_id)
-        # Here and not in the beat thread: by then training may have changed directory or environment.
-        found = load(_place(root), channels=False)
+        name = _checked_run_id(run_id)
+        settings = load(_root_setting(root), channels=False)
     except Exception as fault:  # noqa: BLE001 - whatever it is, training goes on
         expected = isinstance(fault, (ValueError, TypeError, OSError))
         what = "lastbeat is off, nothing watches this training: %s"
-        say(logging.ERROR, what, str(fault) if expected else why(fault))
-        return Run(described_shortly(run_id), None, total_steps)
-    own_log.begin_in_training(found)
-    complaints = Complaints()
+        safe_log(logging.ERROR, what, str(fault) if expected else fault_text(fault))
+        return Run(short_text(run_id), None, total_steps)
+    own_log.begin_in_training(settings)
+    warnings = WarnOnce()
+    guard = _guard(settings, name)
 
-    def prepare() -> Surroundings:
-        # In the beat thread: connecting must not hold up the start of training.
-        reader = Reader(complaints=complaints)
-        its_rank, size = reader.told([("rank", rank, count), ("world_size", world_size, count)])
+    def prepare() -> RunEnvironment:
+        reader = ValueReader(warnings=warnings)
+        asked = [("rank", rank, as_process_count), ("world_size", world_size, as_process_count)]
+        given_rank, given_size = reader.read(asked)
         reader.close()
-        return surroundings(found, rank=its_rank, world_size=size)
+        return replace(run_environment(settings, rank=given_rank, world_size=given_size), guard=guard)
 
-    faults_into_stderr()
-    extras: tuple[Extra, ...] = ()
-    captures = _yes("capture", capture)
+    enable_faulthandler()
+    tasks: tuple[BeatTask, ...] = ()
+    captures = _flag("capture", capture)
     if log_file is not None or captures:
-        from lastbeat.sdk.logs import training_log  # noqa: PLC0415 - only where a log is shipped
+        from lastbeat.sdk.log_shipping import log_tasks  # noqa: PLC0415 - only if a log is shipped
 
-        extras = training_log(log_file, capture=captures)
-    run = Run(name, Reporter(prepare, extras, resume=resume), total_steps)
+        tasks = log_tasks(log_file, capture=captures)
+    run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps)
     try:
         watch_threads(run)
         if at_exit:
-            from lastbeat.sdk.endings import watch_the_end  # noqa: PLC0415 - only scripts without a block need it
+            from lastbeat.sdk.process_exit import end_with_process  # noqa: PLC0415 - only for scripts without a block
 
-            watch_the_end(run)
+            end_with_process(run)
     except Exception as fault:  # noqa: BLE001 - as above
-        say(logging.ERROR, "lastbeat will not see how this process ends; end the run yourself: %s", why(fault))
+        what = "lastbeat cannot see how this process ends; end the run yourself: %s"
+        safe_log(logging.ERROR, what, fault_text(fault))
     return run
 
 
-def surroundings(settings: Settings, *, rank: int | None = None, world_size: int | None = None) -> Surroundings:
-    """What a training process reports to: the fleet root, made if it is a directory that is not there yet. Raises as
-    :func:`lastbeat.opening.store`."""
-    import platform  # noqa: PLC0415 - asked in the beat thread, and not while training starts
+def enable_faulthandler() -> None:
+    """Have a native crash (SIGSEGV, SIGABRT, …) print a Python traceback on stderr, unless that is set up already.
+
+    A process that dies like that can ship nothing any more. The text reaches whatever keeps its stderr (``lastbeat
+    exec``, a scheduler's log, a terminal), but not the store by itself.
+    """
+    # Without a stderr, or if it is not a file (in a notebook, for example), there is nowhere to write to.
+    with suppress(Exception):
+        if not faulthandler.is_enabled():
+            faulthandler.enable()
+
+
+def run_environment(settings: Settings, *, rank: int | None = None, world_size: int | None = None) -> RunEnvironment:
+    """What a training process reports to. A fleet root that is a directory is created if it is missing.
+
+    Raises as :func:`lastbeat.opening.store` does.
+    """
+    import platform  # noqa: PLC0415 - here and below: imported in the beat thread, not while training starts
 
     from lastbeat import opening  # noqa: PLC0415 - as above
-    from lastbeat.sdk import instance  # noqa: PLC0415 - as above
     from lastbeat.sdk.attempts import restarts  # noqa: PLC0415 - as above
+    from lastbeat.sdk.instance import cloud_instance, local_instance  # noqa: PLC0415 - as above
     from lastbeat.sdk.ranks import rank_of  # noqa: PLC0415 - as above
 
-    known = instance.at_once(settings.environ, platform.node())
-    return Surroundings(
-        # Without retries of its own: a beat that failed is tried again by the beat thread, with what is new by then.
+    known = local_instance(settings.environ, platform.node())
+    return RunEnvironment(
+        # Without retries: the beat thread tries a failed beat again, with what is new by then.
         store=opening.bare_store(settings, training=True),
         instance_id=known.id,
         restarts=restarts(settings.environ),
         beat_s=settings[BEAT_SECONDS],
         version=__version__,
-        ask=lambda: instance.ask(settings.environ, known),
-        extras=_extras(settings),
+        find_instance=lambda: cloud_instance(settings.environ, known),
+        tasks=_tasks(settings),
         rank=rank_of(settings.environ, platform.node(), rank, world_size),
         rank_beat_s=settings[RANK_BEAT_SECONDS],
     )
 
 
-def _extras(settings: Settings) -> "tuple[Extra, ...]":
-    from lastbeat.sdk.watched import WatchdogWatched  # noqa: PLC0415 - as above
+def _guard(settings: Settings, run_id: str) -> Guard:
+    if not settings[GUARDIAN]:
+        return Guard()
+    try:
+        from lastbeat.guardian import start  # noqa: PLC0415 - only if it is on
+    except Exception as fault:  # noqa: BLE001 - a process that can open no more files, for example
+        safe_log(logging.DEBUG, "no guardian sees how this process ends: %s", fault_text(fault))
+        return Guard()
+    return start.guard(settings, run_id)
+
+
+def _tasks(settings: Settings) -> "tuple[BeatTask, ...]":
+    from lastbeat.sdk.watchdog_check import WatchdogCheck  # noqa: PLC0415 - as above
 
     stall_s = settings.policy.stall_s
     if stall_s is None:
-        return (WatchdogWatched(),)
-    from lastbeat.sdk.stacks import Stacks  # noqa: PLC0415 - only where stalls are watched
+        return (WatchdogCheck(),)
+    from lastbeat.sdk.stacks import StackDump  # noqa: PLC0415 - only if stalls are watched
 
-    return (Stacks(stall_s, settings[BEAT_SECONDS]), WatchdogWatched())
+    return (StackDump(stall_s, settings[BEAT_SECONDS]), WatchdogCheck())
 
 
-def _run_id(given: object) -> str:
+def _checked_run_id(given: object) -> str:
     if not issubclass(type(given), str):
-        raise InvalidRunIdError(f"the run id is {shown(given)}, and has to be a text")
-    return check_run_id(plain_text(given))
+        raise InvalidRunIdError(f"the run id has to be text, and is {value_label(given)}")
+    return check_run_id(plain_str(given))
 
 
-def _place(root: object) -> dict[str, str]:
+def _root_setting(root: object) -> dict[str, str]:
     if root is None:
         return {}
-    # There and back: not every text can be the name of a file.
-    text = once(lambda: os.fsdecode(os.fsencode(root)), _LOOK_S, None)  # type: ignore[arg-type]
+    # Encoded and decoded, because not every text can be a file name.
+    text = call_with_timeout(lambda: os.fsdecode(os.fsencode(root)), _ARGUMENT_LIMIT_S, None)  # type: ignore[arg-type]
     if text is None or "\0" in text:
-        raise TypeError(f"root is {shown(root)}, and has to be a path or the address of a bucket")
-    return {"MONITORING_ROOT": plain_text(text)} if text else {}
+        raise TypeError(f"root has to be a path or the address of a bucket, and is {value_label(root)}")
+    return {"MONITORING_ROOT": plain_str(text)} if text else {}
 
 
-def _yes(name: str, given: object) -> bool:
-    said = truth(given) if at_hand(given) else once(lambda: truth(given), _LOOK_S, None)
-    if said is None and given is not None:
-        say(logging.WARNING, "lastbeat leaves %s out: %s says neither yes nor no", name, shown(given))
-    return bool(said)
+def _flag(name: str, given: object) -> bool:
+    if safe_to_read(given):
+        value = as_bool(given)
+    else:
+        value = call_with_timeout(lambda: as_bool(given), _ARGUMENT_LIMIT_S, None)
+    if value is None and given is not None:
+        safe_log(logging.WARNING, "lastbeat leaves %s out: %s is neither true nor false", name, value_label(given))
+    return bool(value)

@@ -1,4 +1,4 @@
-"""Settings → channels, watches, sweeps, views: what a watchdog is made of."""
+"""Settings → the parts of a watchdog: channels, watches, sweeps, views."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from lastbeat import opening
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
 from lastbeat.model.fleet import Shard
-from lastbeat.observe.reading import LogSettings
+from lastbeat.observe.log_observer import LogSettings
 from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, catalogues, table
 from lastbeat.stores.port import Store
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 def channels(settings: Settings) -> tuple[Channel, ...]:
-    """Every channel that is set up."""
-    lend(settings)
+    """All configured channels."""
+    _lend_to_boto3(settings)
     return registry.channels(settings.values)
 
 
-def lend(settings: Settings) -> None:
-    """Give boto3 what ``.env`` says to it. It reads the process's environment and can be told in no other way."""
+def _lend_to_boto3(settings: Settings) -> None:
+    """Pass ``.env`` on to boto3, which reads nothing but the process's environment."""
     for name, text in settings.environ.items():
         if name.startswith("AWS_") and not os.environ.get(name, "").strip():
             os.environ[name] = text
 
 
 def signals(settings: Settings, *, places: bool = False) -> LogSettings:
-    """What is looked for in logs; with ``places``, in those of this machine, too."""
+    """What to look for in logs; with ``places``, also in those on this machine."""
     text = settings[table.SIGNALS]
     named = settings[table.LOGS] or ()
     return LogSettings(lambda: catalogues.catalogue(text), catalogues.stamp(text), named if places else ())
@@ -53,7 +53,7 @@ def watch(
     dry_run: bool = False,
     at: Store | None = None,
 ) -> Watch:
-    """What takes ``run_id`` round once a tick; ``at`` is the store of an earlier call, which spares requests."""
+    """The watch of ``run_id``. ``at`` is the store of an earlier call, which saves requests."""
     root = at or opening.store(settings)
     context = _context(settings, to, root, clock=clock, signals=signals(settings, places=True))
     return Watch(run_id, replace(context, dry_run=dry_run))
@@ -117,14 +117,14 @@ def _page(settings: Settings, root: Store, shard: Shard | None, tally: "Tally") 
 
 
 def fleet_watch(settings: Settings, *, since_s: float = 86400.0, at: Store | None = None) -> "FleetWatch":
-    """What people look at a whole fleet with; ``at`` is the store of an earlier call, or one that counts."""
+    """The view of a whole fleet. ``at`` is the store of an earlier call, or one that counts requests."""
     from lastbeat.views.watching import FleetWatch  # noqa: PLC0415 - only who looks needs it
 
     return FleetWatch(at or opening.store(settings), settings.policy, mask=settings.redactor, since_s=since_s)
 
 
 def run_watch(settings: Settings, run_id: str, *, at: Store | None = None, places: bool = False) -> "RunWatch":
-    """What people look at one run with; ``at`` as for :func:`fleet_watch`, ``places`` as for :func:`signals`. Raises
+    """The view of one run. ``at`` as for :func:`fleet_watch`, ``places`` as for :func:`signals`. Raises
     :class:`InvalidRunIdError`."""
     from lastbeat.views.one_run import RunWatch  # noqa: PLC0415 - as above
 

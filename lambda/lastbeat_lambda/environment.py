@@ -20,6 +20,7 @@ from lastbeat.model.status import Status
 from lastbeat.settings import Settings, table
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store, StoreError
+from lastbeat.stores.s3 import MONITORING_REGION
 from lastbeat_lambda import telemetry
 from lastbeat_lambda.events import CheckRequest, Ignored, ObjectEvents, QueueBatch, Request, SweepRequest
 from lastbeat_lambda.secret_error import SecretError
@@ -177,7 +178,7 @@ class ExecutionEnvironment:
             return self.sweep(None, limit)
         from lastbeat_lambda import sqs  # noqa: PLC0415 - loads boto3
 
-        refused = sqs.send(str(queue), shards, self.settings.region)
+        refused = sqs.send(str(queue), shards, self.settings[MONITORING_REGION])
         telemetry.logger.info("split over the queue", extra={"shards": len(shards), "refused": len(refused)})
         # Shards that the queue does not take are swept here as far as the time goes: slower, but not unwatched.
         swept = [self.sweep(shard, limit) for shard in refused]
@@ -201,7 +202,7 @@ def _secret(place: str, settings: Settings, earlier: ExecutionEnvironment | None
     from lastbeat_lambda import parameter  # noqa: PLC0415 - only where the address lies elsewhere
 
     try:
-        return parameter.read(place, settings.environ, settings.region)
+        return parameter.read(place, settings.environ, settings[MONITORING_REGION])
     except SecretError as error:
         if earlier is None or earlier.secret is None:
             raise

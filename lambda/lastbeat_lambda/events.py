@@ -8,9 +8,8 @@ from urllib.parse import unquote_plus
 
 from lastbeat.model.fleet import Shard
 from lastbeat.model.runid import COMPLETE, ERROR, check_run_id
-from lastbeat.settings.table import DirectoryRoot, S3Root
-
-Root = S3Root | DirectoryRoot
+from lastbeat.stores.kind import Root
+from lastbeat.stores.s3 import SCHEME as S3
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def _sentinel(detail: Mapping[str, Any], root: Root, *, encoded: bool) -> CheckR
         return Ignored("an event of S3 that names no object")
     # S3's own notifications encode keys as a form does; EventBridge does not.
     key = unquote_plus(key) if encoded else key
-    if isinstance(root, DirectoryRoot) or name != root.bucket:
+    if root.scheme != S3 or name != root.place:
         return Ignored(f"an object of the bucket {name[:80]!r}, which holds no runs of this fleet")
     folder = f"{root.prefix}/" if root.prefix else ""
     run_id, slash, file = key.removeprefix(folder).partition("/")

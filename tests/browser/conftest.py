@@ -18,7 +18,7 @@ from support.dashboard import run_dashboard
 from support.made_once import made_once
 from support.s3 import S3Server
 from support.view_places import bucket
-from support.view_scenes import every_status, hostile, many
+from support.view_scenes import every_status, hostile, many, together
 
 YOUNG_S = 240.0
 
@@ -108,6 +108,15 @@ def young_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
 def every_status_page(young_page: Callable[[], str]) -> str:
     """The address of a dashboard over :func:`every_status`; tests only look at it."""
     return young_page()
+
+
+@pytest.fixture(scope="package")
+def together_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same over :func:`together`."""
+    assert browser.is_connected()
+    root = made_once(tmp_path_factory, "together", lambda folder: together(folder, now()))
+    with run_dashboard(root, tmp_path_factory.mktemp("home-together")) as address:
+        yield address
 
 
 @pytest.fixture(scope="package")

@@ -1,5 +1,6 @@
 """The page for everybody: screen readers, keyboards, narrow screens, other colours, less motion."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from support import view_scenes as scenes
-from support.browser import DESKTOP, PHONE, OpenTab
+from support.browser import DESKTOP, PHONE, OpenTab, settled
 from support.seen_page import expect_fleet, filter_box, section
 
 GRAVE = {"serious", "critical"}
@@ -20,6 +21,12 @@ VIEWS = ["", f"#/runs/{scenes.OOM}", f"#/runs/{scenes.HEALTHY}", f"#/runs/{scene
          f"#/runs/{scenes.FLAPS}"]  # fmt: skip
 
 
+@pytest.fixture
+def every_status_page(young_page: Callable[[], str]) -> str:
+    """Young in each test: axe takes its time."""
+    return young_page()
+
+
 def _show(page: Page, address: str, view: str) -> None:
     page.goto(f"{address}{view}")
     if view:
@@ -28,7 +35,18 @@ def _show(page: Page, address: str, view: str) -> None:
         expect_fleet(page, [scenes.OOM, scenes.DONE])
 
 
+def _wide(page: Page) -> int:
+    """By how many pixels the page is too wide, once it is drawn."""
+    wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    return settled(lambda: int(page.evaluate(wide)), lambda found: found <= 0)
+
+
 def _faults(page: Page) -> list[str]:
+    """What axe finds on a page that is drawn."""
+    return settled(lambda: _faults_now(page), lambda found: not found)
+
+
+def _faults_now(page: Page) -> list[str]:
     found: list[dict[str, Any]] = Axe().run(page).response["violations"]
     return [
         f"{each['impact']} {each['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
@@ -59,7 +77,7 @@ def test_nothing_has_to_be_scrolled_sideways_on_a_phone(every_status_page: str, 
     page = tab(every_status_page, size=PHONE, has_touch=True, is_mobile=True).page
     for view in VIEWS:
         _show(page, every_status_page, view)
-        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wide = _wide(page)
         assert wide <= 0, f"{view or 'the fleet'} is {wide} pixels too wide"
         small = page.evaluate(
             """() => [...document.querySelectorAll("button, input, select")]
@@ -72,7 +90,8 @@ def test_nothing_has_to_be_scrolled_sideways_on_a_phone(every_status_page: str, 
 def test_the_first_run_stands_high_on_a_phone(every_status_page: str, tab: OpenTab) -> None:
     page = tab(every_status_page, size=PHONE, has_touch=True, is_mobile=True).page
     expect_fleet(page, [scenes.OOM])
-    box = page.locator("tbody tr").first.bounding_box()
+    first = page.locator("tbody tr").first
+    box = settled(first.bounding_box, lambda found: found is not None and found["y"] < PHONE[1] * 0.3)
     assert box is not None
     assert box["y"] < PHONE[1] * 0.3
 
@@ -105,7 +124,7 @@ def test_a_page_can_be_enlarged_to_twice_its_size(every_status_page: str, tab: O
     page = tab(every_status_page, size=(640, 450), device_scale_factor=2).page
     for view in VIEWS[:2]:
         _show(page, every_status_page, view)
-        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+        assert _wide(page) <= 0
 
 
 def test_landmarks_and_headings_lead_through_the_page(every_status_page: str, tab: OpenTab) -> None:

@@ -103,7 +103,7 @@ def test_a_run_that_seems_to_have_fallen_silent_does_not_look_calm(page: Page) -
     edge = "line => getComputedStyle(line).borderLeftColor"
     assert silent.evaluate(edge) == row(page, scenes.STALLED).evaluate(edge) != calm.evaluate(edge)
     # Its doubt stands where reasons stand.
-    doubt, reason = silent.locator(".doubt"), row(page, scenes.OOM).locator(".reason")
+    doubt, reason = silent.locator(".c-cause .doubt"), row(page, scenes.HANGS).locator(".c-cause .reason")
     left = "told => told.getBoundingClientRect().left"
     assert doubt.evaluate(left) == reason.evaluate(left)
     expect(silent.locator(".c-beat")).to_have_text(re.compile(r"^▲ \d"))

@@ -1,12 +1,13 @@
 """The page while things happen: a run that fails, a store that fails, a server that goes, all without a reload."""
 
+import re
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from support.browser import OpenTab
 from support.dashboard import run_dashboard
@@ -86,9 +87,9 @@ def test_the_view_of_a_run_follows_it(fleet: tuple[Place, str, dict[str, str]], 
     place.put(f"{DOOMED}/logs/training_log_latest.txt", b"step 4/9 loss 2\nRuntimeError: it is over\n", now())
     place.put(f"{DOOMED}/_error", b"RuntimeError: it is over\n", now())
     sweep(place)
-    expect(section(page, "What _error says")).to_contain_text("it is over")
+    expect(section(page, "Cause")).to_contain_text("it is over")
     expect(page.locator(".state-panel")).to_contain_text("FAILED")
-    expect(log).to_contain_text("it is over")
+    expect(log).to_contain_text("stands above")
     # What people opened stays open.
     expect(section(page, "Curves").get_by_role("columnheader", name="Learning rate")).to_be_visible()
 
@@ -188,3 +189,29 @@ def test_many_browsers_cost_the_store_what_one_does(
     listings = sum("list-type" in each.target for each in fault_proxy.passed)
     rounds = (pages[0].evaluate("performance.now()") - began) / 1000
     assert 1 <= listings <= rounds + 1
+
+
+def test_what_is_old_right_after_opening_is_said_to_be_refreshed(every_status_page: str, tab: OpenTab) -> None:
+    opened = tab("about:blank")
+    page = opened.page
+    held = {"seconds": 134}
+
+    def older(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        if held["seconds"] and told["at"]:
+            made = datetime.fromisoformat(told["made_at"].replace("Z", "+00:00"))
+            told["at"] = (made - timedelta(seconds=held["seconds"])).isoformat().replace("+00:00", "Z")
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/data/fleet*", older)
+    opened.expected.append("left the page's origin")
+    opened.troubles.clear()
+    page.goto(every_status_page)
+    header = page.get_by_role("banner")
+    expect(header).to_contain_text(re.compile(r"refreshing\s+as of 2 m 1\d s ago"))
+    expect(header).not_to_contain_text("live")
+    held["seconds"] = 0
+    expect(header).to_contain_text("live")
+    expect(header).not_to_contain_text("refreshing")
+    page.unroute_all(behavior="wait")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from support import view_scenes as scenes
-from support.browser import OpenTab, Tab
+from support.browser import DESKTOP, PHONE, OpenTab, Tab
 from support.seen_page import expect_fleet, open_run, section
 
 
@@ -20,17 +20,27 @@ TOLD = [
     pytest.param(
         scenes.OOM,
         {
-            "Cause": ("oom", "What to do", "CUDA out of memory", "rank 3", "train.py"),
-            "What _error says": ("torch.OutOfMemoryError", "Traceback (most recent call last)", "loss.backward()"),
-            "Transitions": ("FAILED",),
-            "Alerts": ("FAILED", "sent"),
-            "Log": ("process group torn down",),
+            "Cause": (
+                "oom",
+                "What to do",
+                "CUDA out of memory",
+                "rank 3",
+                "train.py",
+                "torch.OutOfMemoryError",
+                "Traceback (most recent call last)",
+                "loss.backward()",
+                "process group torn down",
+                "rank 3 of 8 on ip-10-0-0-17",
+            ),
+            "Transitions": ("FAILED", "as above"),
+            "Alerts": ("FAILED", "as above", "sent"),
+            "Log": ("stands above",),
         },
-        id="a failure: cause, evidence in its log, hint, the traceback",
+        id="a failure: cause, hint, and log, traceback and _error as one account",
     ),
     pytest.param(
         scenes.BY_ERROR,
-        {"What _error says": ("FileNotFoundError", "en_0417.mp3")},
+        {"Cause": ("FileNotFoundError", "en_0417.mp3", "Traceback (most recent call last)", "_error")},
         id="a failure that only _error tells of",
     ),
     pytest.param(
@@ -130,6 +140,46 @@ def test_curves_are_read_and_zoomed_by_the_pointer(page: Page) -> None:
     expect(page.get_by_role("button", name="Whole run")).to_have_attribute("aria-disabled", "true")
 
 
+def test_figures_of_trainings_own_get_curves(page: Page) -> None:
+    open_run(page, scenes.HEALTHY)
+    curve = page.get_by_role("slider", name="grad_norm curve")
+    expect(curve).to_have_attribute("aria-valuetext", re.compile(r"grad_norm \d"))
+    expect(page.get_by_role("figure").filter(has=curve)).to_contain_text("lowest")
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "spans"),
+    [
+        pytest.param(2.0, 2.0, (1.8, 2.2), id="a flat line lies in the middle"),
+        pytest.param(0, 0, (-1, 1), id="at zero, too"),
+        pytest.param(1.0, 1.0 + 1e-12, (0.9, 1.1), id="rounding is no slope"),
+        pytest.param(0, 10, (-0.6, 10.6), id="a curve has some room"),
+        pytest.param(None, None, (0, 1), id="nothing known"),
+    ],
+)
+def test_axes_are_sensible(page: Page, least: float | None, most: float | None, spans: tuple[float, float]) -> None:
+    found = page.evaluate("([least, most]) => Plot.plainRange(null, least, most)", [least, most])
+    assert found == pytest.approx(spans)
+
+
+def test_a_single_point_is_a_curve_that_can_be_read(page: Page) -> None:
+    def one_point(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        told["points"] = {name: column[-1:] for name, column in told["points"].items()}
+        told["curves"] = {}
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/data/runs/*", one_point)
+    try:
+        open_run(page, scenes.LAGS)
+        curve = page.get_by_role("slider", name="Loss curve")
+        expect(curve).to_have_attribute("aria-valuetext", re.compile("point 1 of 1$"))
+        expect(page.get_by_role("figure").filter(has=curve)).to_contain_text("the only point")
+    finally:
+        page.unroute_all(behavior="wait")
+
+
 def test_all_points_stand_in_a_table_on_demand(page: Page) -> None:
     open_run(page, scenes.HEALTHY)
     page.get_by_text("The points as a table").click()
@@ -184,11 +234,58 @@ def test_what_is_no_run_is_said_to_be_none(every_status_page: str, tab: OpenTab)
     assert all(address.startswith(f"{every_status_page}data/runs/") for address in asked), asked
 
 
-def test_a_failure_that_error_alone_shows_is_not_shown_twice(page: Page) -> None:
-    open_run(page, scenes.BY_ERROR)
-    expect(section(page, "Cause").locator(".line.marked")).to_contain_text("en_0417.mp3")
-    expect(section(page, "Cause").locator(".line")).to_have_count(1)
-    expect(section(page, "What _error says").locator(".line").nth(1)).to_be_attached()
+@pytest.mark.parametrize(
+    ("run_id", "words"),
+    [
+        pytest.param(scenes.OOM, "CUDA out of memory. Tried to allocate", id="of log and _error, evidence in the log"),
+        pytest.param(scenes.BY_ERROR, "No such file or directory", id="of which _error alone tells"),
+    ],
+)
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["a desktop", "a phone"])
+def test_one_error_is_told_once(
+    every_status_page: str, tab: OpenTab, size: tuple[int, int], run_id: str, words: str
+) -> None:
+    page = tab(f"{every_status_page}#/runs/{run_id}", size=size).page
+    expect(section(page, "Files")).to_be_visible()
+    expect(section(page, "Cause").locator(".line.marked")).to_contain_text(words)
+    page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    timeline = section(page, "Timeline").inner_text().count(words)
+    assert page.locator("main").inner_text().count(words) - timeline == 1
+
+
+def test_no_cause_is_not_said_above_the_stack_that_shows_where_it_hangs(page: Page) -> None:
+    open_run(page, scenes.HANGS)
+    expect(section(page, "Where it hangs")).to_be_visible()
+    expect(page.get_by_text("No cause is known")).to_have_count(0)
+
+
+def test_frames_of_lastbeat_are_not_among_those_that_hang(page: Page) -> None:
+    open_run(page, scenes.HANGS)
+    stacks = section(page, "Where it hangs")
+    expect(stacks).to_contain_text("all_reduce")
+    expect(stacks).not_to_contain_text("lastbeat/sdk")
+    expect(stacks).to_contain_text("of lastbeat's own frames are not shown")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, (900, 800), PHONE], ids=str)
+def test_words_of_tables_stay_whole(every_status_page: str, tab: OpenTab, size: tuple[int, int]) -> None:
+    page = tab(f"{every_status_page}#/runs/{scenes.FLAPS}", size=size).page
+    expect(section(page, "Files")).to_be_visible()
+    broken = page.evaluate(
+        """() => {
+          const found = [];
+          for (const cell of document.querySelectorAll(".table td strong, .table td .status, .table td .word")) {
+            if (!cell.checkVisibility()) continue;
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 2 ||
+              cell.getBoundingClientRect().height > 30) found.push(cell.textContent);
+          }
+          return found;
+        }"""
+    )
+    assert broken == []
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
 def test_how_it_ended_is_read_in_the_timeline_however_short_ago(page: Page) -> None:

@@ -28,7 +28,7 @@ HOOK = "http://hooks.slack.com/services/T000/B000/hush-hush-hush"
         pytest.param(["--run-id", "x", "--interval", "often"], {}, "--interval='often'", id="an interval in words"),
         pytest.param(["--run-id", "x", "--interval", "nan"], {}, "--interval='nan'", id="an interval that is none"),
         pytest.param(["--run-id", "x", "--bucket", ""], {}, "--bucket is empty", id="an empty bucket"),
-        pytest.param(["--run-id", "x", "--root", "gs://b/p"], {}, "neither s3://bucket/prefix", id="a foreign scheme"),
+        pytest.param(["--run-id", "x", "--root", "ftp://b/p"], {}, "neither s3://bucket/prefix", id="a foreign scheme"),
         pytest.param(["--run-id", "x"], {"SLACK_WEBHOOK_URL": HOOK}, "SLACK_WEBHOOK_URL", id="a webhook without TLS"),
         pytest.param(["--run-id", "x", "--sns-topic", "arn:x"], {}, "--sns-topic='arn:x'", id="an ARN that is none"),
         pytest.param(["--run-id", "x", "--onec"], {}, "--once", id="a mistyped option"),

@@ -263,6 +263,30 @@ def test_one_user_watches_what_others_let_him_see() -> None:
         assert "RuntimeError: alices" in json.dumps(mine)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+def test_who_goes_on_with_a_colleagues_run_is_told_why_it_is_not_seen_and_what_to_do() -> None:
+    alice, bob, watcher = 65531, 65532, 65533
+    with open_place() as place:
+        root, state = place / "training-runs", place / "state"
+        for folder in (root, state):
+            folder.mkdir()
+            folder.chmod(0o777)
+        settings = {"MONITORING_ROOT": str(root), "LASTBEAT_STATE_DIR": str(state)}
+        for user in (alice, bob):
+            assert call(lastbeat_as(user), "beat", "--run-id", "run", cwd=place, **settings).returncode == 0
+            (root / "run").chmod(0o777)
+        assert (root / "run" / "metadata.json").stat().st_uid == bob
+        why = f"it belongs to user {bob}, and the run's folder to user {alice}"
+        for command in (["watch", "--run-id", "run", "--once"], ["doctor"]):
+            told = call(lastbeat_as(watcher), *command, cwd=place, **settings).stdout
+            assert why in told
+            assert "under a run id of your own" in told
+        swept = call(lastbeat_as(watcher), "sweep", "--once", cwd=place, **settings)
+        assert (swept.returncode, why in swept.stdout) == (3, True)
+        os.chown(root / "run", bob, bob)
+        assert call(lastbeat_as(watcher), "sweep", "--once", cwd=place, **settings).returncode == 0
+
+
 def test_training_writes_where_its_own_links_lead(root: Path) -> None:
     outside = root.parent / "scratch" / "linked"
     outside.mkdir(parents=True)

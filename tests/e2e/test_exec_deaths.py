@@ -37,7 +37,7 @@ ENDS = [
     pytest.param(
         ("sh", "-c", "sh -c 'kill -9 $$'; exit $?"),
         137,
-        r"sh ended with exit status 137 \(128 \+ 9: a process of it was killed by SIGKILL\)",
+        r"sh ended with exit status 137 \(128 \+ 9: one of its processes was killed by SIGKILL\)",
         "oom",
         id="a SIGKILL of what a script had started",
     ),
@@ -106,7 +106,7 @@ NOT_STARTED = [
     pytest.param("./no-such-file", None, 0, 127, "command not found", id="no such file"),
     pytest.param("./it's a script.sh", "#!/bin/sh\n", 0o644, 126, "permission denied", id="not executable"),
     pytest.param("./it's a script.sh", "#!/no/such/sh\n", 0o755, 126, "interpreter", id="a missing interpreter"),
-    pytest.param("./", None, 0, 126, "folder", id="a folder"),
+    pytest.param("./", None, 0, 126, "directory", id="a folder"),
 ]
 
 

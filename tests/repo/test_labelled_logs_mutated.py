@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.causes.explaining import explain, explain_text
-from lastbeat.causes.reading import LogReader
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.scoring import Case, read_index
 from lastbeat.model.cause import Explanation
 from lastbeat.scanning.splitting import line_of

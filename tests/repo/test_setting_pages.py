@@ -1,9 +1,11 @@
 """``.env.example`` and docs/settings.md against the settings, which alone say what there is."""
 
+import importlib
 from pathlib import Path
 
 from lastbeat.model.setting import Setting
 from lastbeat.settings import every_setting, load, table
+from lastbeat.stores import registry
 from support.setting_pages import EXAMPLE, PAGE, example, page
 
 ANEW = "write it anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.setting_pages"
@@ -18,7 +20,8 @@ def test_the_page_is_in_step_with_the_code() -> None:
 
 
 def test_no_setting_is_left_out() -> None:
-    assert {each.name for each in vars(table).values() if isinstance(each, Setting)} == {
+    homes = (table, *(importlib.import_module(name) for name in registry.KINDS.values()))
+    assert {each.name for home in homes for each in vars(home).values() if isinstance(each, Setting)} == {
         each.name for each in every_setting(channels=False)
     }
 
@@ -28,9 +31,8 @@ def test_the_example_copied_as_it_is_changes_nothing(tmp_path: Path) -> None:
     before = load({}, environ, tmp_path)
     (tmp_path / ".env").write_bytes(EXAMPLE.read_bytes())
     after = load({}, environ, tmp_path)
-    assert (after.root, after.region, after.policy, after.state_dir) == (
+    assert (after.root, after.policy, after.state_dir) == (
         before.root,
-        before.region,
         before.policy,
         before.state_dir,
     )

@@ -2,10 +2,11 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright, Request, expect
@@ -21,11 +22,12 @@ ARGS = (
     # Nothing but this machine has an address: a page that asked for another would ask in vain, and be seen asking.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
-WAIT_MS = 30_000
+WAIT_MS = 90_000
 """Generous: how long a page may take to show something on a busy machine."""
 DESKTOP, PHONE = (1280, 900), (360, 740)
 MARK = "pwned"
 Scheme = Literal["light", "dark"]
+Measured = TypeVar("Measured")
 
 # A violation is told to the document alone; the console's words for it are the browser's.
 _LISTEN = """
@@ -44,6 +46,15 @@ def find_chromium() -> str | None:
 
 def launch(playwright: Playwright, chromium: str) -> Browser:
     return playwright.chromium.launch(executable_path=chromium, args=list(ARGS))
+
+
+def settled(measure: Callable[[], Measured], good: Callable[[Measured], bool]) -> Measured:
+    """What ``measure`` says as soon as that is ``good``, or in the end: pages are drawn bit by bit, and slowly
+    on a busy machine."""
+    until = time.monotonic() + WAIT_MS / 1000
+    while not good(found := measure()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
 
 
 @dataclass

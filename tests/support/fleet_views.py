@@ -5,6 +5,7 @@ from typing import Any
 
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.model.view import FleetView, Row
+from lastbeat.stores import s3
 from lastbeat.views.watching import FleetWatch
 from support.fleet import FleetScene
 from support.memory import MemoryStore
@@ -16,6 +17,7 @@ class Bucket(MemoryStore):
     """One that takes money for requests."""
 
     url = "s3://bucket/runs"
+    traits = s3.TRAITS
 
 
 class Looked:

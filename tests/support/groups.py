@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
-from lastbeat.fleet.groups import GroupDecision, Groups, apply_to
+from lastbeat.fleet.groups import GroupedAlerts, Groups, apply_to
 from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
@@ -27,13 +27,13 @@ class Sweeper:
         self.groups = Groups(scene.store, [scene.channel], scene.policy, scene.fleet, token=f"s{id(self)}")
         self.watches: dict[str, Watch] = {}
 
-    def sweep(self, *, listed: bool = True) -> GroupDecision:
+    def sweep(self, *, listed: bool = True) -> GroupedAlerts:
         scene = self.scene
         try:
             page = scene.store.list("_watchdog/")
         except StoreError:
             # Blind: another pass will come.
-            return GroupDecision()
+            return GroupedAlerts()
         outcomes = {run_id: self._watch(run_id).tick() for run_id in scene.run_ids}
         held = [each for outcome in outcomes.values() for each in self.groups.deferred_by(outcome)]
         entry = next((entry for entry in page.entries if entry.key == LEDGER and listed), None)

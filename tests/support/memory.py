@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
+from lastbeat.stores import s3
 from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page, StoreError
+from lastbeat.stores.volatile import IN_MEMORY
 
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=timezone.utc)
 
@@ -31,6 +33,7 @@ class MemoryStore:
     call and may raise: before means that nothing happened, after that it happened and the answer got lost."""
 
     url = "memory://runs"
+    traits = IN_MEMORY
 
     def __init__(self, now: datetime = START) -> None:
         self.now = now
@@ -57,6 +60,10 @@ class MemoryStore:
             self.before = hook
         else:
             self.after = hook
+
+    def in_s3(self) -> None:
+        """From now on it costs what S3 does."""
+        self.url, self.traits = "s3://bucket/training-runs", s3.TRAITS
 
     def heal(self) -> None:
         """No faults any more."""

@@ -1,5 +1,6 @@
 """A store in memory whose pages are small, so that few runs make a long listing, in either order of stores."""
 
+from lastbeat.stores import s3
 from lastbeat.stores.port import Entry, Page
 from support.memory import MemoryStore
 
@@ -8,6 +9,7 @@ class PagedStore(MemoryStore):
     """At most ``most`` keys a page; ``by_folder`` lists ``a/b`` before ``a-b``, as SeaweedFS does."""
 
     url = "s3://bucket/runs"
+    traits = s3.TRAITS
 
     def __init__(self, most: int, *, by_folder: bool = False) -> None:
         super().__init__()

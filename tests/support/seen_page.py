@@ -22,6 +22,11 @@ def rows(page: Page) -> list[str]:
     return ids
 
 
+def group(page: Page, words: str) -> Locator:
+    """The line of runs that are in trouble together; ``words`` stand in it."""
+    return page.locator("tbody tr.group").filter(has_text=words)
+
+
 def filter_box(page: Page) -> Locator:
     return page.get_by_role("searchbox")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from lastbeat.deliver import registry
 from lastbeat.model.setting import Setting
 from lastbeat.settings import table
+from lastbeat.stores import registry as stores
 from support.checkout import ROOT
 
 EXAMPLE = ROOT / ".env.example"
@@ -31,7 +32,9 @@ file, with every default. Blank is unset. All that is wrong with them is told at
 
 def groups() -> dict[str, tuple[Setting[object], ...]]:
     """Heading → settings, in their order."""
-    return {**table.GROUPS, "Channels": registry.settings()}
+    where, *others = table.GROUPS.items()
+    kinds = [stores.module(scheme) for scheme in stores.KINDS]
+    return dict([where, *((kind.NAME, kind.SETTINGS) for kind in kinds), *others, ("Channels", registry.settings())])
 
 
 def example() -> str:

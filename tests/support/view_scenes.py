@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from lastbeat.sdk.describing import describe
-from lastbeat.sdk.stacks import describe_threads
+from lastbeat.sdk.error_text import error_text
+from lastbeat.sdk.stacks import dump_stacks
 from lastbeat.stores.port import Store
 from support.channel import ListChannel, down
 from support.memory import MemoryStore
@@ -19,7 +19,7 @@ from support.view_many import many
 from support.view_places import Place, place_of
 from support.view_world import HOUR, MINUTE, Training, World, sweep
 
-__all__ = ["STATUSES", "UNSEEN", "every_status", "hostile", "many"]
+__all__ = ["STATUSES", "UNSEEN", "every_status", "hostile", "many", "together"]
 
 HEALTHY = "llama3-8b-pretrain"
 STALLED = "mistral-7b-sft"
@@ -74,6 +74,40 @@ def every_status(at: Path | Store | Place, now: datetime) -> None:
         waiting.fault = down
         sweep(place, [ListChannel(world.slack.identity), waiting])
     _unseen(place, now)
+
+
+TOGETHER = tuple(f"sweep-lr{rate}-wd{decay}-seed{seed}" for rate in ("1e-4", "2e-4", "3e-4", "5e-4", "1e-3")
+                 for decay in ("0.05", "0.1", "0.2") for seed in (1, 2, 3))[:35]  # fmt: skip
+"""Runs of :func:`together` that fall silent together."""
+OUT_OF_MEMORY = tuple(f"llama3-8b-bs{size}-a100" for size in (24, 32, 48, 64))
+"""Runs of it that run out of memory within a minute."""
+ALONE = ("clip-vit-l-pretrain", "mamba-130m-ablation", "t5-base-distill", "wav2vec2-ft-cv17")
+"""Runs of it that live."""
+
+
+def together(at: Path | Store | Place, now: datetime) -> None:
+    """A partition of a cluster is gone, and with it 35 runs; four others run out of memory, and four go on."""
+    world = World(now)
+    for run_id in TOGETHER:
+        world.training(run_id, total=40_000, step_s=1.3).beats(-3 * HOUR, -24 * MINUTE)
+    for run_id in OUT_OF_MEMORY:
+        _out_of_memory(world, world.training(run_id, total=9_000, step_s=2.2).beats(-2 * HOUR, -55 * MINUTE))
+    for run_id in ALONE:
+        world.training(run_id, total=25_000, step_s=1.1, tokens=65_536, gpus=1).beats(-4 * HOUR, -10.0)
+    world.passes((-3 * HOUR, -HOUR, 10 * MINUTE), (-HOUR, -20.0, 2 * MINUTE))
+    place = place_of(at)
+    world.play().lay(place)
+    if not isinstance(place.store, MemoryStore):
+        sweep(place)
+
+
+def _out_of_memory(world: World, run: Training) -> None:
+    free = round(run.chance.uniform(0.2, 0.9), 2)
+    said = (
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of "
+        f"39.39 GiB of which {free} GiB is free."
+    )
+    world.at(-55 * MINUTE + 3, lambda: run.put("_error", f"{said}\n"))
 
 
 def _unseen(place: Place, now: datetime) -> None:
@@ -146,7 +180,7 @@ def _by_error(world: World) -> None:
             exec(raising, {"error": error})  # the trace names no file of ours
         except OSError as raised:
             trace = raised.__traceback__
-            run.put("_error", describe(raised.with_traceback(trace.tb_next if trace else None)))
+            run.put("_error", error_text(raised.with_traceback(trace.tb_next if trace else None)))
 
     world.at(-25 * MINUTE + 5, fail)
 
@@ -161,7 +195,7 @@ def _hangs(world: World) -> None:
 def _stacks(run: Training) -> str:
     """As the SDK writes them, of a training that waits for a collective."""
     head = f"No new step for 15 min, at step {run.step}, {world_time(run)}"
-    own = describe_threads(head).decode().split("\n\n", 1)[0]
+    own = dump_stacks(head).decode().split("\n\n", 1)[0]
     frames = (
         ("/opt/neox/train.py", 27, "<module>"),
         ("/opt/neox/megatron/training.py", 214, "pretrain"),
@@ -175,7 +209,10 @@ def _stacks(run: Training) -> str:
     )
     return (
         f'{own}\n\nThread "MainThread" (main), most recent call last:\n{main}\n\n'
-        f'Thread "data-prefetch-0", most recent call last:\n{loader}\n'
+        f'Thread "data-prefetch-0", most recent call last:\n{loader}\n\n'
+        f'Thread "lastbeat-beat", most recent call last:\n'
+        f'  File "/usr/lib/python3/dist-packages/lastbeat/sdk/reporter.py", line 288, in _work\n'
+        f'  File "/usr/lib/python3/dist-packages/lastbeat/sdk/stacks.py", line 63, in write\n'
     )
 
 

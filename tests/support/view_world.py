@@ -19,9 +19,9 @@ from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.record.silences import Silences
-from lastbeat.sdk.documents import Identity, Pace, metadata
+from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, metadata_document
 from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.ranks import Rank, lead_facts, rank_document
+from lastbeat.sdk.ranks import Rank, rank_document, rank_zero_fields
 from lastbeat.sdk.run import Run
 from lastbeat.watchdog import WatchContext
 from support.channel import ListChannel, down
@@ -39,6 +39,10 @@ GIB = 1 << 30
 _LOG_LINES = 400
 
 
+MARKED = FleetPolicy(interval_s=20 * MINUTE)
+"""The mark says that the next pass comes late: no page says that nobody watches, however long a test looks at it."""
+
+
 class World:
     """A fleet until ``now``. What is to happen is said first, in seconds before ``now`` (``-HOUR``), and then played,
     with a pass at each time of ``passes``."""
@@ -52,7 +56,7 @@ class World:
         self.scene.channels = [self.slack, self.sns]
         self.trainings: list[Training] = []
         self._deeds: list[tuple[float, int, Callable[[], object]]] = []
-        self._mark = MarkWriter(self.store, self.scene.fleet)
+        self._mark = MarkWriter(self.store, MARKED)
 
     def at(self, when_s: float, do: Callable[[], object]) -> None:
         """``do`` is done then."""
@@ -106,7 +110,7 @@ def sweep(at: "Place | Path | Store", channels: Sequence[ListChannel] | None = N
         told = channels or [ListChannel()]
         context = WatchContext(store, told, POLICY, store.clock, silences=Silences(store))
         report = Sweep(context, FleetPolicy()).run()
-    return MarkWriter(store, FleetPolicy()).write(report)
+    return MarkWriter(store, MARKED).write(report)
 
 
 @contextmanager
@@ -159,7 +163,7 @@ class Training:
         """Another attempt."""
         self.number += 1
         self.run = Run(self.run_id, None, self.total)
-        self.pace, self.phases = Pace(), list[tuple[float, str]]()
+        self.pace, self.phases = ProgressHistory(), list[tuple[float, str]]()
         self.began, self._last = 0.0, 0.0
 
     @property
@@ -200,8 +204,8 @@ class Training:
                 grad_norm=round(0.4 + self.chance.random() / 5, 4),
             )
             self.say(f"step {self.step}/{self.total} loss {value:.4f} lr {rate:.2e}")
-        instance = Identity(self.run_id, self.number, self.began, self.instance, 4242, "0.0.0")
-        document = metadata(self.run, instance, now) | lead_facts(Rank(0, self.ranks), begun=True)
+        instance = AttemptIdentity(self.run_id, self.number, self.began, self.instance, 4242, "0.0.0")
+        document = metadata_document(self.run, instance, now) | rank_zero_fields(Rank(0, self.ranks), begun=True)
         document |= {"phases": self.phases, "resources": self._resources(), **self.more}
         if self.skew_s:
             document["clock_offset_s"] = -self.skew_s

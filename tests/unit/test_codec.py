@@ -272,6 +272,15 @@ def test_a_type_that_cannot_be_kept_is_named() -> None:
         codec(Odd)
 
 
+def test_a_field_that_is_never_kept_has_its_default_when_its_dataclass_is_read() -> None:
+    @dataclass
+    class Basket:
+        holds: int
+        inside: list[str] = field(default_factory=list, init=False)
+
+    assert codec(Basket).read({"holds": 2}).inside == []
+
+
 @dataclass(frozen=True, slots=True)
 class Lap:
     """Kept as a row with parts."""

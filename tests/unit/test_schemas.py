@@ -39,24 +39,33 @@ def test_the_command_lists_every_document() -> None:
 
 
 TRAINING = """\
-import sys, lastbeat
-with lastbeat.run("run-1", root=sys.argv[1], total_steps=10) as run:
+import sys, threading, lastbeat
+threading.excepthook = lambda args: None
+with lastbeat.run("run-1", root=sys.argv[1], total_steps=10, rank=0, world_size=int(sys.argv[2])) as run:
+    loader = threading.Thread(target=lambda: 1 / 0, name="loader")
+    loader.start()
+    loader.join()
     run.phase("train", "epoch 1")
     run.step(1, loss=2.5, learning_rate=1e-4, epoch=0.5, tokens=4096, grad_norm=1.25)
     run.step(2, loss=float("nan"), learning_rate=float("inf"), accuracy=float("-inf"))
 """
 
 
-def test_what_the_sdk_writes_is_valid(tmp_path: Path) -> None:
-    done = call([sys.executable, "-c", TRAINING, "runs"], cwd=tmp_path)
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_what_the_sdk_writes_is_valid_and_every_field_described(tmp_path: Path, world_size: int) -> None:
+    done = call([sys.executable, "-c", TRAINING, "runs", str(world_size)], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     metadata = json.loads((tmp_path / "runs/run-1/metadata.json").read_text())
+    assert {"thread_error", "clock_offset_s"} <= metadata.keys()
     progress = json.loads((tmp_path / "runs/run-1/progress.json").read_text())
     assert (progress["loss"], len(progress["recent"]) > 0) == ("NaN", True)
     assert faults("metadata", metadata) == []
     assert faults("progress", progress) == []
     known = schema("metadata")["properties"].keys(), schema("progress")["properties"].keys()
     assert (metadata.keys() - known[0], progress.keys() - known[1]) == (set(), set())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in readme.splitlines() if line.startswith("| `{run_id}/metadata.json` |")]
+    assert [name for name in metadata if f"`{name}`" not in row] == []
 
 
 def test_what_a_shell_script_writes_is_valid(tmp_path: Path) -> None:
@@ -140,13 +149,13 @@ def test_a_record_that_a_watch_wrote_is_valid_and_none_of_its_fields_unknown(tmp
 def test_the_records_schema_has_every_field_of_the_code() -> None:
     made = schema("record")
     assert made["properties"].keys() == {"schema", *(field.name for field in fields(Record))} - {"unknown"}
-    assert "cause" not in made["$defs"]["Explained"]["properties"], "a part that is written flat"
-    assert made["$defs"]["Explained"]["properties"]["error_type"] == {
+    assert "cause" not in made["$defs"]["RecordedCause"]["properties"], "a part that is written flat"
+    assert made["$defs"]["RecordedCause"]["properties"]["error_type"] == {
         "description": "A name of `signals.error_types`.",
         "type": "string",
     }
     assert "numbered from 1" in made["$defs"]["Transition"]["description"]
-    assert made["properties"]["log"]["description"].startswith("What logs tell of life and progress")
+    assert made["properties"]["log"]["description"].startswith("The logs as a heartbeat")
 
 
 @pytest.mark.parametrize("path", sorted(CATALOG.glob("*.yaml")), ids=lambda path: str(path.stem))

@@ -4,13 +4,24 @@ import gzip
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+Environ = Mapping[str, object]
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
 JSON = "application/json; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 
+_SECURITY: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("X-Frame-Options", "DENY"),
+)
+_NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _SMALL_BYTES = 512
 """What is shorter is not worth packing."""
 
@@ -74,3 +85,26 @@ def takes_packed(accept_encoding: str) -> bool:
         if coding.strip() in {"gzip", "*"}:
             return not re.fullmatch(r"\s*q\s*=\s*0(\.0*)?\s*", weight)
     return False
+
+
+def send(answer: Response, environ: Environ, start_response: StartResponse, policy: str = _NOTHING) -> Iterable[bytes]:
+    """``answer`` as WSGI sends it; ``policy`` is that of the page, which has a tag."""
+    whole = answer.body
+    packs = whole.packed is not None and takes_packed(str(environ.get("HTTP_ACCEPT_ENCODING", "")))
+    content = whole.packed if packs and whole.packed is not None else whole.plain
+    is_page = "ETag" in answer.headers
+    headers = [
+        *_SECURITY,
+        ("Content-Security-Policy", policy if is_page else _NOTHING),
+        ("Cache-Control", "no-cache" if is_page else "no-store"),
+        ("Vary", "Accept-Encoding, Cookie, Authorization"),
+        *answer.headers.items(),
+    ]
+    if answer.status.startswith("304"):
+        start_response(answer.status, headers)
+        return []
+    headers += [("Content-Type", whole.kind), ("Content-Length", str(len(content)))]
+    if packs:
+        headers.append(("Content-Encoding", "gzip"))
+    start_response(answer.status, headers)
+    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [content]

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 from urllib.parse import parse_qs
 
@@ -12,25 +12,14 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import logs
-from lastbeat_cli.dashboard.answer import HTML, LED_ON, Body, Response, body, refusal, takes_packed
-from lastbeat_cli.dashboard.door import Admission, Door
-
-Environ = Mapping[str, object]
-StartResponse = Callable[[str, list[tuple[str, str]]], object]
+from lastbeat_cli.dashboard.answer import HTML, LED_ON, Body, Environ, Response, StartResponse, body, refusal, send
+from lastbeat_cli.dashboard.door import METRICS, Admission, Door, is_data
 
 log = logging.getLogger(__name__)
 
 _RUNS: Final = "/data/runs/"
 _LOOK_MOST: Final = 200
 """So many runs one browser can say that it shows."""
-_SECURITY: Final = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("X-Frame-Options", "DENY"),
-)
-_NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 class TooManyOpenError(Exception):
@@ -51,15 +40,22 @@ class Runs(Protocol):
         ...
 
 
+class Metrics(Protocol):
+    """What knows the metrics: :class:`lastbeat_cli.metrics.scrapes.Scrapes`."""
+
+    def answer(self, accept: str) -> Response: ...
+
+
 class App:
     """Answers GET and HEAD for the page and its data, and refuses everything else."""
 
-    def __init__(self, page: HtmlPage, fleet: Fleet, runs: Runs, door: Door) -> None:
+    def __init__(self, page: HtmlPage, fleet: Fleet, runs: Runs, metrics: Metrics, door: Door) -> None:
         self._page = body(page.html, HTML)
         self._tag = f'W/"{hashlib.sha256(page.html).hexdigest()[:32]}"'
         self._policy = page.policy
         self._fleet = fleet
         self._runs = runs
+        self._metrics = metrics
         self._door = door
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -70,13 +66,13 @@ class App:
         except Exception:
             # Whatever it was, the next request must find the server alive, and this one learns no details.
             log.exception("a request for %s failed", _shown(path))
-            answer = refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=_is_data(path))
+            answer = refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=is_data(path))
         # Never the query, which may hold the token.
         log.debug("%s %s: %s", _shown(method), _shown(path), answer.status)
-        return _send(answer, environ, start_response, self._policy)
+        return send(answer, environ, start_response, self._policy)
 
     def _answer(self, method: str, path: str, environ: Environ) -> Response:
-        data = _is_data(path)
+        data = is_data(path)
         if method not in {"GET", "HEAD"}:
             headers = {"Allow": "GET, HEAD"}
             return refusal("405 Method Not Allowed", "Only GET and HEAD are answered.", data=data, headers=headers)
@@ -93,6 +89,8 @@ class App:
             return self._fleet_answer(environ)
         if path.startswith(_RUNS):
             return self._run_answer(path.removeprefix(_RUNS))
+        if path == METRICS:
+            return self._metrics.answer(str(environ.get("HTTP_ACCEPT", "")))
         return refusal("404 Not Found", "There is nothing here.", "The page is at /.", data=data)
 
     def _fleet_answer(self, environ: Environ) -> Response:
@@ -123,30 +121,6 @@ class App:
         return Response("200 OK", found)
 
 
-def _send(
-    answer: Response, environ: Mapping[str, object], start_response: StartResponse, policy: str
-) -> Iterable[bytes]:
-    whole = answer.body
-    packs = whole.packed is not None and takes_packed(str(environ.get("HTTP_ACCEPT_ENCODING", "")))
-    content = whole.packed if packs and whole.packed is not None else whole.plain
-    is_page = "ETag" in answer.headers
-    headers = [
-        *_SECURITY,
-        ("Content-Security-Policy", policy if is_page else _NOTHING),
-        ("Cache-Control", "no-cache" if is_page else "no-store"),
-        ("Vary", "Accept-Encoding, Cookie, Authorization"),
-        *answer.headers.items(),
-    ]
-    if answer.status.startswith("304"):
-        start_response(answer.status, headers)
-        return []
-    headers += [("Content-Type", whole.kind), ("Content-Length", str(len(content)))]
-    if packs:
-        headers.append(("Content-Encoding", "gzip"))
-    start_response(answer.status, headers)
-    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [content]
-
-
 def _stranger(data: bool) -> Response:
     return refusal(
         "401 Unauthorized",
@@ -172,10 +146,6 @@ def _intruder(data: bool) -> Response:
 
 
 _REFUSED = {Admission.STRANGER: _stranger, Admission.ELSEWHERE: _elsewhere, Admission.INTRUDER: _intruder}
-
-
-def _is_data(path: str) -> bool:
-    return path.startswith("/data/")
 
 
 def _may_be(run_id: str) -> bool:

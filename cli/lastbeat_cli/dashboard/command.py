@@ -5,7 +5,7 @@ import os
 import secrets
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lastbeat_cli.dashboard.app import App
     from lastbeat_cli.dashboard.door import Door
     from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
+    from lastbeat_cli.metrics.samples import Sample
 
 log = logging.getLogger(__name__)
 
@@ -113,13 +114,15 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
     from lastbeat_cli.dashboard.app import App  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.fleet import FleetLook  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.runs import Allowance, RunLooks  # noqa: PLC0415 - as above
+    from lastbeat_cli.metrics.samples import of_view  # noqa: PLC0415 - as above
+    from lastbeat_cli.metrics.scrapes import Scrapes  # noqa: PLC0415 - as above
 
     asked_for_fleet, asked_for_runs = Tally(), Tally()
     at, at_runs = opening.store(settings, tally=asked_for_fleet), opening.store(settings, tally=asked_for_runs)
     runs = RunLooks(
         lambda run_id: wire.run_watch(settings, run_id, at=at_runs),
         lambda view: run_document(view, _now()),
-        Allowance(asked_for_fleet, asked_for_runs, free=not at.url.startswith("s3://")),
+        Allowance(asked_for_fleet, asked_for_runs, free=at.traits.prices.free),
         interval_s=interval_s,
     )
     epoch = secrets.token_hex(6)
@@ -141,7 +144,13 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
         )
 
     fleet = FleetLook(wire.fleet_watch(settings, at=at), told, interval_s=interval_s, epoch=epoch, turn=runs.turn)
-    return App(page(), fleet, runs, door), fleet
+    where = logs.redact(at.url)
+
+    def known() -> "Sequence[Sample]":
+        asked = {kind: count + asked_for_runs.counts[kind] for kind, count in asked_for_fleet.counts.items()}
+        return of_view(fleet.known(), asked, logs.redact)
+
+    return App(page(), fleet, runs, Scrapes(known, where), door), fleet
 
 
 def _tell(address: str, *, as_json: bool) -> None:

@@ -28,6 +28,14 @@ class Admission(Enum):
     """A page of another origin wants data."""
 
 
+METRICS: Final = "/metrics"
+
+
+def is_data(path: str) -> bool:
+    """Whether what lies there is for programs, and no page for people."""
+    return path == METRICS or path.startswith("/data/")
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` reaches this machine alone, by its address or as "localhost"."""
     if host == "localhost":
@@ -52,7 +60,7 @@ class Door:
         """Of one request, by WSGI's names for what it brings."""
         if self.local and not _is_local(_text(environ, "HTTP_HOST")):
             return Admission.ELSEWHERE
-        asks_data = _text(environ, "PATH_INFO").startswith("/data/")
+        asks_data = is_data(_text(environ, "PATH_INFO"))
         # Browsers say so to this machine and over TLS alone; elsewhere the cookie's own rules have to do.
         if asks_data and _text(environ, "HTTP_SEC_FETCH_SITE") not in {"", "none", "same-origin"}:
             return Admission.INTRUDER

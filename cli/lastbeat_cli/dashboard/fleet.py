@@ -121,6 +121,11 @@ class FleetLook:
                     self._bodies[None] = self._bodies[key]
             return self._bodies[key]
 
+    def known(self) -> FleetView:
+        """What was last seen, for who is nobody that looks: it neither begins nor keeps up the looking."""
+        with self._lock:
+            return self._newest(self._steady()).view
+
     def _newest(self, now: float) -> Snapshot:
         newest = next(reversed(self._snapshots.values()), None)
         since = self._looking_since

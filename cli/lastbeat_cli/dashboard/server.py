@@ -70,7 +70,14 @@ class Server:
     ``ended`` is told, in one of those, should it not be able to go on.
     """
 
-    def __init__(self, app: Callable[..., Iterable[bytes]], bound: socket.socket, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: Callable[..., Iterable[bytes]],
+        bound: socket.socket,
+        ended: Callable[[], None],
+        *,
+        threads: int = _THREADS,
+    ) -> None:
         from waitress.server import create_server  # noqa: PLC0415 - only the dashboard needs it
 
         self._ended = ended
@@ -83,7 +90,7 @@ class Server:
         made = create_server(
             app,
             sockets=[bound],
-            threads=_THREADS,
+            threads=threads,
             connection_limit=most,
             channel_timeout=_IDLE_S,
             cleanup_interval=1,

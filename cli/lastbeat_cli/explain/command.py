@@ -14,7 +14,7 @@ from lastbeat.model import runid
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.settings import Settings, SettingsError, table
-from lastbeat.settings.table import DirectoryRoot
+from lastbeat.stores import registry
 from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
@@ -190,7 +190,7 @@ class _Looking:
         try:
             runid.check_run_id(name)
         except runid.InvalidRunIdError:
-            if name.startswith("s3://"):
+            if registry.is_address(name):
                 advice = f"A run is named by its id, and --root says where runs are: lastbeat explain RUN --root {name}"
             raise UnreadableLogError(f"there is no file {name}", advice) from None
         if self._settings is None:
@@ -218,7 +218,7 @@ class _Looking:
 def _runs_in(settings: Settings) -> list[str]:
     """The runs of a directory; those of a bucket are not worth a listing here."""
     root = settings.root
-    names = _names_beside(root.path / "-") if isinstance(root, DirectoryRoot) else []
+    names = _names_beside(root.path / "-") if registry.of(root).TRAITS.local else []
     return [name for name in names if not name.startswith("_")]
 
 

@@ -8,7 +8,7 @@ from lastbeat.deliver.facts import number
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
-from lastbeat.signals.error_types import UNKNOWN
+from lastbeat.signals.error_types import traits_of
 from lastbeat_cli.explain.story import SURE, ExplainReport, LogRead, hint, place, restartable, sureness
 from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, TimelineRow, bare, events, ranks_told
 from lastbeat_cli.lines import percent
@@ -122,7 +122,7 @@ def _progress(log: LogRead) -> str:
 
 def _head(story: ExplainReport, cause: Cause, columns: int) -> Iterator[Line]:
     # That nothing is known is no guess.
-    sure = f" ({sureness(cause.confidence)})" if cause.error_type != UNKNOWN else ""
+    sure = f" ({sureness(cause.confidence)})" if not traits_of(cause.error_type).says_nothing else ""
     yield (("Cause: ", "heading"), (cause.error_type, "bad"), (sure, ""))
     known = story.error_types.get(cause.error_type)
     if known is not None and known.meaning:

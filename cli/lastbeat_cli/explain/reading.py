@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.causes.explaining import explain
-from lastbeat.causes.reading import LogReader
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.model import runid
 from lastbeat.model.text import one_line
 from lastbeat.scanning.prefixes import UNKNOWN_YEAR

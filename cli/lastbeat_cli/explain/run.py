@@ -14,7 +14,6 @@ from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
 from lastbeat.observe.local_logs import local_logs
 from lastbeat.settings import Settings, table
-from lastbeat.settings.table import DirectoryRoot
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat_cli.explain import log_sources
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
@@ -48,7 +47,7 @@ def sources(settings: Settings, run_id: str, note: Note) -> list[LogInput]:
             "Name the file that it prints into, or LASTBEAT_LOGS. Training may ship its log: "
             "lastbeat.run(..., log_file=...), lastbeat exec, or aws s3 cp.",
         )
-    if isinstance(settings.root, DirectoryRoot):
+    if store.traits.local:
         # By their paths, which people can open.
         root = settings.root.path
         for name in names:

@@ -146,9 +146,9 @@ def _bar() -> "AbstractContextManager[Callable[[int, int], None] | None]":
     terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
     if not terminal:
         return nullcontext()
-    from lastbeat_cli.sweep.live import Bar  # noqa: PLC0415 - 40 ms, and only a terminal needs it
+    from lastbeat_cli.sweep.live import Spinner  # noqa: PLC0415 - 40 ms, and only a terminal needs it
 
-    return Bar()
+    return Spinner()
 
 
 def _print_document(settings: Settings, view: "FleetView", globs: tuple[str, ...], wanted: tuple[str, ...]) -> None:

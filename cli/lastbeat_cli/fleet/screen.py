@@ -21,7 +21,7 @@ FILTERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("all", ()),
     ("who needs people", _NEED),
     ("RUNNING", ("RUNNING",)),
-    *((name, (name,)) for name in (*_NEED, "SUCCEEDED")),
+    *((name, (name,)) for name in (*_NEED, "SUCCEEDED", "CANCELLED")),
 )
 _LONGEST: Final = 200
 _DETAIL_LINES: Final = 2

@@ -9,7 +9,7 @@ from typing import Final
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Gpu, Point, RankLine, Resources, RunView
 from lastbeat_cli.fleet import cells as fleet_cells
-from lastbeat_cli.lines import size
+from lastbeat_cli.lines import cores, size
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import Line, cells, cut, line
 from lastbeat_cli.terminal.signs import Signs, harmless
@@ -120,7 +120,7 @@ def _uses(resources: Resources | None) -> Iterator[str]:
     if resources is None:
         return
     if resources.cpu is not None:
-        yield f"{fleet_cells.number(resources.cpu, 3)} CPU cores"
+        yield f"{cores(resources.cpu)} CPU cores"
     if resources.rss_bytes is not None:
         yield f"{size(resources.rss_bytes)} resident"
     free, total = resources.memory_available_bytes, resources.memory_total_bytes

@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Final
 
 from lastbeat.deliver import facts
-from lastbeat.model.record import Explained
+from lastbeat.model.record import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RunView
+from lastbeat.views.account import Account, account, trimmed
 from lastbeat_cli.lines import age
 from lastbeat_cli.run import history, state
 from lastbeat_cli.terminal.paint import Line, cut, folded, line, wrapped
@@ -17,6 +18,8 @@ from lastbeat_cli.terminal.signs import middle_cut
 
 INDENT: Final = "  "
 _MARKED_ROWS: Final = 6
+_LATE_S: Final = 120.0
+"""What was seen so much later than it happened is told with both times."""
 _STYLES: Final = {
     Status.RUNNING: "good",
     Status.SUCCEEDED: "good",
@@ -32,10 +35,11 @@ _AGAIN: Final = {
 Mask = Callable[[str], str]
 
 
-def show_lines(view: RunView, columns: int, mask: Mask) -> list[Line]:
-    """The whole of ``view`` in ``columns``. The first two lines are those of ``watch``, which scripts rely on."""
+def show_lines(view: RunView, columns: int, mask: Mask, around: tuple[int, int] | None = None) -> list[Line]:
+    """The whole of ``view`` in ``columns``, with so many lines ``around`` the one that shows why, or with its whole
+    traceback. The first two lines are those of ``watch``, which scripts rely on."""
     found: list[Line] = []
-    for block in _blocks(view, columns):
+    for block in _blocks(view, columns, around):
         lines = [tuple((mask(text), style) for text, style in each) for each in block]
         if lines and found:
             found.append(line(""))
@@ -44,9 +48,10 @@ def show_lines(view: RunView, columns: int, mask: Mask) -> list[Line]:
     return [(("Run ", "heading"), (view.row.run_id, "heading"), *found[0][2:]), *found[1:]]
 
 
-def _blocks(view: RunView, columns: int) -> Iterator[list[Line]]:
+def _blocks(view: RunView, columns: int, around: tuple[int, int] | None) -> Iterator[list[Line]]:
+    told = account(view)
     yield list(_head(view, columns))
-    yield list(_why(view, columns))
+    yield list(_why(view, told, columns, around))
     yield list(_action(view, columns))
     yield list(state.heartbeats(view, columns))
     yield list(state.progress(view, columns))
@@ -54,7 +59,7 @@ def _blocks(view: RunView, columns: int) -> Iterator[list[Line]]:
     yield list(history.history(view, columns))
     yield list(history.alerts(view, columns))
     yield list(_text("Where it hangs", view.stacks, columns, middle_cut))
-    yield list(_text("Log", view.log, columns))
+    yield list(_log(view, told, columns, around))
     yield list(history.files(view, columns))
     yield list(_notes(view, columns))
 
@@ -75,7 +80,9 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
         yield line("Since: no pass has recorded this run yet; this is what one look says")
     elif row.since is not None:
         since = format_time(row.since.replace(microsecond=0))
-        yield line(f"Since: {since} ({age(view.at, row.since)}), attempt {row.attempt}")
+        late = view.seen_at is not None and (view.seen_at - row.since).total_seconds() > _LATE_S
+        seen = f", seen {format_time(view.seen_at.replace(microsecond=0))}" if view.seen_at is not None and late else ""
+        yield line(f"Since: {since} ({age(view.at, row.since)}){seen}, attempt {row.attempt}")
 
 
 def _detail(view: RunView) -> str:
@@ -87,32 +94,22 @@ def _detail(view: RunView) -> str:
     return f"Heartbeats: {told or 'none'}"
 
 
-def _why(view: RunView, columns: int) -> Iterator[Line]:
+def _why(view: RunView, told: Account, columns: int, around: tuple[int, int] | None) -> Iterator[Line]:
     explained = view.explained
-    if explained is None:
-        if view.row.cause:
-            yield (("Cause: ", "heading"), (view.row.cause, "bad"))
-        yield from _error_text(view, columns)
-        return
-    cause = explained.cause
-    sure = f", {cause.confidence:.0%} sure"
-    yield (("Cause: ", "heading"), (facts.cause(cause.error_type, cause.confidence) or "unknown", "bad"), (sure, ""))
-    if view.evidence is not None:
-        yield from excerpt(view.evidence, columns, facts.place(cause.evidence))
-    yield from _also(explained, columns)
+    if explained is not None:
+        cause = explained.cause
+        name = facts.cause(cause.error_type, cause.confidence) or "unknown"
+        yield (("Cause: ", "heading"), (name, "bad"), (f", {cause.confidence:.0%} sure", ""))
+    elif view.row.cause:
+        yield (("Cause: ", "heading"), (view.row.cause, "bad"))
+    for each in told.excerpts:
+        place = facts.place(explained.cause.evidence) if explained is not None and each.marked is not None else ""
+        yield from excerpt(trimmed(each, around)[0], columns, place if place.startswith(each.file) else "")
+    if explained is not None:
+        yield from _also(explained, columns)
 
 
-def _error_text(view: RunView, columns: int) -> Iterator[Line]:
-    """What training said last, where nobody found a cause in it."""
-    if not view.error_text or view.row.status is not Status.FAILED:
-        return
-    rows = [row for row in view.error_text.split("\n") if row.strip()][:8]
-    yield line("_error:", "heading")
-    for row in rows:
-        yield line(INDENT + cut(row.rstrip(), columns - len(INDENT)))
-
-
-def _also(explained: Explained, columns: int) -> Iterator[Line]:
+def _also(explained: RecordedCause, columns: int) -> Iterator[Line]:
     for text in explained.also_seen[: facts.ALSO_SEEN_LIMIT]:
         yield from _labelled("Also seen", one_line(text), columns)
 
@@ -129,16 +126,6 @@ def _action(view: RunView, columns: int) -> Iterator[Line]:
         yield from map(line, wrapped(hint or row.action or "", columns))
     if again is not None:
         yield from map(line, wrapped(f"Restart: {again}.", columns))
-
-
-def near(found: Excerpt | None, before: int, after: int) -> Excerpt | None:
-    """So many lines round the one that is marked."""
-    if found is None or found.marked is None:
-        return found
-    start = max(0, found.marked - before)
-    lines = found.lines[start : found.marked + after + 1]
-    first = found.first_line + start if found.first_line is not None else None
-    return replace(found, lines=lines, first_line=first, marked=found.marked - start)
 
 
 def excerpt(found: Excerpt, columns: int, title: str = "") -> Iterator[Line]:
@@ -175,6 +162,22 @@ def _text(
         yield line(INDENT + shortened(text, columns - len(INDENT)))
     if found.note:
         yield from _notice(found.note, columns)
+
+
+def _log(view: RunView, told: Account, columns: int, around: tuple[int, int] | None) -> Iterator[Line]:
+    """The end of the log without the lines that stand above."""
+    if view.log is None:
+        return
+    rest = [part for each in told.excerpts if each.file == view.log.file for part in trimmed(each, around)[1]]
+    parts = [*rest, *told.log]
+    if not parts:
+        return
+    # Where the failure stood among these lines, and stands above.
+    between = ("… (shown above)",) if len(parts) > 1 else ()
+    lines = [text for number, each in enumerate(parts) for text in (*(between if number else ()), *each.lines)]
+    above = len(parts) == 1 and len(lines) < len(view.log.lines)
+    note = view.log.note or ("what stands above is left out" if above else None)
+    yield from _text("Log", replace(view.log, lines=tuple(lines), note=note), columns)
 
 
 def _notice(note: str, columns: int) -> Iterator[Line]:

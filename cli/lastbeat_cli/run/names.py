@@ -36,13 +36,12 @@ def beginning_with(typed: str, given: Mapping[str, Any], limit_s: float = LIMIT_
 def _asked(typed: str, given: Mapping[str, Any], until: float) -> list[str]:
     from lastbeat import opening  # noqa: PLC0415 - as above
     from lastbeat import settings as configuration  # noqa: PLC0415 - what it costs is within the limit, too
-    from lastbeat.settings.table import DirectoryRoot  # noqa: PLC0415 - as above
     from lastbeat_cli import options  # noqa: PLC0415 - as above
 
     texts = {name: text for name, text in given.items() if isinstance(text, str)}
     settings = configuration.load(options.arguments(texts))
     store = opening.store(settings)
-    if typed and not isinstance(settings.root, DirectoryRoot):
+    if typed and not store.traits.local:
         names: Iterator[str] = from_bucket(store, typed, until)
     else:
         names = iter(store.folders())

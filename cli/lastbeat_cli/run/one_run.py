@@ -1,7 +1,7 @@
 """The one run that was named on the command line, and what to say where there is none of that name."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -17,8 +17,8 @@ argument = options.argument(
 """The run, listed with the options."""
 EXITS: Final = """\
   0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING), or silent for too long and judged by nobody
-  2  FAILED or TIMED_OUT
+  1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, or silent for too long and judged by nobody
+  2  FAILED, TIMED_OUT or CANCELLED
   3  there is no such run, or it could not be seen; also wrong settings or arguments
   141  whoever read the pipe left, as after head"""
 """What the status of a command that shows one run means."""
@@ -46,12 +46,20 @@ def unknown(store: Store, run_id: str) -> StoreError:
             f"there is no run {run_id} in {store.url}: its folder holds nothing that a run writes",
             "Training writes metadata.json there by lastbeat.run, 'lastbeat exec' or 'lastbeat beat'.",
         )
+    advice = _suggestion(run_id, names) or "'lastbeat fleet' lists the runs; --root says where they are."
+    return StoreError(f"there is no run {run_id} in {store.url}", advice)
+
+
+def suggestion(store: Store, run_id: str) -> str | None:
+    """``Did you mean …?`` for a run that nobody has seen; None where no run is called nearly so, or it is there."""
+    names = _names(store)
+    return None if run_id in names else _suggestion(run_id, names)
+
+
+def _suggestion(run_id: str, names: Sequence[str]) -> str | None:
     begun = sorted((name for name in names if name.startswith(run_id)), key=len)
     near = [*begun, *(name for name in get_close_matches(run_id, names, cutoff=0.6) if name not in begun)][:3]
-    advice = (
-        f"Did you mean {' or '.join(near)}?" if near else "'lastbeat fleet' lists the runs; --root says where they are."
-    )
-    return StoreError(f"there is no run {run_id} in {store.url}", advice)
+    return f"Did you mean {' or '.join(near)}?" if near else None
 
 
 def missing(fault: MissingStoreError) -> StoreError:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -11,7 +10,7 @@ from lastbeat.model.view import RunView
 from lastbeat.stores.port import StoreError
 from lastbeat.views.one_run import RunWatch
 from lastbeat_cli.explain import command as explain
-from lastbeat_cli.run.lines import near, show_lines
+from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.run.screen import top_lines
 from lastbeat_cli.terminal import scrolled, signs
 from lastbeat_cli.terminal.feed import Feed
@@ -118,8 +117,7 @@ class RunPage:
         if self._kept is None or self._kept[0] is not view or self._kept[1] != known:
             low = height < _TALL and view.evidence is not None
             # What to do is worth more than the lines before the one that shows why.
-            shown = replace(view, evidence=near(view.evidence, _BEFORE, _AFTER)) if low else view
-            told = show_lines(shown, columns, explain.mask)
+            told = show_lines(view, columns, explain.mask, (_BEFORE, _AFTER) if low else None)
             lines = [part for each in told for part in ([each] if low else broken(each, columns))]
             self._kept = (view, known, lines)
         return self._kept[2]

@@ -71,7 +71,7 @@ def status(view: RunView) -> int:
     row = view.row
     if row.status is Status.UNKNOWN:
         return exits.UNKNOWN
-    if row.status in {Status.FAILED, Status.TIMED_OUT}:
+    if row.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
         return exits.CRITICAL
-    warned = row.status is Status.RUNNING and (row.conditions or row.doubt is not None)
+    warned = row.conditions or (row.status is Status.RUNNING and row.doubt is not None)
     return exits.WARNING if warned else exits.OK

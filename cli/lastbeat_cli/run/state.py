@@ -10,7 +10,7 @@ from lastbeat.deliver.facts import number
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Gpu, HeartbeatFile, RankLine, Resources, RunView
-from lastbeat_cli.lines import age, bar, percent, size
+from lastbeat_cli.lines import age, bar, cores, percent, size
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 
 MOST_RANKS: Final = 8
@@ -110,7 +110,7 @@ def _numbers(view: RunView) -> Iterator[str]:
 def _used(found: Resources) -> list[str]:
     told = []
     if found.cpu is not None:
-        told.append(f"{number(found.cpu)} CPU cores")
+        told.append(f"{cores(found.cpu)} CPU cores")
     if found.rss_bytes is not None:
         told.append(f"{size(found.rss_bytes)} resident")
     if found.memory_available_bytes is not None:

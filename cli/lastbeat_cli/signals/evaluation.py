@@ -7,7 +7,7 @@ import click
 
 from lastbeat.causes import scoring
 from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Case, LabelsError, Score, ScoreCounts, Scored
+from lastbeat.causes.scoring import Case, LabelsError, Score, ScoreCounts, ScoredCase
 from lastbeat.model.signal import Catalogue
 from lastbeat.scanning.matching import matcher_of
 from lastbeat.scanning.splitting import Line, Splitter
@@ -141,6 +141,6 @@ def _tally(tally: ScoreCounts) -> dict[str, int]:
     return {"logs": tally.count, "right": tally.right, "accepted": tally.accepted, "near": tally.near}
 
 
-def _row(row: Scored) -> dict[str, object]:
+def _row(row: ScoredCase) -> dict[str, object]:
     case, diagnosis = row.case, row.diagnosis
     return {"id": case.id, "expected": case.label, "got": row.said, "line": case.line, "got_line": diagnosis.line}

@@ -37,7 +37,7 @@ def command(*, file: Path, out: Path | None, verbose: bool) -> int:
     from lastbeat.signals import importing, loading  # noqa: PLC0415 - PyYAML and pydantic
 
     try:
-        found = importing.imported(loading.read_file(str(file)), str(file))
+        found = importing.import_monitor(loading.read_file(str(file)), str(file))
     except UnicodeDecodeError as fault:
         raise SettingsError([f"{file} is not UTF-8 text ({fault.reason}); save it as that"]) from None
     except OSError as fault:

@@ -4,31 +4,35 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from lastbeat import opening, wire
-from lastbeat import settings as configuration
 from lastbeat.model.fleet import PassReport
-from lastbeat_cli import logs, options
+from lastbeat.settings import Settings, SettingsError
+from lastbeat_cli import logs, options, values
 from lastbeat_cli.loop import Stop, next_due, steady_clock
 from lastbeat_cli.sweep.show import Shown
 
 if TYPE_CHECKING:
     from lastbeat.fleet.one_pass import Progress
+    from lastbeat_cli.metrics.exporter import Exporter
 
 log = logging.getLogger(__name__)
 
 WHAT = "What to watch"
+METRICS = "Metrics for Prometheus"
 EPILOG = """\
 \b
 Exit status, by the convention of monitoring plug-ins, of the last pass; runs count that run, or ended
 within a day:
   0  every run is RUNNING or SUCCEEDED, without conditions
   1  at least one is RUNNING (WARNING)
-  2  at least one is FAILED or TIMED_OUT
+  2  at least one is FAILED, TIMED_OUT or CANCELLED
   3  the fleet, or one of its runs, could not be observed; also wrong settings or arguments
 
 \b
@@ -57,54 +61,106 @@ class Sweeper(Protocol):
 @options.place
 @options.signals
 @options.people
+@options.option(
+    "--metrics",
+    "metrics_at",
+    metavar="[HOST:]PORT",
+    group=METRICS,
+    help="Serve /metrics; of this machine alone, unless HOST says otherwise.",
+)
+@options.option(
+    "--metrics-file", metavar="PATH", group=METRICS, help="Write a .prom file for node-exporter's textfile collector."
+)
 @options.form
-def command(*, once: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(
+    *,
+    once: bool,
+    metrics_at: str | None,
+    metrics_file: str | None,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
     """Watch every run below the fleet root: tell which of them live, and alert people when that changes.
 
     Without --once it makes a pass each --interval (LASTBEAT_INTERVAL_SECONDS) until Ctrl-C, which lets the
     pass that is under way end well.
     """
     logs.verbose(on=verbose)
-    settings = configuration.load(options.arguments(given), watching=True)
-    logs.follow(settings)
-    for warning in settings.warnings:
-        log.warning("%s", warning)
+    settings, exporter = _prepared(given, metrics_at, metrics_file, once=once)
     channels = wire.channels(settings)
     sweep = wire.sweep(settings, channels, clock=steady_clock())
     if not channels and not once:
         log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
     shown = Shown(opening.root_url(settings), as_json=as_json)
+    if exporter is not None:
+        exporter.start()
     if once:
-        report = _pass(sweep)
+        report = _pass(sweep, exporter)
         shown.show(report)
-        return report.exit_status
-    with Stop() as stop:
-        shown.left = stop.ask
-        return _follow(sweep, shown, stop, settings.fleet.interval_s)
+    else:
+        with Stop() as stop:
+            shown.left = stop.ask
+            report = _follow(partial(_pass, sweep, exporter), shown, stop, settings.fleet.interval_s)
+    if exporter is not None:
+        exporter.close()
+    return report.exit_status
 
 
-def _follow(sweep: Sweeper, shown: Shown, stop: Stop, interval_s: float) -> int:
+def _prepared(
+    given: Mapping[str, str | None], metrics_at: str | None, metrics_file: str | None, *, once: bool
+) -> "tuple[Settings, Exporter | None]":
+    """The settings, and what tells passes to Prometheus, where that is asked for. Raises :class:`SettingsError`."""
+    if metrics_at is None and metrics_file is None:
+        return _loaded(given, []), None
+    from lastbeat_cli.metrics.exporter import Exporter, check_token, wanted  # noqa: PLC0415 - for who asks for it alone
+
+    faults: list[str] = []
+    exports = wanted(metrics_at, metrics_file, faults, once=once)
+    settings = _loaded(given, faults)
+    check_token(exports, settings, faults)
+    if faults:
+        raise SettingsError(faults)
+    return settings, Exporter(exports, settings)
+
+
+def _loaded(given: Mapping[str, str | None], faults: list[str]) -> Settings:
+    settings = values.settings(given, faults, watching=True)
+    logs.follow(settings)
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    return settings
+
+
+def _follow(make: Callable[[], PassReport], shown: Shown, stop: Stop, interval_s: float) -> PassReport:
     due = time.monotonic()
     while True:
-        report = _pass(sweep)
+        report = make()
         shown.show(report)
         due = next_due(due, time.monotonic(), interval_s)
         if stop.asked:
-            return report.exit_status
+            return report
         with _pause(due):
             if stop.wait(due - time.monotonic()):
-                return report.exit_status
+                return report
 
 
-def _pass(sweep: Sweeper) -> PassReport:
+def _pass(sweep: Sweeper, exporter: "Exporter | None") -> PassReport:
+    report = _run(sweep)
+    if exporter is not None:
+        exporter.tell(report)
+    return report
+
+
+def _run(sweep: Sweeper) -> PassReport:
     # A look that hangs must not hang the sweep; what there was no time for comes first in the next pass.
     deadline = time.monotonic() + PASS_LIMIT_S
     if not _is_terminal():
         return sweep.run(deadline=deadline)
-    from lastbeat_cli.sweep.live import Bar  # noqa: PLC0415 - 40 ms, and only a terminal needs it
+    from lastbeat_cli.sweep.live import Spinner  # noqa: PLC0415 - 40 ms, and only a terminal needs it
 
-    with Bar() as bar:
-        return sweep.run(deadline=deadline, progress=bar)
+    with Spinner() as spinner:
+        return sweep.run(deadline=deadline, progress=spinner)
 
 
 def _pause(due: float) -> AbstractContextManager[object]:

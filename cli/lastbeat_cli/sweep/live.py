@@ -7,7 +7,7 @@ from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from lastbeat.model.times import format_duration
@@ -16,11 +16,15 @@ PATIENCE_S = 2.0
 """Passes that are over by then show no bar."""
 
 
-class Bar:
-    """A context for one pass, called with how many runs were looked at and how many need it; on stderr."""
+class Spinner:
+    """A context for one pass, called with how many runs were looked at and how many need it; on stderr.
+
+    A spinner with a count, for more are found while the first are looked at: a bar would go back, and its time left
+    would be wrong.
+    """
 
     def __init__(self, console: Console | None = None, *, patience_s: float = PATIENCE_S) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console or Console(stderr=True), transient=True)
         self._task = self._progress.add_task("looking for runs", total=None)
         self._over = False
@@ -32,7 +36,8 @@ class Bar:
     def __call__(self, done: int, of: int) -> None:
         """``of`` may grow while more are found; it is called from any thread."""
         if of:
-            self._progress.update(self._task, description="looking at runs", completed=done, total=of)
+            found = f"{of:,} run" if of == 1 else f"{of:,} runs"
+            self._progress.update(self._task, description=f"looked at {done:,} of {found} found so far")
 
     def _show(self) -> None:
         with self._lock:
@@ -41,7 +46,7 @@ class Bar:
                 self._progress.start()
                 self._progress.console.show_cursor(True)  # A second Ctrl-C must not leave a terminal without one.
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> "Spinner":
         self._timer.start()
         return self
 

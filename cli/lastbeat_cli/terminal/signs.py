@@ -72,7 +72,8 @@ class Signs:
 
 UTF8 = Signs(
     statuses={
-        "RUNNING": "●", WARNING: "▲", "FAILED": "✖", "TIMED_OUT": "◷", "SUCCEEDED": "✔", "UNKNOWN": "?",
+        "RUNNING": "●", WARNING: "▲", "FAILED": "✖", "TIMED_OUT": "◷", "SUCCEEDED": "✔", "CANCELLED": "■",
+        "UNKNOWN": "?",
     },
     levels="▁▂▃▄▅▆▇█", gap="·", full="█", empty="░", pointer="▸", encoding=None,
 )  # fmt: skip
@@ -81,7 +82,10 @@ UTF8 = Signs(
 def ascii_only(encoding: str = "ascii") -> Signs:
     """Those for a terminal of another ``encoding``."""
     return Signs(
-        statuses={"RUNNING": "*", WARNING: "!", "FAILED": "X", "TIMED_OUT": "T", "SUCCEEDED": "+", "UNKNOWN": "?"},
+        statuses={
+            "RUNNING": "*", WARNING: "!", "FAILED": "X", "TIMED_OUT": "T", "SUCCEEDED": "+", "CANCELLED": "C",
+            "UNKNOWN": "?",
+        },
         levels="_.-=+*#@", gap=" ", full="#", empty=".", pointer=">", encoding=encoding,
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""Candidate causes: the mentions of all files, with what each means, how strong it is as evidence, and in what order
-they happened."""
+"""Candidate causes: the mentions of all files, with their meaning, their strength as evidence, and their order in
+time."""
 
 import math
 import re
@@ -43,28 +43,28 @@ class Tier(IntEnum):
     """How strong the evidence is. Higher is stronger."""
 
     CONFIRMATION = 0
-    """Says that something ended, not why."""
+    """It says that something ended, not why."""
     CASCADE = 1
-    """Follows from something else."""
+    """A consequence of something else."""
     EXIT = 2
     """How a process ended: a trace of the cause."""
     SYMPTOM = 3
-    """Somebody waited too long."""
+    """A wait that took too long."""
     GENERAL = 4
     """An exception known by its class alone."""
     PLAIN = 5
-    """An exception that only a program's own fault raises."""
+    """An exception that only a bug in the program raises."""
     PLACED = 6
-    """An exception that the code which raised it tells more about."""
+    """An exception whose code location says more about it."""
     SPECIFIC = 7
     """An error that names what is wrong."""
     FACT = 8
-    """What the kernel, the driver or the scheduler knows, however late it is printed."""
+    """A fact from the kernel, the driver or the scheduler, however late it is printed."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A mention, and what it means."""
+    """A mention with its meaning."""
 
     mention: Mention
     signal: Signal
@@ -73,9 +73,9 @@ class Candidate:
     subsystem: str | None
     log: LogSummary
     log_index: int
-    """Place of ``log`` among all of them."""
+    """Index of ``log`` among all logs."""
     time: datetime | None = None
-    """When it happened, as far as anything tells."""
+    """When it happened, if known."""
 
     @property
     def rank(self) -> int | None:
@@ -91,17 +91,17 @@ class Candidate:
 
     @property
     def is_precursor(self) -> bool:
-        """Said in passing: it may have led to something worse, and ends nothing itself."""
+        """It may have led to something worse but ends nothing by itself: a warning, a retry."""
         return self.mention.weak or (
             self.signal.severity == "warning" and self.signal.kind is None and self.signal.role != CASCADE
         )
 
 
 def in_order(logs: Sequence[LogSummary]) -> list[LogSummary]:
-    """By rank and name, so that nothing depends on who lists the files; ``_error`` last."""
+    """By rank and name, so that the order of listing does not matter; ``_error`` last."""
 
     def place(log: LogSummary) -> tuple[bool, int, str]:
-        # A file without a rank is the one that several print to, and may hold what the others miss.
+        # Several ranks print to a file without a rank, which may hold what the others miss.
         return error_file.is_error(log.file), -1 if log.rank is None else log.rank, log.file
 
     return sorted(logs, key=place)
@@ -140,7 +140,7 @@ def _tier(mention: Mention, signal: Signal, error_type: str) -> Tier:
 
 
 def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
-    """Error type and subsystem: the signal's own, unless the code that raised it tells more."""
+    """Error type and subsystem: the signal's, unless the code that raised it says more."""
     error_type, subsystem = signal.error_type or UNKNOWN, signal.subsystem
     text = mention.text
     spoken = f"{mention.fields.get('spoken', '')} {text}"
@@ -172,7 +172,7 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
 
 
 def _date(found: list[Candidate], logs: Sequence[LogSummary]) -> None:
-    """Gives each candidate a time: its own, or that of what was printed before it in its file."""
+    """Give each candidate a time: its own, or that of the candidate before it in its file."""
     known = [each.mention.time for each in found if each.mention.time is not None]
     years = [time for time in [*known, *(log.last_time for log in logs)] if time is not None and has_year(time)]
     latest = max(years, default=None)
@@ -202,7 +202,7 @@ def _in_year(time: datetime, latest: datetime) -> datetime:
 
 
 def _began(candidate: Candidate) -> datetime | None:
-    """When something that timed out began to wait."""
+    """When a wait that timed out began."""
     waited = candidate.mention.fields.get("timeout_ms")
     if candidate.time is None or waited is None or not waited.isdigit():
         return candidate.time
@@ -210,12 +210,12 @@ def _began(candidate: Candidate) -> datetime | None:
 
 
 def _when(candidate: Candidate) -> tuple[float, int, int]:
-    # What has no time may have happened at any time: nothing that has one goes before it.
+    # A candidate without a time may have happened at any time, so it comes first.
     time = _began(candidate) if candidate.tier == Tier.SYMPTOM else candidate.time
     return (time.timestamp() if time is not None else -math.inf, candidate.log_index, candidate.mention.order)
 
 
-# Which of two is nearer to the cause, and how sure that is.
+# Which of two is closer to the cause, and with what confidence.
 
 _BASE: Final = {
     Tier.FACT: 0.93,
@@ -231,13 +231,14 @@ _BASE: Final = {
 
 
 def overtakes(later: Candidate, best: Candidate) -> bool:
-    """Whether ``later``, which happened or was printed after ``best``, is nearer to the cause all the same.
+    """Whether ``later`` is closer to the cause although it happened, or was printed, after ``best``.
 
-    1. Of chained exceptions, see :func:`_replaces_in_chain`.
-    2. A cascade gives way to anything stronger. After a cancellation only what no stopping causes counts: whoever is
-       stopped may raise anything.
-    3. A symptom gives way to a fact that is printed late, and to another rank's specific error.
-    4. A general exception, or a specific error that hides hardware, gives way to a late fact.
+    1. Two chained exceptions: see :func:`_replaces_in_chain`.
+    2. A cascade gives way to anything stronger. After a cancellation only a specific error or an exit counts: a process
+       that is being stopped may raise anything.
+    3. The end of a process gives way to an exception or anything stronger.
+    4. A symptom gives way to a fact that is printed late, and to another rank's specific error.
+    5. A general exception, a native crash, and an error that hardware shows up as give way to a late fact.
     """
     if later.mention.link and later.log is best.log and later.mention.after == best.mention.order:
         return _replaces_in_chain(later, best)
@@ -258,9 +259,10 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
 
 
 def _replaces_in_chain(later: Candidate, first: Candidate) -> bool:
-    """Of two exceptions, the second of which was raised from the first or while that was handled."""
+    """Whether the later of two chained exceptions replaces the first, from which or during whose handling it was
+    raised."""
     if later.mention.link == "handling" and later.traits.is_imposed:
-        # A signal may arrive in any handler.
+        # A signal may arrive during any handler.
         return True
     if first.tier <= Tier.CASCADE:
         return later.tier >= Tier.PLAIN
@@ -272,14 +274,14 @@ def _is_other_rank(later: Candidate, best: Candidate) -> bool:
 
 
 def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-    """The first line that says what ``best`` says, or that warned of it."""
+    """The first candidate that says the same as ``best``, or that warned of it."""
     for candidate in candidates:
         if candidate is best:
             break
         if candidate.tier == Tier.CONFIRMATION or (candidate.signal.kind is not None and candidate.tier < best.tier):
             continue
         if candidate.tier <= Tier.CASCADE < best.tier:
-            # What follows from the cause may well be printed before it.
+            # Consequences may be printed before their cause.
             continue
         if candidate.error_type == best.error_type:
             return candidate
@@ -293,15 +295,15 @@ def _is_vague(best: Candidate) -> bool:
 
 
 def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, confirmed: bool) -> float:
-    """From 0 to 1. Starts from the tier, rises with a traceback and with a confirmation that the run ended, and falls
-    with equally strong evidence that says something else."""
+    """Confidence from 0 to 1: that of the tier, higher with an uncaught traceback or a confirmed end, lower with
+    equally strong evidence of another cause."""
     sure = _BASE[best.tier]
     if confirmed:
         sure += 0.04
     if best.mention.fatal:
         sure += 0.02
     if best.tier == Tier.CASCADE and best.traits.is_imposed:
-        # A stop from outside follows from something else less often than a lost connection does.
+        # A stop from outside is less often a consequence than a lost connection is.
         sure += 0.12
     if best.mention.weak:
         sure -= 0.2

@@ -1,4 +1,4 @@
-"""The context of the words in a line: do they report something, or only speak of it?"""
+"""The context of words in a line: do they report an event, or only mention it?"""
 
 import re
 from typing import Final, Literal
@@ -103,7 +103,7 @@ def level_of(text: str) -> str | None:
 
 
 def retries(text: str) -> bool:
-    """Whether the line says that something that failed is retried, or done without."""
+    """Whether the line says that something that failed is retried or skipped."""
     lower = text.lower()
     places = [place for word in RETRY_WORDS if (place := lower.find(word)) >= 0]
     if not places or RETRY.search(lower, max(0, min(places) - _BEFORE_WORDS)) is None:
@@ -186,5 +186,5 @@ def _traits(signal: Signal) -> ErrorTraits:
 
 
 def _is_action(signal: Signal) -> bool:
-    """Whether the words tell what a watchdog has done, which it may say at any level."""
+    """Whether the words report a watchdog's action, which it may log at any level."""
     return signal.verdict == "timeout" and signal.severity == "critical"

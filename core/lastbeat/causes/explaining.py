@@ -15,46 +15,47 @@ from lastbeat.causes.candidates import (
     in_order,
     overtakes,
 )
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention, is_over
-from lastbeat.causes.reading import LogReader
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.signals.error_types import DEADLOCK, HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
+from lastbeat.signals.error_types import HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
 from lastbeat.signals.hints import filled
 
 MOST_ALTERNATIVES: Final = 3
 MOST_DOWNSTREAM: Final = 12
 _STEP_UNDER_WAY: Final = timedelta(minutes=2)
-"""Other ranks report no step so long after one of them has died."""
+"""This long after a rank has died the others report no step any more."""
 _MUCH_TALK: Final = 60
-"""A program that prints so many more lines did not end at its last report."""
+"""A program that prints this many more lines did not end at its last error."""
 _GRADIENTS: Final = 3
-"""Non-finite gradients so many times in a row are more than a step that the loss scaler skips."""
+"""From this many non-finite gradients in a row on, it is more than steps that the loss scaler skips."""
 _TEXT_LIMIT: Final = 4 * 1024 * 1024
 
 
 def explain(
     logs: Sequence[LogSummary], catalogue: Catalogue, *, exit_code: int | None = None, scheduler: str | None = None
 ) -> Explanation:
-    """The cause that the logs, an exit code and a scheduler's word (``OUT_OF_MEMORY``) show together.
+    """The cause that the logs, an exit code and the scheduler's state (``OUT_OF_MEMORY``) show together.
 
-    1. Take all mentions as candidates, in the order of events, and drop those that the run survived: training got
-       further after them, in the same file or, by the lines' own times, in another.
-    2. Is the end confirmed, by an exit code or a line that says so? If not, drop what was merely logged long before
-       the last line: the program went on talking.
-    3. Choose the best candidate: go through them in order, and let a later one replace the best where it is nearer to
-       the cause (``candidates.overtakes``). Without any, look at warnings that nothing moves and at stack dumps.
-    4. Success counts if nothing but teardown noise follows it.
-    5. Values that stayed non-finite go before the best candidate, unless that is hardware that failed first.
-    6. If the best candidate only says how a process ended, let exit code and scheduler say what that means.
-    7. Otherwise the evidence is the first line that said the same or warned of it. Add alternatives and what followed.
+    1. Take all mentions as candidates, in order of events. Drop those that the run survived: training got further after
+       them, in the same file or, by the lines' own times, in another.
+    2. Is the end confirmed, by an exit code or a line? If not, drop errors that were merely logged long before the last
+       line: the program went on printing.
+    3. Choose the best candidate in order: a later one replaces it if it is closer to the cause, see
+       :func:`lastbeat.causes.candidates.overtakes`. Without any, use warnings of a hang, then stack dumps.
+    4. A success line counts if only teardown noise follows it.
+    5. Values that stayed non-finite outrank the best candidate, unless that explains them (hardware that failed first).
+    6. If the best candidate only shows how a process ended, exit code and scheduler say what that means.
+    7. Otherwise the evidence is the first line that said the same or warned of it. Add alternatives and downstream
+       errors.
     """
     return _Diagnosis(logs, catalogue, exit_code, scheduler).explanation()
 
 
 def explain_text(text: str | bytes, catalogue: Catalogue, file: str = "-") -> Explanation:
-    """The cause that one text shows. Of a very long one only the beginning and the end are read."""
+    """The cause in one text. Of a very long one, only the beginning and the end are read."""
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     reader = LogReader(catalogue, file)
     if len(data) > 2 * _TEXT_LIMIT:
@@ -87,7 +88,7 @@ class _Diagnosis:
             self._candidates = [each for each in self._candidates if not self._talked_on(each, last[each.log_index])]
 
     def _was_survived(self, candidate: Candidate) -> bool:
-        """Whether training got further after it: in the same file or, as the lines' own times tell, in another."""
+        """Whether training got further after it, in the same file or, by the lines' own times, in another."""
         if is_over(candidate.mention, candidate.log.steps):
             return True
         own = candidate.mention.time
@@ -97,7 +98,7 @@ class _Diagnosis:
         return any(time is not None and time - own > _STEP_UNDER_WAY for time in others)
 
     def _talked_on(self, candidate: Candidate, last_line: int) -> bool:
-        """Whether a report was merely logged, and so much was printed after the last report that it was no end."""
+        """Whether it was merely logged, and so much was printed after the last error that the run did not end there."""
         much = candidate.log.lines - last_line > _MUCH_TALK
         sure = candidate.mention.fatal or candidate.tier in {Tier.FACT, Tier.SYMPTOM, Tier.EXIT}
         return much and not sure
@@ -110,15 +111,23 @@ class _Diagnosis:
             log, mention = success
             return Explanation(success=mention.evidence(log.file))
         if nan is not None and (best is None or not _goes_before_nan(best, nan)):
-            return self._told(nan, best)
+            return self._explanation(nan, best)
         by_exit = self._by_exit(best)
         if by_exit is not None:
             return by_exit
-        return self._told(earliest(best, self._candidates), best) if best is not None else Explanation()
+        return self._explanation(earliest(best, self._candidates), best) if best is not None else Explanation()
 
     # The choice.
 
     def _best(self) -> Candidate | None:
+        """The candidate closest to the cause, as step 3 of :func:`explain` says.
+
+        1. Skip confirmations and precursors; let each later candidate replace the best if it overtakes it.
+        2. Nothing left: a repeated warning of a hang. If the end is confirmed, a single one or the last survived error
+           will do; then a stack dump.
+        3. A process that was killed: if there was a warning of a hang before, that is the cause.
+        4. A mere cascade between peers, with no confirmed end: only if a process died or a log ends with it.
+        """
         best: Candidate | None = None
         for candidate in self._candidates:
             in_passing = candidate.is_precursor and not _stands_alone(candidate)
@@ -131,16 +140,16 @@ class _Diagnosis:
         if best is None:
             return self._warned_of_hang(killed=self._confirmed) or self._dumped_stacks()
         if best.tier == Tier.EXIT and best.traits.may_be_a_kill:
-            # The kill may have come from whoever had warned that nothing moves.
+            # The kill may have come from the watchdog that had warned of a hang.
             return self._warned_of_hang(killed=True) or best
         if self._confirmed or best.mention.raised or best.tier > Tier.CASCADE:
             return best
-        # One peer missed another: unless something shows that it mattered, that is nothing.
+        # A peer was missing: that counts only if something shows that it mattered.
         mattered = any(each.mention.fatal or self._ends_file(each) for each in self._candidates)
         return best if mattered or not best.traits.between_peers else None
 
     def _warned_of_hang(self, *, killed: bool) -> Candidate | None:
-        """A mere warning that nothing moves, which counts if it was repeated, or the run was ``killed``."""
+        """A warning of a hang, which counts if it was repeated or the run was ``killed``."""
         warned = [
             each
             for each in self._candidates
@@ -150,7 +159,7 @@ class _Diagnosis:
         return warned[0] if warned and (was_repeated or killed) else None
 
     def _dumped_stacks(self) -> Candidate | None:
-        """Stacks dumped without a word, of threads that wait for each other or right before the end."""
+        """Stack dumps without any message, of threads that wait for each other or right before a confirmed end."""
         signal = self._signals.get("hang_stated")
         if signal is None or not (self._confirmed or self._is_circular()):
             return None
@@ -172,23 +181,23 @@ class _Diagnosis:
             return Candidate(nan, signal, Tier.SPECIFIC, NOT_FINITE, signal.subsystem, log, index, nan.time)
         return None
 
-    # What the way it ended means.
+    # The meaning of exit codes and scheduler states.
 
     def _by_exit(self, best: Candidate | None) -> Explanation | None:
-        """What exit code or scheduler say, where the logs say nothing better."""
+        """The cause by exit code or scheduler, if the logs have nothing better."""
         if best is not None and best.tier > Tier.EXIT:
             return None
         confirming = [each for each in self._candidates if each.tier == Tier.CONFIRMATION]
-        meaning, told_by = self._exit_meaning(best, confirming)
+        meaning, shown_by = self._exit_meaning(best, confirming)
         if meaning is None:
             if best is not None or not self._confirmed:
                 return None
             meaning = (UNKNOWN, "", 0.2)
-        told_by = told_by or next(iter(confirming), None) or best
-        evidence = told_by.evidence if told_by is not None else self._end()
+        shown_by = shown_by or next(iter(confirming), None) or best
+        evidence = shown_by.evidence if shown_by is not None else self._end()
         error_type, subsystem, confidence = meaning
-        signal = told_by.signal if told_by is not None else None
-        fields = told_by.mention.fields if told_by is not None else {}
+        signal = shown_by.signal if shown_by is not None else None
+        fields = shown_by.mention.fields if shown_by is not None else {}
         hinting = _signal_of_exit(self._catalogue, error_type, subsystem)
         kind = (error_type, subsystem or None, confidence)
         cause = _cause(self._catalogue, kind, evidence, (signal, fields), hinting)
@@ -197,13 +206,13 @@ class _Diagnosis:
     def _exit_meaning(
         self, best: Candidate | None, confirming: Sequence[Candidate]
     ) -> tuple[exit_codes.ExitMeaning | None, Candidate | None]:
-        """What the way it ended means, and the candidate that tells it."""
+        """The meaning of the exit, and the candidate that shows it."""
         told = exit_codes.of_scheduler(self._scheduler) if self._scheduler else None
         if told is not None or (best is not None and best.tier == Tier.EXIT):
             return told, None
         for candidate in confirming:
             meaning = exit_codes.of_fields(candidate.mention.fields)
-            # Beside a cascade a process that was stopped tells nothing; one that died of itself does.
+            # Beside a cascade, a process that was stopped proves nothing; one that died by itself does.
             if meaning is not None and (best is None or not traits_of(meaning[0]).is_imposed):
                 return meaning, candidate
         if best is None and self._exit_code:
@@ -215,14 +224,15 @@ class _Diagnosis:
         code = f"exit code {self._exit_code}" if self._exit_code else str(self._scheduler or "")
         return Evidence(log.file, log.lines, code, log.rank, None, log.last_time)
 
-    # How it is told.
+    # The explanation.
 
-    def _told(self, first: Candidate, best: Candidate | None) -> Explanation:
-        """``first`` is the evidence, and ``best`` the strongest that says so."""
+    def _explanation(self, first: Candidate, best: Candidate | None) -> Explanation:
+        """The explanation with ``first`` as its evidence. ``best``: the strongest candidate for the same cause."""
         best = best or first
         error_type, subsystem = first.error_type, first.subsystem
-        if error_type == HANG and self._is_circular():
-            error_type, subsystem = DEADLOCK, "circular_wait"
+        circular = traits_of(error_type).when_circular
+        if circular is not None and self._is_circular():
+            error_type, subsystem = circular, "circular_wait"
         strongest = best if best.error_type == first.error_type else first
         confidence = confidence_of(strongest, self._candidates, confirmed=self._confirmed)
         signal = first.signal if first.signal.hint or not best.signal.hint else best.signal
@@ -279,7 +289,7 @@ class _Diagnosis:
         return best.mention.fatal or best.signal.verdict == "timeout"
 
     def _ends_file(self, candidate: Candidate) -> bool:
-        """Whether it is reported as an error that ends a run, and nothing follows that only a live program prints."""
+        """Whether it is an error that ends a run, and no line that only a live program prints follows."""
         mention, signal = candidate.mention, candidate.signal
         if mention.weak or mention.low or not (mention.raised or signal.verdict == "crash"):
             return False
@@ -290,7 +300,7 @@ class _Diagnosis:
 
 
 def _stands_alone(candidate: Candidate) -> bool:
-    """Whether a candidate that was said in passing may be all there is before the end."""
+    """Whether a precursor may be the only candidate before the end."""
     if candidate.mention.raised:
         return not candidate.mention.weak
     return candidate.signal.kind == "exception" and not candidate.mention.weak
@@ -302,13 +312,13 @@ def _confirms(candidate: Candidate) -> bool:
 
 
 def _repeats(mention: Mention, cause: Mention) -> bool:
-    """Whether ``mention`` is the cause once more, as ``_error`` repeats the last line of a traceback."""
+    """Whether ``mention`` repeats the cause, as ``_error`` does with the last line of a traceback."""
     one, other = mention.text.strip(), cause.text.strip()
     return mention.rank in {None, cause.rank} and (one.endswith(other) or other.endswith(one))
 
 
 def _goes_before_nan(best: Candidate, nan: Candidate) -> bool:
-    """Whether ``best`` says more about the end than values that are not finite."""
+    """Whether ``best`` explains the end better than non-finite values."""
     return best.tier == Tier.FACT and best.traits.spoils_values and best.mention.order < nan.mention.order
 
 
@@ -327,7 +337,7 @@ _SAYS_THE_SAME: Final = {
 
 
 def _signal_of_exit(catalogue: Catalogue, error_type: str, subsystem: str) -> Signal | None:
-    """The signal whose hint fits what an exit code or a scheduler's word means."""
+    """The signal whose hint fits the meaning of an exit code or a scheduler's state."""
     name = _SAYS_THE_SAME.get((error_type, subsystem))
     return next((each for each in catalogue.signals if each.name == name), None)
 

@@ -1,4 +1,4 @@
-"""What one log file says, bounded: everything that a search for the cause needs of it."""
+"""What one log file says, bounded: all that the search for the cause needs."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,19 +23,19 @@ class LogSummary:
     alive_line: int = 0
     """Last line after a report that only a live program would print."""
     steps: int = 0
-    """How often training was seen to get further."""
+    """How often training got further."""
     mentions: list[Mention] = field(default_factory=list)
-    """In the order of the file. Of those that the run survived, few."""
+    """In the order of the file; only a few that the run survived."""
     stacks: list[Stack] = field(default_factory=list)
     nan: Mention | None = None
-    """The first of the latest lines in a row that say loss or gradients are not finite."""
+    """The first of the latest series of lines with a non-finite loss or gradient."""
     success: Mention | None = None
     """The line that says training is done."""
     progress: Progress = field(default_factory=Progress)
     progress_time: datetime | None = None
-    """The time that the last line of a step names."""
+    """The time in the last line with a step."""
     last_time: datetime | None = None
-    """The newest time that any line names."""
+    """The newest time in any line."""
     last_seen: dict[str, datetime] = field(default_factory=dict)
-    """Signal → when a line that it matches was last new."""
+    """Signal → when a matching line was last new."""
     skipped_bytes: int = 0

@@ -1,4 +1,4 @@
-"""Mentions: the lines of a log that a signal was found in, few enough to be kept and sent on."""
+"""Mentions: the log lines in which signals were found, few enough to be kept."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,20 +14,20 @@ _TEXT_LIMIT: Final = min(400, TEXT_LIMIT)
 
 FIRST: Final = 24
 LAST: Final = 12
-"""So many mentions are kept from either end of a window."""
+"""How many mentions are kept from either end of a window."""
 ENOUGH_STEPS: Final = 2
-"""Training that gets so many steps further survived whatever was reported before. One step may have been under way."""
+"""Training that gets this many steps further has survived any error before. One step may have been under way."""
 _REPEATS: Final = 3
 _PASSED: Final = 3
 _NEAR_LINES: Final = 4
 
 Link = Literal["", "handling", "cause"]
-"""How an exception is chained to the one printed before it: raised while that was handled, or raised from it."""
+"""How an exception is chained to the one printed before it: raised during its handling, or raised from it."""
 
 
 @dataclass(slots=True)
 class Mention:
-    """A line that a signal was found in, and its context."""
+    """A line in which a signal was found, and its context."""
 
     FORM: ClassVar = Form.SPARSE
 
@@ -35,33 +35,33 @@ class Mention:
     line: int
     """Its number, from 1."""
     order: int
-    """Counts everything read of its file, states of overwritten lines included."""
+    """Its index among all lines read, counting states of overwritten lines."""
     text: str = ""
     rank: int | None = None
     host: str | None = None
     time: datetime | None = None
-    """The time that the line itself names."""
+    """The time in the line itself."""
     steps: int = 0
-    """How often training had been seen to get further before it."""
+    """How often training had got further before it."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """What its signal extracts."""
     weak: bool = False
-    """Said in passing: a warning, a retry, something ignored."""
+    """A warning, a retry, something ignored."""
     low: bool = False
-    """Logged below the level of an error, or a traceback that a logger printed: somebody carried on."""
+    """Logged below error level, or a traceback printed by a logger: the program carried on."""
     raised: bool = False
-    """The last line of a traceback, as opposed to a line that somebody logged."""
+    """The last line of a traceback, as opposed to a logged line."""
     fatal: bool = False
     """The traceback began at the program's entry point: nobody caught the exception."""
     where: str = ""
-    """Which kind of code raised it, see ``tracebacks.place_of``."""
+    """The kind of code that raised it, see ``tracebacks.place_of``."""
     site: str = ""
     """The innermost frame of the program's own code."""
     link: Link = ""
     after: int = -1
     """Order of the mention that ``link`` refers to."""
     count: int = 1
-    """How often the same rank said it."""
+    """How often the same rank printed it."""
 
     def evidence(self, file: str) -> Evidence:
         return Evidence(file, self.line, self.text, self.rank, self.host, self.time)
@@ -86,7 +86,7 @@ def text_of(raw: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class MentionWindow:
-    """The mentions since training was last seen to get further. What the run survived is dropped, so it stays small."""
+    """The mentions since training last got further. Those that the run survived are dropped, so it stays small."""
 
     FORM: ClassVar = Form.SPARSE
 
@@ -94,13 +94,13 @@ class MentionWindow:
     """How often training was seen to get further."""
     mentions: list[Mention] = field(default_factory=list)
     passed: list[Mention] = field(default_factory=list)
-    """The last few uncaught tracebacks that training survived all the same."""
+    """The last few uncaught tracebacks that training survived anyway."""
 
     def __post_init__(self) -> None:
         del self.mentions[FIRST + LAST :], self.passed[_PASSED:]
 
     def add(self, mention: Mention) -> bool:
-        """Whether it is kept. Of what one rank says over and over, only the first few are, and a count."""
+        """Whether the mention is kept. Of repetitions by one rank, the first few are, and a count."""
         said, rank = mention.signal, mention.rank
         same = [
             each
@@ -116,7 +116,7 @@ class MentionWindow:
         return True
 
     def advance(self, steps: int = 1) -> bool:
-        """Training got further. Whether no mention is left."""
+        """Training got further. Returns whether no mention is left."""
         self.steps += steps
         if not self.mentions:
             return True
@@ -130,7 +130,7 @@ class MentionWindow:
         return not kept
 
     def weaken_above(self, number: int) -> None:
-        """Line ``number`` says that something is retried or done without: what was reported just above it is no end."""
+        """Line ``number`` says that something is retried or skipped: the error just above it is no end."""
         for mention in self.mentions:
             if number - mention.line <= _NEAR_LINES and not mention.fatal:
                 mention.weak = True

@@ -50,7 +50,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredCase:
     """A log, and what was said of it."""
 
     case: Case
@@ -85,7 +85,7 @@ class ScoreCounts:
     near: int
 
     @classmethod
-    def of(cls, scored: Iterable[Scored]) -> "ScoreCounts":
+    def of(cls, scored: Iterable[ScoredCase]) -> "ScoreCounts":
         rows = list(scored)
         return cls(
             len(rows),
@@ -99,18 +99,18 @@ class ScoreCounts:
 class Score:
     """A catalogue's diagnoses of a whole corpus."""
 
-    rows: Sequence[Scored]
+    rows: Sequence[ScoredCase]
 
     @property
-    def failures(self) -> list[Scored]:
+    def failures(self) -> list[ScoredCase]:
         return [row for row in self.rows if not row.case.healthy]
 
     @property
-    def healthy(self) -> list[Scored]:
+    def healthy(self) -> list[ScoredCase]:
         return [row for row in self.rows if row.case.healthy]
 
     @property
-    def misread(self) -> list[Scored]:
+    def misread(self) -> list[ScoredCase]:
         """Healthy logs that were said to have failed."""
         return [row for row in self.healthy if row.diagnosis.error_type is not None]
 
@@ -135,7 +135,7 @@ class Score:
         return {name: ScoreCounts.of(rows) for name, rows in told.items()}
 
 
-def _labels(rows: Sequence[Scored]) -> list[str]:
+def _labels(rows: Sequence[ScoredCase]) -> list[str]:
     return sorted({row.case.label for row in rows})
 
 
@@ -156,7 +156,7 @@ def any_match(lines: Iterable[Line], matcher: Matcher) -> Diagnosis:
 
 def score(cases: Iterable[Case], ask: Callable[[Case], Diagnosis]) -> Score:
     """``ask`` each of ``cases``."""
-    return Score([Scored(case, ask(case)) for case in cases])
+    return Score([ScoredCase(case, ask(case)) for case in cases])
 
 
 def read_index(text: str, name: str, labels: Iterable[str]) -> list[Case]:

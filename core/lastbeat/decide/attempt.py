@@ -1,4 +1,4 @@
-"""Which life of the run is being looked at, and which evidence belongs to it."""
+"""Which attempt of the run is being looked at, and which evidence belongs to it."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -12,40 +12,46 @@ from lastbeat.model.record import Attempt, Record
 
 _SAME_START_S = 1.0
 _UPLOAD_S = 5.0
-"""A timestamp that is older than its file by no more than this is an upload's doing, not a clock's."""
+"""A timestamp that lags its file by no more than this is explained by the upload, not by a clock."""
 _MOST_REMEMBERED = 8
 _File = TypeVar("_File", Heartbeat, Sentinel, LogFile)
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
-    """The attempt, and what of the observation counts for it."""
+class AttemptMatch:
+    """The current attempt, and the part of the observation that counts for it."""
 
     attempt: Attempt
     is_new: bool
     seen: Seen
     """Without the evidence that belongs to other attempts."""
     leftover: bool = False
-    """metadata.json is there, but an earlier attempt wrote it."""
+    """metadata.json exists, but an earlier attempt wrote it."""
 
 
 def token(name: str, file: Heartbeat | Sentinel | LogFile) -> str:
-    """Names one writing of a file. The version alone would not: an empty file always has the same."""
+    """Identifies one write of a file. The version alone does not: every empty file has the same one."""
     return f"{name}@{file.modified.isoformat()}:{file.version}"
 
 
 def sentinel_tokens(seen: Seen) -> tuple[str, ...]:
-    """The sentinels that are there."""
+    """Tokens of the sentinels that exist."""
     named = (("_error", seen.error), ("_complete", seen.complete))
     return tuple(token(name, sentinel) for name, sentinel in named if sentinel is not None)
 
 
-def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | None) -> Belonging:
-    """Tell the attempt that ``seen`` shows, and drop what an earlier attempt left behind.
+def match_attempt(record: Record | None, seen: Seen, skew_s: tuple[float, float] | None) -> AttemptMatch:
+    """Identify the attempt that ``seen`` shows, and drop what earlier attempts left behind.
 
-    ``skew_s`` (store clock minus instance clock: the least and the most that it can be, None where unknown) brings
-    the run's ``start_time`` to the clock that files are stamped with. What it was when it was first known in an
-    attempt stays with the attempt: the start was written by the clock as it was then.
+    ``skew_s`` is the store's clock minus the instance's: the least and the most that it can be, None if unknown. It
+    converts the run's ``start_time`` to the clock that stamps files.
+
+    1. Same attempt, new attempt, or a leftover document of an earlier one? The attempt number decides, then the start
+       time.
+    2. Fix the skew at the start of the attempt once it is known: that clock wrote the start time.
+    3. At the first look at a new attempt, mark as spent every file that was there before it.
+    4. Drop files that are spent or older than the attempt's start.
+    5. Keep a sentinel if the clocks leave it open and it was written after the latest heartbeat.
     """
     attempt, kind = _attempt(record, seen.metadata)
     if kind == "leftover":
@@ -66,14 +72,14 @@ def sort_out(record: Record | None, seen: Seen, skew_s: tuple[float, float] | No
         error=_counting(_current("_error", seen.error, attempt, least_s), started, most_s, seen.metadata),
         complete=_counting(_current("_complete", seen.complete, attempt, least_s), started, most_s, seen.metadata),
     )
-    return Belonging(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
+    return AttemptMatch(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
 
 
 def _at_start(
     skew_s: tuple[float, float] | None, start_time: datetime, metadata: Heartbeat | None
 ) -> tuple[float, float] | None:
-    """What the skew was at the start. It may have changed since, as when the time is set only after booting; but no
-    attempt began after a document of its own was stored."""
+    """The skew at the attempt's start. The clock may have been set since, for example after booting; but no attempt
+    began after one of its own documents was stored."""
     if metadata is None:
         return skew_s
     highest_s = (metadata.modified - start_time).total_seconds()
@@ -83,15 +89,16 @@ def _at_start(
 
 
 def _begun(attempt: Attempt, metadata: Heartbeat | None) -> datetime | None:
-    """When a new attempt had begun at the latest, by the store's clock: it may have been beating for a while."""
+    """The latest time at which a new attempt can have begun, by the store's clock. It may have been beating for a
+    while."""
     if metadata is None or attempt.start_time is None or attempt.start_skew_s is None:
         return metadata.modified if metadata is not None else None
     return min(metadata.modified, attempt.start_time + timedelta(seconds=attempt.start_skew_s[1]))
 
 
 def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...]:
-    """What lies there when a new attempt is first seen and is not of it: what was there before, and whatever is
-    older than it."""
+    """Tokens of files that a new attempt found there when it was first seen: those known from before, and those older
+    than it."""
     known = {*record.attempt.spent, *record.sentinels}
     lines = [record.finding.line] if record.finding is not None else []
     cause = seen.logs.explanation.cause if seen.logs is not None else None
@@ -117,7 +124,7 @@ def _current(name: str, file: _File | None, attempt: Attempt, skew_s: float) -> 
 
 
 def _current_report(seen: Seen, log: LogFile | None, attempt: Attempt, skew_s: float) -> LogReport | None:
-    """None where no text is younger than the attempt: whoever reads the logs cuts within a file that goes on."""
+    """None if no log text is younger than the attempt. Within a file that goes on, the log reader makes the cut."""
     at = seen.logs.written_at if seen.logs is not None else None
     if at is None:
         return seen.logs
@@ -127,7 +134,7 @@ def _current_report(seen: Seen, log: LogFile | None, attempt: Attempt, skew_s: f
         return None
     cause = seen.logs.explanation.cause
     if cause is not None and line_token(cause.evidence) in attempt.spent:
-        # Whoever reads the log for the first time finds what ended an earlier attempt.
+        # A first read of the log finds what ended an earlier attempt.
         return replace(seen.logs, explanation=NOTHING)
     return seen.logs
 
@@ -137,7 +144,7 @@ def _counting(
 ) -> Sentinel | None:
     if sentinel is None or started is None or metadata is None:
         return sentinel
-    # Where the clocks leave it open, the order of the writes tells: an attempt beats first and ends then.
+    # Where the clocks leave it open, the order of writes decides: an attempt beats first and ends later.
     if _before_start(sentinel.modified, started, most_s) and metadata.modified > sentinel.modified:
         return None
     return sentinel
@@ -145,15 +152,15 @@ def _counting(
 
 def _before_start(modified: datetime, start_time: datetime, skew_s: float) -> bool:
     started = start_time + timedelta(seconds=skew_s)
-    # Stores that stamp whole seconds stamp a file written right after the start as older than it.
+    # With stamps in whole seconds, a file written right after the start looks older than it.
     return modified < (started if modified.microsecond else started.replace(microsecond=0))
 
 
 def skew_range(skew_s: float, lag_s: float) -> tuple[float, float]:
     """The least and the most that the store's clock can be ahead of the instance's, in s.
 
-    A file is never older than the time written in it, so even a small lead is the clock's; a small lag is the
-    upload's, a larger one may be either's.
+    A file is never older than the time written in it, so any lead is due to the clock. A small lag is due to the
+    upload; a larger one to either.
     """
     least_s = min(skew_s, lag_s) if skew_s <= 0 else skew_s
     return least_s, least_s if lag_s <= _UPLOAD_S else max(least_s, lag_s)
@@ -171,7 +178,7 @@ def _attempt(record: Record | None, metadata: Heartbeat | None) -> tuple[Attempt
     moved = start is not None and known.start_time is not None and not _same(start, known.start_time)
     if number is not None and number > (known.declared or known.number):
         return _next(known, metadata), "new"
-    # Without a higher number the start time tells; clocks that jump may bring an old one again.
+    # Without a higher number the start time decides. A clock that jumps may bring back an old one.
     if start is not None and moved and any(_same(start, earlier) for earlier in known.earlier_starts):
         return known, "leftover"
     if moved:
@@ -186,7 +193,7 @@ def _next(known: Attempt, metadata: Heartbeat) -> Attempt:
     )
     return Attempt(
         number=max(metadata.attempt or 0, known.number + 1),
-        # A start time carried over unchanged is the first attempt's: it tells nothing about this one.
+        # A start time carried over unchanged is the first attempt's and says nothing about this one.
         start_time=None if same_start else metadata.start_time,
         declared=metadata.attempt if metadata.attempt is not None else known.declared,
         earlier_starts=() if same_start else starts[-_MOST_REMEMBERED:],
@@ -194,8 +201,7 @@ def _next(known: Attempt, metadata: Heartbeat) -> Attempt:
 
 
 def reopened(known: Attempt) -> Attempt:
-    """The next attempt of a finished run whose files carry no attempt at all: its sentinel was taken away
-    and it beats again."""
+    """The next attempt of a finished run whose files name no attempt: its sentinel was removed and it beats again."""
     return replace(known, number=known.number + 1, spent=())
 
 

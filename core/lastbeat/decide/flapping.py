@@ -1,8 +1,8 @@
-"""A run that goes back and forth between RUNNING and TIMED_OUT: people are told that, and not each time again.
+"""A run that flips between RUNNING and TIMED_OUT: one alert says so, and further flips are only recorded.
 
-told   told   told   FLAPPING                            told: how it is now
+alert  alert  alert  FLAPPING                            alert: how it is now
 ──┴──────┴──────┴──────┴─────────x─────x────x──────────────────┴─────────►
-flips, at most an hour                   not told │ an hour in one status │
+flips, at most an hour                   no alert │ an hour in one status │
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from lastbeat.model.times import format_duration
 
 WINDOW_S: Final = 3600.0
 MOST_FLIPS: Final = 3
-"""So many within :data:`WINDOW_S` are told one by one."""
+"""Up to this many within :data:`WINDOW_S` are told one by one."""
 
 FLIPS: Final = frozenset({Event.TIMED_OUT, Event.RECOVERED})
-"""What people who are told of a flip are told; whoever wants neither is not told of flapping, and nothing is muted."""
+"""The alerts of a flip. Where ALERT_ON has neither, there is no FLAPPING alert and nothing is muted."""
 
-MUTED: Final = frozenset({names.METADATA_STALE, names.PROGRESS_STALE, names.STALLED})
-"""Conditions that come and go with every flip, so they are part of what FLAPPING has told already."""
+MUTED: Final = frozenset({names.METADATA_STALE, names.PROGRESS_STALE, names.STALLED, names.BEATS_MISSED})
+"""Conditions that come and go with every flip, so FLAPPING covers them."""
 
 HINT: Final = (
     "Find out how often the run beats and makes a step: where that takes longer than STALE_MINUTES (or the stall "
@@ -33,40 +33,42 @@ HINT: Final = (
 _BOTH = {Status.RUNNING, Status.TIMED_OUT}
 
 
-class Turn(Enum):
-    """What one look means to a run's flapping."""
+class FlappingPhase(Enum):
+    """Where one look leaves a run's flapping."""
 
     NONE = auto()
     BEGINS = auto()
-    GOES_ON = auto()
-    STEADY = auto()
-    """It ended: the run kept one status for :data:`WINDOW_S`. This very look may be the next flip, the first anew."""
-    CUT = auto()
-    """It ended by other news: a sentinel, a new attempt."""
+    CONTINUES = auto()
+    SETTLED = auto()
+    """It ended: the run kept one status for :data:`WINDOW_S`. This very look may be the first flip of a new series."""
+    INTERRUPTED = auto()
+    """It ended with another event: a sentinel, a new attempt."""
 
     @property
     def flapping(self) -> bool:
-        """Whether the run flaps after it."""
-        return self in {Turn.BEGINS, Turn.GOES_ON}
+        """Whether the run flaps after this look."""
+        return self in {FlappingPhase.BEGINS, FlappingPhase.CONTINUES}
 
 
-def turn(before: Record, history: tuple[Transition, ...], transition: Transition | None, now: datetime) -> Turn:
-    """``history`` has ``transition``, what this look decided, as its last. Pure."""
+def phase_after(
+    before: Record, history: tuple[Transition, ...], transition: Transition | None, now: datetime
+) -> FlappingPhase:
+    """``history`` ends with ``transition``, which this look decided, if any. Pure."""
     flip = transition is not None and is_flip(transition)
     if before.flapping_since is not None:
         if transition is not None and not flip:
-            return Turn.CUT
-        return Turn.STEADY if _kept_s(before, now) >= WINDOW_S else Turn.GOES_ON
-    return Turn.BEGINS if flip and len(flips(history, now)) > MOST_FLIPS else Turn.NONE
+            return FlappingPhase.INTERRUPTED
+        return FlappingPhase.SETTLED if _kept_s(before, now) >= WINDOW_S else FlappingPhase.CONTINUES
+    return FlappingPhase.BEGINS if flip and len(flips(history, now)) > MOST_FLIPS else FlappingPhase.NONE
 
 
 def is_flip(transition: Transition) -> bool:
-    """Whether it led from RUNNING to TIMED_OUT or back, be it by a new attempt: a run restarted over and over flaps."""
+    """Whether it led from RUNNING to TIMED_OUT or back. New attempts count: a run restarted over and over flaps."""
     return transition.before != transition.after and {transition.before, transition.after} == _BOTH
 
 
 def flips(history: Iterable[Transition], now: datetime) -> tuple[Transition, ...]:
-    """The flips of the last hour, newest first; those before any other news belong to a story that is over."""
+    """The flips of the last hour, newest first, back to the last transition that was no flip."""
     found = []
     for transition in reversed(tuple(history)):
         if not is_flip(transition) or (now - transition.at).total_seconds() >= WINDOW_S:
@@ -75,16 +77,16 @@ def flips(history: Iterable[Transition], now: datetime) -> tuple[Transition, ...
     return tuple(found)
 
 
-def told(kind: Turn, before: Record, after: Record, now: datetime) -> str | None:
-    """What an alert of this look says of the flapping, before the reason; None: nothing."""
-    if kind is Turn.BEGINS:
+def flapping_note(phase: FlappingPhase, before: Record, after: Record, now: datetime) -> str | None:
+    """What an alert of this look says about flapping, ahead of the reason."""
+    if phase is FlappingPhase.BEGINS:
         recent = flips(after.history, now)
         span = format_duration(now - recent[-1].at)
         return (
             f"It changed between RUNNING and TIMED_OUT {len(recent)} times within {span}. Further changes are not told "
             f"until it has kept one status for an hour. Now it is {after.status}"
         )
-    if kind is Turn.STEADY:
+    if phase is FlappingPhase.SETTLED:
         kept = format_duration(_kept_s(before, now))
         if before.status is after.status:
             return f"It no longer goes back and forth: it has been {after.status} for {kept}"
@@ -92,8 +94,8 @@ def told(kind: Turn, before: Record, after: Record, now: datetime) -> str | None
     return None
 
 
-def steady_at(record: Record) -> datetime | None:
-    """When a flapping run is worth a look even if nothing about it changes; None: it does not flap."""
+def settles_at(record: Record) -> datetime | None:
+    """When a flapping run needs a look even if nothing about it changes. None: it does not flap."""
     if record.flapping_since is None or record.since is None:
         return None
     return record.since + timedelta(seconds=WINDOW_S)

@@ -1,15 +1,15 @@
-"""Which runs timed out together, and what people are told of them. Pure.
+"""Which runs timed out together, and the notices about them. Pure.
 
-As with Alertmanager: the first notice of a group goes out at once, later ones no sooner than ``group_s`` after the
-last, and a group whose members still are out is told again only if ``repeat_s`` says so.
+As in Alertmanager, the first notice of a group goes out at once and later ones at least ``group_s`` after the last. A
+group that is still timed out is repeated only if ``repeat_s`` is set.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lastbeat.decide.in_common import counted, shared
-from lastbeat.model.group import Alone, DeferredAlert, Group, Ledger, Member, Notice, State
+from lastbeat.model.group import FACTS, DeferredAlert, Group, Ledger, Member, MemberState, Notice, SingleTimeout
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Event, Status
 
@@ -17,56 +17,65 @@ OPEN_LIMIT = 20
 MEMBER_LIMIT = 20_000
 _QUIET_S = 24 * 3600.0
 _KEPT_S = 3600.0
-"""How long a closed group is remembered: a pass may have died before it could write down who was told by it."""
+"""How long a closed group is kept: a pass may have died before it recorded which alerts the group had told."""
 _ALONE_LIMIT = 1000
 _TOLD_LIMIT = 10
+_VALUES_LIMIT = 50
+_SHARED_FROM = 0.8
+"""The share of members from which on they have a fact in common."""
 
 Numbers = Mapping[str, tuple[int, ...]]
 """Run id → numbers of alerts in its record."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What follows for each held alert: it is sent by itself, told by a notice, or waits for the next notice."""
+class GroupDecision:
+    """What becomes of each deferred alert: it is sent on its own, told by a notice, or waits for the next notice."""
 
     ledger: Ledger
     changed: bool
-    """Whether ``ledger`` has to be written; its notices still have to be put into its outbox, in their order."""
+    """``ledger`` has to be written, with ``notices`` added to its outbox in their order."""
     notices: tuple[Notice, ...]
     release: Numbers
     told: Mapping[str, Mapping[int, tuple[int, ...]]]
-    """Run id → number of the notice → alerts that it tells."""
+    """Run id → number of the notice → alerts that it covers."""
     wait: Mapping[str, tuple[tuple[int, ...], datetime]]
-    """Run id → alerts that the next notice tells, and until when they have to be held for it."""
+    """Run id → alerts that the next notice covers, and until when they are deferred for it."""
 
 
 def idle(ledger: Ledger) -> bool:
-    """Whether there is nothing to decide unless something new is held."""
+    """Whether there is nothing to decide without newly deferred alerts."""
     return all(group.closed_at is not None for group in ledger.groups)
 
 
-def plan(
+def decide_groups(
     ledger: Ledger,
-    held: Sequence[DeferredAlert],
+    deferred: Sequence[DeferredAlert],
     status_of: Callable[[str], Status | None],
     now: datetime,
     policy: FleetPolicy,
-) -> Plan:
-    """Give away every alert of ``held`` and say what is to be told now.
+) -> GroupDecision:
+    """Decide on every alert of ``deferred``, and on the notices that are due now.
 
-    ``status_of`` gives the status that a run is known to have; None where that is not known.
+    ``status_of`` gives the known status of a run, or None.
+
+    1. Let each new time-out join a group that still grows, open a group, or go out on its own.
+    2. Note members that ended, or came back without an alert.
+    3. Drop what waited for a notice so long that it went out on its own.
+    4. Compose the notices that are due.
+    5. Close groups with nobody left in them.
     """
     before = _pruned(ledger, now, policy)
     draft = _Draft(before, status_of, now, policy)
-    # A look that outlasted its pass and the next one may have found the same.
-    once = {(each.run_id, each.number): each for each in held}
+    # A look that outlasted its pass may have found the same as the next one.
+    once = {(each.run_id, each.number): each for each in deferred}
     draft.take([once[key] for key in sorted(once)])
-    draft.see_who_left()
-    draft.forget_what_went_out_alone({(each.run_id, each.number) for each in held})
+    draft.note_departures()
+    draft.drop_expired({(each.run_id, each.number) for each in deferred})
     draft.tell()
     draft.close()
     after = replace(before, groups=tuple(draft.groups.values()), alone=tuple(draft.alone), opened=draft.opened)
-    return Plan(
+    return GroupDecision(
         after,
         after != before,
         tuple(draft.notices),
@@ -77,7 +86,7 @@ def plan(
 
 
 def _pruned(ledger: Ledger, now: datetime, policy: FleetPolicy) -> Ledger:
-    # A time to come was written by a clock that was wrong, and must not hold anything until then.
+    # A time in the future came from a wrong clock and must not defer anything until then.
     groups = [
         replace(g, grew_at=min(g.grew_at, now), told_at=min(g.told_at, now) if g.told_at is not None else None)
         for g in ledger.groups
@@ -108,44 +117,46 @@ class _Draft:
         self._now = now
         self._policy = policy
 
-    def take(self, held: Sequence[DeferredAlert]) -> None:
-        fresh = [each for each in held if not self._is_given_away(each)]
+    def take(self, deferred: Sequence[DeferredAlert]) -> None:
+        fresh = [each for each in deferred if not self._is_decided(each)]
         lost = [each for each in fresh if each.event is Event.TIMED_OUT]
-        strangers = {each.run_id: each for each in lost if self._home(each.run_id) is None}
-        target = self._group_for(strangers.keys())
+        newcomers = {each.run_id: each for each in lost if self._home(each.run_id) is None}
+        target = self._group_for(newcomers.keys())
         if target is not None:
-            self._join(target, strangers)
+            self._join(target, newcomers)
         for each in fresh:
             home = self._home(each.run_id)
             member = self._members[home].get(each.run_id) if home is not None else None
-            if home is None or member is None or (each.event is Event.RECOVERED and member.state is not State.OUT):
-                self._let_go(each)
-            elif each.event is Event.RECOVERED:
-                changed = replace(member, state=State.BACK, back=(*member.back, each.number))
+            is_back = each.event is Event.RECOVERED
+            if home is None or member is None or (is_back and member.state is not MemberState.OUT):
+                self._release(each)
+            elif is_back:
+                changed = replace(member, state=MemberState.BACK, back=(*member.back, each.number))
                 self._members[home][each.run_id] = changed
             else:
-                changed = replace(member, state=State.OUT, waiting=(*member.waiting, each.number))
+                changed = replace(member, state=MemberState.OUT, waiting=(*member.waiting, each.number))
                 self._members[home][each.run_id] = changed
                 self.groups[home] = replace(self.groups[home], grew_at=self._now)
 
-    def see_who_left(self) -> None:
-        """Members that ended are told of by themselves, and those that came back unasked by nobody."""
+    def note_departures(self) -> None:
+        """Note members that are no longer timed out: those that ended have an alert of their own, the others need
+        none."""
         for number in self._open():
             members = self._members[number]
             for run_id, member in members.items():
-                if member.state is State.OUT and self._is_elsewhere(run_id):
-                    members[run_id] = replace(member, state=State.LEFT)
+                if member.state is MemberState.OUT and self._left(run_id):
+                    members[run_id] = replace(member, state=MemberState.LEFT)
 
-    def forget_what_went_out_alone(self, held: set[tuple[str, int]]) -> None:
-        """No pass came in time for a notice: then the alerts that waited for it were due, and went out as any other."""
+    def drop_expired(self, deferred: set[tuple[str, int]]) -> None:
+        """If no pass came in time for a notice, the alerts that waited for it became due and went out on their own."""
         for number in self._open():
             group, members = self.groups[number], self._members[number]
-            if group.told_at is None or self._now < self._held_until(group):
+            if group.told_at is None or self._now < self._deferred_until(group):
                 continue
             for run_id, member in members.items():
                 if member.waiting or member.back:
-                    waiting = tuple(each for each in member.waiting if (run_id, each) in held)
-                    back = tuple(each for each in member.back if (run_id, each) in held)
+                    waiting = tuple(each for each in member.waiting if (run_id, each) in deferred)
+                    back = tuple(each for each in member.back if (run_id, each) in deferred)
                     members[run_id] = replace(member, waiting=waiting, back=back)
 
     def tell(self) -> None:
@@ -171,14 +182,15 @@ class _Draft:
         for number in self._open():
             members = self._members[number]
             group = replace(self.groups[number], members=members)
-            untold = any(member.waiting or member.back for member in members.values())
+            waiting = any(member.waiting or member.back for member in members.values())
             quiet_s = (self._now - group.grew_at).total_seconds()
-            if not untold and (not group.out or quiet_s > _QUIET_S):
+            if not waiting and (not group.out or quiet_s > _QUIET_S):
                 group = replace(group, closed_at=self._now)
             self.groups[number] = group
 
-    def _is_given_away(self, each: DeferredAlert) -> bool:
-        """By an earlier pass that could not finish, or by another sweep just now: then that stands."""
+    def _is_decided(self, each: DeferredAlert) -> bool:
+        """Whether an earlier pass that could not finish, or another sweep just now, has decided on it: then that
+        stands."""
         if any((row.run_id, row.number) == (each.run_id, each.number) for row in self.alone):
             self.release.setdefault(each.run_id, []).append(each.number)
             return True
@@ -187,7 +199,7 @@ class _Draft:
             if member is None:
                 continue
             told_at = self.groups[number].told_at
-            # A run that was deleted and begun again counts its alerts from 1 again: this one nobody was told of.
+            # A run that was deleted and recreated counts its alerts from 1 again: nobody was told of this one.
             if each.number in member.told and told_at is not None and each.message.at <= told_at:
                 self._tell_of(each.run_id, member.told[each.number], (each.number,))
                 return True
@@ -201,9 +213,9 @@ class _Draft:
     def _home(self, run_id: str) -> int | None:
         return next((number for number in reversed(self._open()) if run_id in self._members[number]), None)
 
-    def _group_for(self, strangers: Iterable[str]) -> int | None:
-        """Where those belong that time out now: a group that still grows, a new one, or none."""
-        runs = set(strangers)
+    def _group_for(self, newcomers: Iterable[str]) -> int | None:
+        """The group for runs that time out now: one that still grows, a new one, or none."""
+        runs = set(newcomers)
         if not runs:
             return None
         newest = max(self._open(), key=lambda number: self.groups[number].grew_at, default=None)
@@ -218,38 +230,38 @@ class _Draft:
         self.groups[self.opened] = Group(self.opened, self._now, self._now)
         # Their return is told together with that of the others.
         self._members[self.opened] = {
-            each.run_id: Member(State.BACK if each.back else State.OUT)
+            each.run_id: Member(MemberState.BACK if each.back else MemberState.OUT)
             for each in earlier.values()
             if each.run_id not in runs
         }
         return self.opened
 
-    def _join(self, number: int, strangers: Mapping[str, DeferredAlert]) -> None:
+    def _join(self, number: int, newcomers: Mapping[str, DeferredAlert]) -> None:
         group, members = self.groups[number], self._members[number]
         room = max(0, MEMBER_LIMIT - len(members))
-        joining = list(strangers.values())[:room]
+        joining = list(newcomers.values())[:room]
         members.update({each.run_id: Member() for each in joining})
-        self.groups[number] = counted(group, [each.facts for each in joining])
+        self.groups[number] = count_facts(group, [each.facts for each in joining])
 
-    def _let_go(self, each: DeferredAlert) -> None:
+    def _release(self, each: DeferredAlert) -> None:
         self.release.setdefault(each.run_id, []).append(each.number)
         if each.event is Event.TIMED_OUT:
-            self.alone.append(Alone(each.run_id, each.number, self._now))
+            self.alone.append(SingleTimeout(each.run_id, each.number, self._now))
         else:
             self.alone = [replace(row, back=True) if row.run_id == each.run_id else row for row in self.alone]
 
-    def _is_elsewhere(self, run_id: str) -> bool:
+    def _left(self, run_id: str) -> bool:
         status = self._status_of(run_id)
         return status is not None and status not in {Status.TIMED_OUT, Status.UNKNOWN}
 
     def _keep_waiting(self, group: Group, runs: Iterable[str]) -> None:
-        until = self._held_until(group)
+        until = self._deferred_until(group)
         for run_id in runs:
             member = group.members[run_id]
             self.wait[run_id] = ((*member.waiting, *member.back), until)
 
-    def _held_until(self, group: Group) -> datetime:
-        """Three passes after the next notice is due: one of them has written it, or there is nobody left to do so."""
+    def _deferred_until(self, group: Group) -> datetime:
+        """Three passes after the next notice is due: by then one of them has sent it, or no passes run any more."""
         seconds = self._policy.group_s + 3 * self._policy.interval_s
         return (group.told_at or self._now) + timedelta(seconds=seconds)
 
@@ -268,7 +280,7 @@ class _Draft:
                 first=group.told_at is None,
                 repeated=repeated,
                 earlier=len(known) - len(runs) if lost and group.told_at is None else 0,
-                shared=shared(group) if lost else {},
+                shared=shared_facts(group) if lost else {},
             )
         )
         members = self._members[group.number]
@@ -283,3 +295,27 @@ class _Draft:
 
     def _tell_of(self, run_id: str, notice: int, numbers: Iterable[int]) -> None:
         self.told.setdefault(run_id, {}).setdefault(notice, []).extend(numbers)
+
+
+def count_facts(group: Group, joining: Sequence[Mapping[str, str]]) -> Group:
+    """``group`` with the facts of the runs that join it counted. Counts of rare values may be lost."""
+    facts, having = dict(group.facts), dict(group.having)
+    for name in FACTS:
+        values = Counter(each[name] for each in joining if each.get(name))
+        having[name] = having.get(name, 0) + values.total()
+        values.update(facts.get(name, {}))
+        facts[name] = dict(values.most_common(_VALUES_LIMIT))
+    return replace(group, facts=facts, having=having)
+
+
+def shared_facts(group: Group) -> dict[str, str]:
+    """What at least four in five members share, among those where it is known: fact → value and how many."""
+    found = {}
+    for name in FACTS:
+        total = group.having.get(name, 0)
+        value, count = max(group.facts.get(name, {}).items(), key=lambda item: item[1], default=("", 0))
+        if total >= 2 and count >= _SHARED_FROM * total:
+            how_many = f"all {count}" if count == total else f"{count} of {total}"
+            known = "" if total >= len(group.members) else " where it is known"
+            found[name] = f"{value} ({how_many}{known})"
+    return found

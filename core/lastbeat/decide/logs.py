@@ -1,8 +1,8 @@
-"""What logs add to a decision: life and progress where nobody writes heartbeats, failures, and lines that are missing.
+"""What logs add to a decision: liveness and progress where nobody writes heartbeats, failures, and missing lines.
 
-A failure that only a log shows is believed at once and taken back when training goes on, which a step shows that is
-told later than the failure could still have been: in the logs or in progress.json. Whoever was wrong once in an attempt
-waits for :data:`DOUBT_S` the next time.
+A failure that only a log shows is believed at once. It is taken back when training goes on: when a step appears, in the
+logs or in progress.json, later than a dead process could still have written. After one such mistake, the next failure
+of the same attempt has to stand for :data:`DOUBT_S`.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from lastbeat.model.signal import Absence
 
 LAST_WORDS_S: Final = 60.0
-"""What a dead program still told may reach the store so long after the line that says why it died."""
+"""For this long after a fatal line, the last output of the dead program may still reach the store."""
 DOUBT_S: Final = 180.0
 _SLOWER: Final = 1.5
-"""Times the longest time between two steps is no reason to worry yet."""
+"""A step may take this many times the longest one so far before it is late."""
 _MOST_SLOWER: Final = 3.0
-"""Times the stale limit is what that longest time counts for at most."""
+"""Cap on that longest time, in stale limits."""
 _TEXT_LIMIT: Final = 200
 _NAME_LIMIT: Final = 200
 _HINT_LIMIT: Final = 2000
@@ -39,19 +39,19 @@ LOG_CONDITIONS: Final = frozenset({names.FAILURE_IN_LOG})
 
 
 def fatal(explanation: Explanation) -> bool:
-    """Whether it says that the run is over."""
+    """Whether it says that the run has ended."""
     cause = explanation.cause
     return cause is not None and explanation.ended and _traits(cause).is_fatal
 
 
 def token(evidence: Evidence) -> str:
-    """Names a line of a log for good."""
+    """A permanent identifier of one line of a log."""
     words = f"{evidence.file}\0{evidence.line}\0{evidence.text}"
     return f"{evidence.line}:{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def shown(evidence: Evidence) -> str:
-    """One line for people: where it stands, and what it says."""
+    """One line for people: the place, and the text."""
     rank = f" (rank {evidence.rank})" if evidence.rank is not None else ""
     file = fit(one_line(evidence.file), _NAME_LIMIT)
     where = f"{file}:{evidence.line}" if evidence.line > 0 else file
@@ -59,7 +59,7 @@ def shown(evidence: Evidence) -> str:
 
 
 def bounded(cause: Cause) -> Cause:
-    """``cause`` as short as a record wants it, and without what a terminal would interpret."""
+    """``cause`` cut to what a record can hold, without anything that a terminal would interpret."""
     evidence = cause.evidence
     host = None if evidence.host is None else fit(one_line(evidence.host), _NAME_LIMIT)
     file, text = fit(one_line(evidence.file), _NAME_LIMIT), fit(clean(evidence.text).strip("\n"), TEXT_LIMIT)
@@ -70,17 +70,19 @@ def bounded(cause: Cause) -> Cause:
 def remember(
     memory: HeartbeatMemory | None, seen: Seen, now: datetime, *, late: bool, gone_since: datetime | None = None
 ) -> HeartbeatMemory | None:
-    """What is known of the logs as a heartbeat. New text is life, a new step is progress; the same text uploaded again
-    is neither, also where whoever looks has seen none of it before. ``late``: its steps were missed, so it was written
-    down when the last one had come. ``gone_since`` is from when logs count that are not there any more; None: that
-    means nothing."""
+    """What is known of the logs as a heartbeat. New text is life, a new step is progress. The same text uploaded again
+    is neither, even for a reader that has not seen it before.
+
+    ``late``: steps were overdue, so the record says when the last one came. ``gone_since``: from when logs that have
+    disappeared count as silent; None: their absence means nothing.
+    """
     report, file = seen.logs, seen.log
     if report is None and file is None and memory is not None and memory.missing_since is None:
         return replace(memory, missing_since=gone_since)
     written = report.written_at if report is not None else None
     if written is not None and memory is not None and report is not None and memory.mark == report.mark != "":
         written = memory.modified
-    # Text that could not be read may be new: unreadable is not empty.
+    # Text that could not be read may be new. Unreadable is not empty.
     unread = [file.modified] if file is not None and (report is None or report.unread) else []
     if report is not None and report.unread_at is not None:
         unread.append(report.unread_at)
@@ -104,7 +106,7 @@ def remember(
 
 
 def patience_s(memory: HeartbeatMemory, stale_s: float) -> float:
-    """How old the last step of a log may be before it is worth a warning: many programs print one only now and then."""
+    """How old the last step in a log may be before it is worth a warning: many programs print steps rarely."""
     return max(stale_s, _SLOWER * min(memory.gap_s, _MOST_SLOWER * stale_s))
 
 
@@ -115,11 +117,20 @@ def weigh(
     spent: tuple[str, ...],
     now: datetime,
 ) -> Finding | None:
-    """The failure that the logs show, and whether the run is to be called FAILED for it. ``memories`` are what is known
-    of progress.json and of the logs, as of now, and ``spent`` names lines that belong to earlier attempts."""
+    """The failure that the logs show, and whether it makes the run FAILED.
+
+    ``memories`` are what is known of progress.json and of the logs, as of now. ``spent`` names lines that belong to
+    earlier attempts.
+
+    1. No logs read: nothing changes.
+    2. No fatal line of this attempt now: take an earlier failure back only if there is a sign of life after it. A line
+       that is no longer found may merely lie before the part that was read.
+    3. A fatal line: the known one, or a new one. It is acquitted if a step came after it.
+    4. It decides at once, unless an earlier one of this attempt was wrong: then after :data:`DOUBT_S`.
+    """
     if report is None:
         return known
-    # The report cannot say when a step first appeared; a cold reader sees every step as new.
+    # The report cannot say when a step first appeared: to a cold reader every step is new.
     steps = [memory.step_at for memory in memories if memory is not None and memory.step_at is not None]
     _, log = memories
     log_step_at = log.step_at if log is not None else None
@@ -131,9 +142,8 @@ def weigh(
     if cause is None or not fatal(report.explanation) or token(cause.evidence) in spent:
         if known is None or not known.alone:
             return known
-        # That the line is not found any more means nothing: it may lie before what was read.
         read_on = log_step_at is not None and log_step_at > known.seen_at
-        # The line itself has to be there, with something behind it that shows life.
+        # The line itself is still found, with a sign of life after it.
         behind = not report.explanation.ended and cause is not None and token(cause.evidence) == known.line
         taken_back = went_on(known) or read_on or behind
         return replace(known, alone=False, acquitted=True) if taken_back else known
@@ -149,7 +159,7 @@ def weigh(
 
 
 def conditions(report: LogReport | None, finding: Finding | None) -> dict[str, str]:
-    """What the logs say that is worth a warning beside RUNNING."""
+    """Conditions beside RUNNING that the logs raise."""
     if report is None or report.explanation.cause is None:
         return {}
     cause = report.explanation.cause
@@ -159,18 +169,17 @@ def conditions(report: LogReport | None, finding: Finding | None) -> dict[str, s
 
 
 def waits_for_lines(policy: Policy) -> bool:
-    """Whether any new line of a log is progress."""
+    """Whether any new log line counts as progress."""
     return policy.stall_s is None and policy.inactivity_s is not None
 
 
 def kept(
     raised: Mapping[str, str], report: LogReport | None, policy: Policy, *, steps_elsewhere: bool
 ) -> dict[str, str]:
-    """Of the conditions that were raised those that stand while logs cannot be read. ``steps_elsewhere``: something
-    else than logs tells steps."""
+    """The raised conditions that stand while logs cannot be read. ``steps_elsewhere``: steps do not come from logs."""
     standing = {*LOG_CONDITIONS, *(rule.name for rule in policy.absences)}
     if report is not None and report.hidden:
-        # How long a step has stood still is not known now; that it had, is.
+        # How long the step has stood still is unknown now, but it had.
         standing |= {names.STALLED} if waits_for_lines(policy) or not steps_elsewhere else set()
         standing |= {names.PROGRESS_STALE} if not steps_elsewhere else set()
     return {name: text for name, text in raised.items() if name in standing}
@@ -185,7 +194,7 @@ def _traits(cause: Cause) -> "ErrorTraits":
 def last_lines(
     known: Mapping[str, datetime], report: LogReport | None, rules: "tuple[Absence, ...]"
 ) -> dict[str, datetime]:
-    """When each line that has to appear again and again was last new."""
+    """For each absence rule: when its line was last new."""
     told = report.last_seen if report is not None else {}
     found = {}
     for rule in rules:
@@ -198,7 +207,7 @@ def last_lines(
 def overdue(
     lines: Mapping[str, datetime], rules: "tuple[Absence, ...]", started: datetime, now: datetime
 ) -> dict[str, str]:
-    """The rules that are broken: rule → what is missing, for how long."""
+    """The broken rules: rule → what is missing, and for how long."""
     broken = {}
     for rule in rules:
         last = lines.get(rule.signal)
@@ -214,13 +223,13 @@ def overdue(
 
 
 def also_seen(explanation: Explanation) -> tuple[str, ...]:
-    """What people may read of the rest, a line each: other readings first, then what followed."""
+    """Other candidates and downstream errors for people, a line each: candidates first."""
     cause = explanation.cause
-    # What followed from a cause that is certain is no other reading.
+    # Downstream errors of a certain cause are no alternatives.
     behind = explanation.downstream if cause is not None and cause.confidence >= CERTAIN else ()
     readings = [other for other in explanation.alternatives if other.evidence not in behind]
     others = [f"perhaps {other.error_type}: {shown(other.evidence)}" for other in readings]
-    # One of either, at least, where there are both; and no line twice.
+    # At least one of each where both exist, and no line twice.
     told = readings[: max(1, ALSO_SEEN_LIMIT - len(explanation.downstream))]
     lines = {other.evidence for other in told}
     followed = [f"then {shown(evidence)}" for evidence in explanation.downstream if evidence not in lines]

@@ -1,93 +1,100 @@
-"""One step of the state machine: (record, observation, policy, now) → what to record, and what to tell."""
+"""One step of the state machine: (record, observation, policy, now) → what to record, and what follows from it."""
 
+import math
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lastbeat.decide import logs
-from lastbeat.decide.attempt import Belonging, reopened, sentinel_tokens, skew_range, sort_out
-from lastbeat.decide.flapping import FLIPS, MUTED, Turn, told, turn
+from lastbeat.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
+from lastbeat.decide.flapping import FLIPS, MUTED, FlappingPhase, flapping_note, phase_after
 from lastbeat.decide.freshness import remember
-from lastbeat.decide.lasting import matters
 from lastbeat.decide.logs import also_seen
-from lastbeat.decide.verdict import AttemptEvidence, Verdict, judge, unseen
+from lastbeat.decide.recovery import exceeded_limit, standing_conditions, time_out_stands
+from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Explained, Finding, HeartbeatMemory, Record, Transition
+from lastbeat.model.record import (
+    ExceededLimit,
+    Finding,
+    HeartbeatMemory,
+    LimitName,
+    Record,
+    RecordedCause,
+    Transition,
+)
 from lastbeat.model.status import Event, Status
 
 HISTORY_LIMIT = 50
 UNWELL = frozenset({Status.FAILED, Status.TIMED_OUT})
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``record`` is the next record, without alerts; ``must_write`` says whether anything in it has to last."""
+    """``record`` is the next record, without its alerts; ``must_write``: something in it has to be kept."""
 
     record: Record
     verdict: Verdict
     seen: Seen
-    """What counted for the current attempt."""
+    """The part of the observation that counts for the current attempt."""
     effects: tuple[Effect, ...] = ()
-    """What follows: whom to tell, what to do."""
+    """What follows: alerts and actions."""
     transition: Transition | None = None
     must_write: bool = False
-    told: str | None = None
-    """What its alerts say of flapping, before the verdict's reason."""
-    unexplained: bool = False
-    """It is worth a closer reading of the logs to find out why."""
-    unseen: str | None = None
-    """Why nothing follows from this look: what may show life could not be looked at. Then nothing else here counts."""
+    flapping_note: str | None = None
+    """What its alerts say about flapping, ahead of the verdict's reason."""
+    needs_explanation: bool = False
+    """The cause is worth a deep read of the logs."""
+    unobservable: str | None = None
+    """Why nothing follows from this look: evidence that could show life was out of reach. Nothing else here counts
+    then."""
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What people are told of."""
+        """The alerts among its effects."""
         return tuple(effect.event for effect in self.effects if isinstance(effect, Notify))
 
 
-def silenced(decision: Decision, why: str) -> Decision:
-    """``decision`` with nothing to tell; ``why`` is recorded with its transition. Pure."""
-    record, transition = decision.record, decision.transition
-    if transition is not None:
-        transition = replace(transition, silenced=why)
-        record = replace(record, history=(*record.history[:-1], transition))
-    if Event.FLAPPING in decision.events:
-        # Nobody was told, so nothing may be kept from them on the ground that they were: the next flip says it again.
-        record = replace(record, flapping_since=None)
-    effects = tuple(effect for effect in decision.effects if not isinstance(effect, Notify))
-    return replace(decision, record=record, transition=transition, effects=effects)
-
-
 def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, policy: Policy, now: datetime) -> Decision:
-    """Pure. ``now`` is the store's time. "Could not observe" never gets here: nothing follows from it."""
+    """What follows from one observation. Pure. ``now`` is the store's time. ``Unreadable`` never gets here.
+
+    1. Match the observation to an attempt; drop evidence of earlier ones. A finished run may have begun again.
+    2. Combine it with what the record knows: heartbeats, clock offsets, log findings.
+    3. Judge the evidence: status, reason, conditions.
+    4. Leave a status that a newer version gave, and a finished run whose sentinel is gone, as they were.
+    5. Keep the cause that people were told.
+    6. Derive the transition, the events and the next record.
+    7. A run that only seems silent because evidence could not be looked at is not observable.
+    """
     before = record or Record(run_id=run_id, first_looked_at=now)
     seen = observed if isinstance(observed, Seen) else Seen()
-    belonging = sort_out(record, seen, _known_skew(record, seen, policy, now))
-    belonging = _reopen(record, belonging, policy, now)
-    evidence = _evidence(before, belonging, policy, now)
+    match = match_attempt(record, seen, _known_skew(record, seen, policy, now))
+    match = _reopen(record, match, policy, now)
+    evidence = _evidence(before, match, policy, now)
     verdict = judge(evidence, policy, now)
     if (
         before.status is not None
         and before.status.is_foreign
-        and _is_left_alone(before.since, belonging, evidence, verdict)
+        and _is_left_alone(before.since, match, evidence, verdict)
     ):
         verdict = _as_recorded(before, before.status)
-    elif _holds(record, belonging, verdict):
-        verdict = Verdict(before.status or verdict.status, before.reason, by_log=_by_log(before))
-    decision = _step(before, belonging, evidence, _as_told(before, belonging, verdict), policy, now)
+    elif _stays_finished(record, match, verdict):
+        verdict = replace(_as_recorded(before, before.status or verdict.status), by_log=_by_log(before))
+    elif verdict.status is Status.RUNNING and not match.is_new:
+        verdict = _without_new_evidence(before, evidence, verdict)
+    decision = _conclude(before, match, evidence, _keep_known_cause(before, match, verdict), policy, now)
     silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
-    return replace(decision, unseen=unseen(evidence)) if silent else decision
+    return replace(decision, unobservable=unobservable(evidence)) if silent else decision
 
 
-def explained(decision: Decision, explanation: Explanation) -> Decision:
-    """``decision`` with the cause that a closer reading of the logs has found, if any. Pure."""
+def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
+    """``decision`` with the cause that a deep read of the logs found, if any. Pure."""
     cause, verdict = explanation.cause, decision.verdict
-    if cause is None or (cause.error_type == UNKNOWN and verdict.cause is not None):
+    if cause is None or (verdict.cause is not None and _says_nothing(cause.error_type)):
         return decision
-    why = Explained(logs.bounded(cause), also_seen(explanation))
+    why = RecordedCause(logs.bounded(cause), also_seen(explanation))
     verdict = replace(verdict, cause=cause.error_type, action=cause.hint or verdict.action, explained=why)
     record = replace(decision.record, cause=verdict.cause, action=verdict.action, explained=why)
     transition = decision.transition
@@ -95,6 +102,19 @@ def explained(decision: Decision, explanation: Explanation) -> Decision:
         transition = replace(transition, cause=verdict.cause)
         record = replace(record, history=(*record.history[:-1], transition))
     return replace(decision, record=record, verdict=verdict, transition=transition)
+
+
+def with_silence(decision: Decision, why: str) -> Decision:
+    """``decision`` without its alerts; ``why`` is recorded with its transition. Pure."""
+    record, transition = decision.record, decision.transition
+    if transition is not None:
+        transition = replace(transition, silenced=why)
+        record = replace(record, history=(*record.history[:-1], transition))
+    if Event.FLAPPING in decision.events:
+        # Nobody got the FLAPPING alert, so further flips must not be muted: the next one raises it again.
+        record = replace(record, flapping_since=None)
+    effects = tuple(effect for effect in decision.effects if not isinstance(effect, Notify))
+    return replace(decision, record=record, transition=transition, effects=effects)
 
 
 def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime) -> tuple[float, float] | None:
@@ -106,16 +126,16 @@ def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime
     return skew_range(known.skew_s, known.lag_s)
 
 
-def _reopen(record: Record | None, belonging: Belonging, policy: Policy, now: datetime) -> Belonging:
-    """A finished run without attempts in its files, whose sentinel is gone and which beats again."""
-    if record is None or belonging.is_new or record.status not in {Status.FAILED, Status.SUCCEEDED}:
-        return belonging
+def _reopen(record: Record | None, match: AttemptMatch, policy: Policy, now: datetime) -> AttemptMatch:
+    """A new attempt, if a finished run whose files name no attempt has lost its sentinel and beats again."""
+    if record is None or match.is_new or (record.status is None or not record.status.ended):
+        return match
     if _by_log(record):
-        # What takes that back is a later step, and then it never ended.
-        return belonging
-    seen = belonging.seen
+        # Only a later step takes that back, and then the run never ended.
+        return match
+    seen = match.seen
     if seen.error is not None or seen.complete is not None or record.since is None:
-        return belonging
+        return match
     beats = (
         remember(memory, heartbeat, policy.stale_s, now).alive_at
         for memory, heartbeat in ((record.metadata, seen.metadata), (record.progress, seen.progress))
@@ -123,18 +143,18 @@ def _reopen(record: Record | None, belonging: Belonging, policy: Policy, now: da
     )
     if any(alive_at is not None and alive_at > record.since for alive_at in beats):
         spent = () if record.finding is None else (record.finding.line,)
-        return replace(belonging, attempt=replace(reopened(belonging.attempt), spent=spent), is_new=True)
-    return belonging
+        return replace(match, attempt=replace(reopened(match.attempt), spent=spent), is_new=True)
+    return match
 
 
 def _by_log(record: Record) -> bool:
-    """Whether it is FAILED on the strength of a log alone."""
+    """Whether the run is FAILED on the strength of a log alone."""
     return record.status is Status.FAILED and record.finding is not None and record.finding.alone
 
 
-def _as_told(before: Record, belonging: Belonging, verdict: Verdict) -> Verdict:
-    """Why a run failed or fell silent is found out once, and stays what people were told."""
-    if belonging.is_new or before.status is not verdict.status or verdict.status not in UNWELL:
+def _keep_known_cause(before: Record, match: AttemptMatch, verdict: Verdict) -> Verdict:
+    """The cause of a failure or a silence is found once and then stays what people were told."""
+    if match.is_new or before.status is not verdict.status or verdict.status not in UNWELL:
         return verdict
     if verdict.by_log:
         verdict = replace(verdict, reason=before.reason)
@@ -143,22 +163,22 @@ def _as_told(before: Record, belonging: Belonging, verdict: Verdict) -> Verdict:
     return replace(verdict, cause=before.cause, action=before.action, explained=before.explained)
 
 
-def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetime) -> AttemptEvidence:
-    seen = belonging.seen
+def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime) -> AttemptEvidence:
+    seen = match.seen
     metadata, progress, log = before.metadata, before.progress, before.log
     finding, lines, kept = before.finding, before.log_lines, before.conditions
-    if belonging.is_new:
-        # Which of the text is of which attempt nobody knows at this look.
+    if match.is_new:
+        # At this look nobody can tell which log text belongs to which attempt.
         seen, log, finding, lines, kept = replace(seen, logs=None), None, None, {}, {}
-        # How far the last attempt got says nothing about this one; what is known of the clock may.
+        # The last attempt's progress says nothing about this one. What is known of the clock may.
         progress = None
         metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
-    # Files that go away after the run was given up were tidied up; that is no sign of life.
+    # Files that disappear after a TIMED_OUT were cleaned up: no sign of life.
     out = before.status is Status.TIMED_OUT
-    if not belonging.leftover:
-        metadata = _updated(metadata, seen.metadata, policy, now, out=out)
-    # The same instance writes both, so what is known of its clock from one holds for the other.
-    progress = _updated(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
+    if not match.leftover:
+        metadata = _remember_heartbeat(metadata, seen.metadata, policy, now, out=out)
+    # One instance writes both, so its clock offset learned from one holds for the other.
+    progress = _remember_heartbeat(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
     unread = seen.logs is None or seen.logs.unread
     # Where training writes both heartbeats, not every look asks for logs.
     stands_in = metadata is None or progress is None
@@ -172,23 +192,25 @@ def _evidence(before: Record, belonging: Belonging, policy: Policy, now: datetim
         progress=progress,
         first_looked_at=before.first_looked_at or now,
         log=log,
-        finding=logs.weigh(finding, seen.logs, (progress, log), belonging.attempt.spent, now),
+        finding=logs.weigh(finding, seen.logs, (progress, log), match.attempt.spent, now),
         log_lines=logs.last_lines(lines, seen.logs, policy.absences),
-        started=None if unread else _waited_since(before, belonging, now),
+        started=None if unread else _waited_since(before, match, now),
+        known_nan=None if match.is_new else before.conditions.get(names.LOSS_NAN),
         kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None) if unread else {},
     )
 
 
-def _waited_since(before: Record, belonging: Belonging, now: datetime) -> datetime:
-    """Since when this attempt's lines are waited for: not from before it was looked at, when they may have come."""
-    if belonging.is_new:
+def _waited_since(before: Record, match: AttemptMatch, now: datetime) -> datetime:
+    """When waiting for this attempt's lines began. Not before the first look at it: they may have been printed by
+    then."""
+    if match.is_new:
         return now
-    number = belonging.attempt.number
+    number = match.attempt.number
     entries = (transition.at for transition in before.history if transition.attempt == number)
     return next(entries, before.first_looked_at or now)
 
 
-def _updated(
+def _remember_heartbeat(
     memory: HeartbeatMemory | None,
     seen: Heartbeat | None,
     policy: Policy,
@@ -208,33 +230,50 @@ def _known_offset_s(memory: HeartbeatMemory | None) -> float | None:
     return None if memory is None or memory.own_time is None or memory.suspect else memory.skew_s
 
 
-def _holds(record: Record | None, belonging: Belonging, verdict: Verdict) -> bool:
-    """Whether a run that finished stays finished although its sentinel is not (or no longer) there to say so."""
-    if record is None or belonging.is_new or verdict.by_sentinel:
+def _stays_finished(record: Record | None, match: AttemptMatch, verdict: Verdict) -> bool:
+    """Whether a finished run stays finished although no sentinel says so (any more)."""
+    if record is None or match.is_new or verdict.by_sentinel:
         return False
     if _by_log(record):
-        # Only life takes it back: that it is silent fits what the log said.
+        # Only life takes it back. Silence fits what the log said.
         return verdict.status is Status.TIMED_OUT
-    return record.status in {Status.FAILED, Status.SUCCEEDED}
+    return record.status is not None and record.status.ended
 
 
-def _is_left_alone(since: datetime | None, belonging: Belonging, evidence: AttemptEvidence, verdict: Verdict) -> bool:
-    """Whether a status that a newer lastbeat gave at ``since`` still stands. While the run lives it is the newer one's
-    to judge. A sentinel, a new attempt, or silence after later life is more than it could know."""
-    if belonging.is_new or verdict.by_sentinel:
+def _is_left_alone(since: datetime | None, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> bool:
+    """Whether a status that a newer lastbeat gave at ``since`` still stands. While the run lives, the newer version
+    judges it. A sentinel, a new attempt, or silence after later signs of life came after its judgement."""
+    if match.is_new or verdict.by_sentinel:
         return False
     beats = (memory for memory in (evidence.metadata, evidence.progress) if memory is not None)
     lived_on = since is None or any(memory.alive_at is not None and memory.alive_at > since for memory in beats)
     return not (verdict.status is Status.TIMED_OUT and lived_on)
 
 
+def _without_new_evidence(before: Record, evidence: AttemptEvidence, verdict: Verdict) -> Verdict:
+    """What another watcher's stricter limits decided stands until something happens."""
+    if before.status is Status.TIMED_OUT and time_out_stands(before, evidence):
+        return _as_recorded(before, Status.TIMED_OUT)
+    if before.status is not Status.RUNNING:
+        return verdict
+    return replace(verdict, conditions={**standing_conditions(before, evidence), **verdict.conditions})
+
+
 def _as_recorded(record: Record, status: Status) -> Verdict:
-    return Verdict(status, record.reason, record.cause, record.action, record.conditions, record.explained)
+    return Verdict(
+        status,
+        record.reason,
+        record.cause,
+        record.action,
+        record.conditions,
+        record.explained,
+        exceeded=record.exceeded,
+    )
 
 
-def _step(
+def _conclude(
     before: Record,
-    belonging: Belonging,
+    match: AttemptMatch,
     evidence: AttemptEvidence,
     verdict: Verdict,
     policy: Policy,
@@ -249,92 +288,175 @@ def _step(
         cause=verdict.cause,
         action=verdict.action,
         explained=verdict.explained,
-        attempt=belonging.attempt,
+        exceeded=_exceeded(before, match, evidence, verdict),
+        attempt=match.attempt,
         conditions=verdict.conditions,
         metadata=evidence.metadata,
         progress=evidence.progress,
         log=evidence.log,
         log_lines=evidence.log_lines,
-        finding=_settled(evidence.finding, verdict, before),
-        sentinels=sentinel_tokens(belonging.seen) or (() if belonging.is_new else before.sentinels),
+        finding=_finding_to_keep(evidence.finding, verdict, before),
+        sentinels=sentinel_tokens(match.seen) or (() if match.is_new else before.sentinels),
     )
-    if changed or belonging.is_new:
-        reason = f"Attempt {belonging.attempt.number} started" if belonging.is_new else verdict.reason
+    if changed or match.is_new:
+        reason = f"Attempt {match.attempt.number} started" if match.is_new else verdict.reason
         transition = Transition(
             number=before.transitions + 1,
             at=now,
             before=before.status,
             after=verdict.status,
             reason=reason if verdict.status is Status.RUNNING else verdict.reason,
-            attempt=belonging.attempt.number,
+            attempt=match.attempt.number,
             cause=verdict.cause,
         )
         after = replace(
             after,
             since=now,
+            happened_at=happened_at(evidence, verdict, now),
             transitions=transition.number,
             history=(*before.history, transition)[-HISTORY_LIMIT:],
         )
-    phase = turn(before, after.history, transition, now) if policy.alert_on & FLIPS else Turn.NONE
+    phase = FlappingPhase.NONE
+    if policy.alert_on & FLIPS:
+        phase = phase_after(before, after.history, transition, now)
     after = replace(after, flapping_since=(before.flapping_since or now) if phase.flapping else None)
-    cold = evidence.life is not None and evidence.seen.logs is not None and evidence.seen.logs.cold
-    must_write = before.status is None or transition is not None or matters(before, after, policy, now, cold=cold)
-    news = _news(before, belonging, verdict, changed=changed)
-    events = _events(news, _warnings(before, belonging, verdict), verdict, phase, policy)
+    cold = evidence.liveness_log is not None and evidence.seen.logs is not None and evidence.seen.logs.cold
+    must_write = before.status is None or transition is not None or must_persist(before, after, policy, now, cold=cold)
+    event = _status_event(before, match, verdict, changed=changed)
+    events = _alerts_for(event, _new_conditions(before, match, verdict), verdict, phase, policy)
     effects = tuple(map(Notify, events))
-    decision = Decision(after, verdict, evidence.seen, effects, transition, must_write, told(phase, before, after, now))
-    return replace(decision, unexplained=_unexplained(before, belonging, decision))
+    note = flapping_note(phase, before, after, now)
+    decision = Decision(after, verdict, evidence.seen, effects, transition, must_write, note)
+    return replace(decision, needs_explanation=_needs_explanation(before, match, decision))
 
 
-def _unexplained(before: Record, belonging: Belonging, decision: Decision) -> bool:
+def _exceeded(before: Record, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> ExceededLimit | None:
+    """A run that stood still and then fell silent still has to show progress."""
+    if verdict.status is not Status.TIMED_OUT or before.exceeded is None or match.is_new:
+        return verdict.exceeded
+    stands = before.status is Status.TIMED_OUT and time_out_stands(before, evidence)
+    return before.exceeded if stands else verdict.exceeded
+
+
+def _needs_explanation(before: Record, match: AttemptMatch, decision: Decision) -> bool:
     if decision.verdict.status not in UNWELL:
-        newly = _warnings(before, belonging, decision.verdict)
+        newly = _new_conditions(before, match, decision.verdict)
         return Event.WARNING in decision.events and not newly.isdisjoint(logs.LOG_CONDITIONS)
     if decision.transition is not None:
         return True
-    # An _error that was written later, or in two steps, may say what nothing said before.
+    # An _error written later, or in two steps, may name a cause that nothing named before.
     fresh = set(decision.record.sentinels) - set(before.sentinels)
-    return bool(fresh) and before.cause in {None, UNKNOWN}
+    return bool(fresh) and (before.cause is None or _says_nothing(before.cause))
 
 
-def _settled(finding: Finding | None, verdict: Verdict, before: Record) -> Finding | None:
-    """``finding``, which makes a run FAILED only where nothing better says what became of it."""
+def _says_nothing(error_type: str) -> bool:
+    from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where there is a cause
+
+    return traits_of(error_type).says_nothing
+
+
+def _finding_to_keep(finding: Finding | None, verdict: Verdict, before: Record) -> Finding | None:
+    """``finding``, which makes a run FAILED only while no better evidence says what became of it."""
     if verdict.by_log and finding is not None and not finding.alone:
-        # Silence after it, though training seemed to go on: it stands.
+        # Training seemed to go on and then fell silent: the failure stands.
         return before.finding
     return finding if finding is None or verdict.by_log else replace(finding, alone=False)
 
 
-def _news(before: Record, belonging: Belonging, verdict: Verdict, *, changed: bool) -> Event | None:
-    """What a look is about that changed status or attempt."""
+def _status_event(before: Record, match: AttemptMatch, verdict: Verdict, *, changed: bool) -> Event | None:
+    """The event of a look that changed the status or the attempt."""
     if verdict.status is not Status.RUNNING:
-        return Event(verdict.status.value) if changed or belonging.is_new else None
-    if before.status is Status.TIMED_OUT or (changed and _by_log(before) and not belonging.is_new):
+        return Event(verdict.status.value) if changed or match.is_new else None
+    if before.status is Status.TIMED_OUT and exceeded_limit(before) is LimitName.START:
+        return Event.STARTED
+    if before.status is Status.TIMED_OUT or (changed and _by_log(before) and not match.is_new):
         return Event.RECOVERED
-    return Event.RESTARTED if belonging.is_new else None
+    return Event.RESTARTED if match.is_new else None
 
 
-def _warnings(before: Record, belonging: Belonging, verdict: Verdict) -> set[str]:
-    """The conditions that were newly raised."""
-    return set(verdict.conditions) - (set() if belonging.is_new else set(before.conditions))
+def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict) -> set[str]:
+    """The conditions that this look raised."""
+    return set(verdict.conditions) - (set() if match.is_new else set(before.conditions))
 
 
-def _events(news: Event | None, raised: set[str], verdict: Verdict, phase: Turn, policy: Policy) -> tuple[Event, ...]:
-    """What people are told, as far as they want to be told."""
-    if phase is Turn.BEGINS:
+def _alerts_for(
+    event: Event | None, raised: set[str], verdict: Verdict, phase: FlappingPhase, policy: Policy
+) -> tuple[Event, ...]:
+    """The alerts of this look, as far as ALERT_ON wants them.
+
+    1. The flip that makes the run flap: FLAPPING alone. While it flaps: no alerts of flips.
+    2. When flapping ends: an alert with the status it settled in.
+    3. Otherwise the event of the look itself.
+    4. No such alert? Then one for newly raised conditions. Those that flip along are muted while it flaps, and told
+       when that ends.
+    """
+    if phase is FlappingPhase.BEGINS:
         return (Event.FLAPPING,)
-    if phase is Turn.GOES_ON:
-        news = None
-    elif phase is Turn.STEADY and news is None:
-        news = Event.RECOVERED if verdict.status is Status.RUNNING else Event.TIMED_OUT
-    elif phase is Turn.CUT and news is Event.RESTARTED and news not in policy.alert_on:
-        # The last that people know is that it flaps, perhaps that it was TIMED_OUT.
-        news = Event.RECOVERED
-    if news in policy.alert_on:
-        return (news,)
-    # An alert that goes out anyway lists the conditions; otherwise they are worth one of their own.
+    if phase is FlappingPhase.CONTINUES:
+        event = None
+    elif phase is FlappingPhase.SETTLED and event is None:
+        event = Event.RECOVERED if verdict.status is Status.RUNNING else Event.TIMED_OUT
+    elif phase is FlappingPhase.INTERRUPTED and event is Event.RESTARTED and event not in policy.alert_on:
+        # The last alert said that it flaps, perhaps that it was TIMED_OUT.
+        event = Event.RECOVERED
+    if event in policy.alert_on or (event is Event.STARTED and Event.RECOVERED in policy.alert_on):
+        return (event,)
+    # Any alert lists the conditions, so they need one of their own only if there is no other.
     if phase.flapping:
         raised = raised - MUTED
-    elif phase is not Turn.NONE:
+    elif phase is not FlappingPhase.NONE:
         raised = raised | (set(verdict.conditions) & MUTED)
     return (Event.WARNING,) if raised and Event.WARNING in policy.alert_on else ()
+
+
+def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *, cold: bool = False) -> bool:
+    """Whether something changed that the next pass could not see for itself. A healthy run writes nothing.
+
+    ``cold``: logs alone show that the run lives, and only the record tells the next pass which of their text this one
+    has seen.
+
+    1. Always write what decides later looks: conditions, the attempt, flapping, a new sentinel, what is known of the
+       clocks, a heartbeat that went away or came back.
+    2. How long something has stood still is known only from looks that were written down: a new step, a new line and
+       new text are written four times per limit.
+    """
+    if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
+        return True
+    if before.flapping_since != after.flapping_since:
+        return True
+    if set(after.sentinels) - set(before.sentinels):
+        # A new one, or one written again: the next attempt must know it as spent.
+        return True
+    if _persistent_facts(before.metadata) != _persistent_facts(after.metadata):
+        return True
+    if _persistent_facts(before.progress) != _persistent_facts(after.progress) or before.finding != after.finding:
+        return True
+    if _is_gone(before.log) is not _is_gone(after.log):
+        return True
+    limits = [rule.every_s for rule in policy.absences] if before.log_lines != after.log_lines else []
+    limit_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
+    if limit_s is not None and _progress_marker(before, policy) != _progress_marker(after, policy):
+        limits.append(limit_s)
+    if cold and after.log is not None and (before.log is None or before.log.mark != after.log.mark):
+        limits.append(policy.stale_s)
+    written_s = (now - before.written_at).total_seconds() if before.written_at else math.inf
+    return bool(limits) and written_s >= min(limits) / 4
+
+
+def _progress_marker(record: Record, policy: Policy) -> tuple[object, ...]:
+    """What changes with every sign that a run gets on."""
+    steps = record.progress or record.log
+    line_at = record.log.modified if record.log is not None and policy.stall_s is None else None
+    return (steps.step if steps is not None else None), line_at
+
+
+def _is_gone(memory: HeartbeatMemory | None) -> bool:
+    return memory is not None and memory.missing_since is not None
+
+
+def _persistent_facts(memory: HeartbeatMemory | None) -> tuple[object, ...] | None:
+    if memory is None:
+        return None
+    # A last proof of life that is older than the file (a rewritten or a future one) cannot be seen from the file.
+    remembered = memory.alive_at if memory.alive_at != memory.modified else None
+    return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered

@@ -1,6 +1,7 @@
 """What the evidence of one attempt says: status, reason, conditions."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -8,10 +9,11 @@ from typing import Final
 
 from lastbeat.decide import logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
+from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.model import status as names
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Explained, Finding, HeartbeatMemory
+from lastbeat.model.record import ExceededLimit, Finding, HeartbeatMemory, LimitName, RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
@@ -19,8 +21,16 @@ from lastbeat.signals import hints
 
 REASON_LIMIT = 300
 _THREAD_LIMIT: Final = 160
-STOOD_STILL: Final = "twice exceeded)"
-"""In the reason of a run that was given up though it beat."""
+_BY_A_PERSON: Final = re.compile(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
+"""An ``_error`` that a Ctrl-C wrote: the SDK's, ``lastbeat exec``'s, or Python's own. ``scancel`` sends SIGTERM."""
+_MISSED_BEATS: Final = 4
+"""So many beats are not missed by chance."""
+_OUTLIER: Final = 2.0
+"""Nor is a gap so many times as long as the longest so far."""
+_LIVELY_S: Final = 120.0
+"""A run that does not say how often it beats is taken to live for so long after a beat."""
+_UPLOAD_S: Final = 5.0
+"""What a beat may take to the store."""
 METADATA, PROGRESS = "metadata.json", "progress.json"
 LOG, LOG_STEP = "log", "step in the log"
 _STALE: Final = {METADATA: names.METADATA_STALE, PROGRESS: names.PROGRESS_STALE, LOG_STEP: names.PROGRESS_STALE}
@@ -39,17 +49,19 @@ class Verdict:
     cause: str | None = None
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
-    explained: Explained | None = None
-    """What shows the cause."""
+    explained: RecordedCause | None = None
+    """The cause with its evidence."""
     by_sentinel: bool = False
-    """Whether training itself said so."""
+    """Training itself said so."""
     by_log: bool = False
-    """Whether a log alone said so."""
+    """A log alone said so."""
+    exceeded: ExceededLimit | None = None
+    """Of a TIMED_OUT: by which limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEvidence:
-    """What counts for the current attempt: the observation, and what is known of each heartbeat."""
+    """The evidence of the current attempt: the observation, and what is known of each heartbeat."""
 
     seen: Seen
     metadata: HeartbeatMemory | None
@@ -58,11 +70,13 @@ class AttemptEvidence:
     log: HeartbeatMemory | None = None
     finding: Finding | None = None
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
-    """Of lines that have to appear again and again: signal name → when one was last new."""
+    """For absence rules: signal name → when such a line was last new."""
     started: datetime | None = None
-    """Since when they are waited for."""
+    """When waiting for those lines began. None: the logs could not be read this time."""
+    known_nan: str | None = None
+    """What the last look said of a loss that is not finite."""
     kept: Mapping[str, str] = field(default_factory=dict)
-    """Conditions that logs raised which could not be read this time."""
+    """Conditions from logs that could not be read this time: they stand."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -70,22 +84,29 @@ class AttemptEvidence:
         return self.seen.logs.hidden if self.seen.logs is not None else ()
 
     @property
-    def life(self) -> HeartbeatMemory | None:
-        """The logs where they stand in for metadata.json, which was never written."""
+    def liveness_log(self) -> HeartbeatMemory | None:
+        """The logs, where they replace a metadata.json that was never written."""
         return self.log if self.metadata is None else None
 
     @property
-    def steps(self) -> HeartbeatMemory | None:
-        """What tells steps: progress.json, or the logs where that was never written."""
+    def step_source(self) -> HeartbeatMemory | None:
+        """Where steps come from: progress.json, or the logs if that was never written."""
         return self.progress or (self.log if self.log is not None and self.log.step_at is not None else None)
 
 
 def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
-    """Sentinels first, then what logs say of the end, then life, then progress, then what is merely worth a warning.
+    """Status, reason and conditions, by the first of these that applies.
 
-    That a thread of training died decides nothing; but it may be why, so it is told with whatever is decided.
+    1. ``_error``: FAILED, or CANCELLED by Ctrl-C. ``_complete``: SUCCEEDED.
+    2. A log that ends in a fatal failure: FAILED.
+    3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
+    4. Every heartbeat older than the stale limit: TIMED_OUT.
+    5. No progress for twice the stall limit: TIMED_OUT.
+    6. RUNNING, with a condition for everything that is worth a warning.
+
+    A dead thread of training decides nothing, but it may be the cause, so every reason mentions it.
     """
-    verdict = _judged(evidence, policy, now)
+    verdict = _first_verdict(evidence, policy, now)
     told = _thread_error(evidence)
     reason = fit(verdict.reason, REASON_LIMIT - len(told)) + told
     raised = verdict.conditions
@@ -100,23 +121,52 @@ def _thread_error(evidence: AttemptEvidence) -> str:
     return fit(f"; a thread of it had ended with an exception: {said}", _THREAD_LIMIT) if said else ""
 
 
-def _judged(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
+def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     seen = evidence.seen
     if seen.error is not None:
-        # Why it failed is found out when it is told.
+        # The cause is read from the logs when the alert is written.
         reason = _failure_reason(seen.error.text, seen.error.fault)
+        if _BY_A_PERSON.match(reason):
+            from lastbeat.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
+
+            return Verdict(Status.CANCELLED, reason, CANCELLED, by_sentinel=True)
         return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
     if seen.complete is not None:
-        return Verdict(
-            Status.SUCCEEDED,
-            "Training completed (_complete found)",
-            by_sentinel=True,
-        )
+        return _succeeded(evidence)
     if evidence.finding is not None and evidence.finding.alone:
         return _failed_by_log(evidence)
     if evidence.metadata is None and evidence.progress is None and evidence.log is None:
         return _never_beaten(evidence, policy, now)
-    return _beating(evidence, policy, now)
+    return _judge_heartbeats(evidence, policy, now)
+
+
+def happened_at(evidence: AttemptEvidence, verdict: Verdict, now: datetime) -> datetime:
+    """When the run came to be what ``verdict`` says, as far as the evidence tells; never after ``now``."""
+    seen, limit = evidence.seen, verdict.exceeded.name if verdict.exceeded is not None else None
+    told: datetime | None = None
+    if verdict.by_sentinel:
+        sentinel = seen.complete if verdict.status is Status.SUCCEEDED else seen.error
+        told = sentinel.modified if sentinel is not None else None
+    elif verdict.by_log:
+        told = evidence.finding.seen_at if evidence.finding is not None else None
+    elif limit in {LimitName.STALL, LimitName.INACTIVITY}:
+        told = evidence.step_source.step_at if evidence.step_source is not None else None
+    elif limit is LimitName.START:
+        told = evidence.first_looked_at
+    elif limit is LimitName.STALE:
+        memories = (evidence.metadata, evidence.progress, evidence.liveness_log)
+        told = max((memory.alive_at or memory.modified for memory in memories if memory is not None), default=None)
+    return now if told is None else min(told, now)
+
+
+def _succeeded(evidence: AttemptEvidence) -> Verdict:
+    """A success with a loss that is no number is worth a word: nobody wants its checkpoint."""
+    reason, nan = "Training completed (_complete found)", _document_conditions(evidence).get(names.LOSS_NAN)
+    if nan is None:
+        return Verdict(Status.SUCCEEDED, reason, by_sentinel=True)
+    hint = hints.CONDITION_HINTS[names.LOSS_NAN]
+    raised = {names.LOSS_NAN: nan}
+    return Verdict(Status.SUCCEEDED, f"{reason}, but {nan}", action=hint, conditions=raised, by_sentinel=True)
 
 
 def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
@@ -128,7 +178,9 @@ def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
         )
     reason = fit(f"The log shows that the run failed: {one_line(cause.evidence.text)}", REASON_LIMIT)
     hint = cause.hint or hints.UNEXPLAINED_FAILURE
-    return Verdict(Status.FAILED, reason, cause.error_type, hint, explained=Explained(logs.bounded(cause)), by_log=True)
+    return Verdict(
+        Status.FAILED, reason, cause.error_type, hint, explained=RecordedCause(logs.bounded(cause)), by_log=True
+    )
 
 
 def _failure_reason(text: str, fault: str | None) -> str:
@@ -137,7 +189,7 @@ def _failure_reason(text: str, fault: str | None) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip(" \t\ufffd")]
     first = lines[0] if lines else ""
     if first.startswith("Traceback (most recent call last)"):
-        # Written by ``2> _error``: a trace has its message at the end.
+        # Written by ``2> _error``: a traceback has its message at the end.
         first = lines[-1]
     return fit(first, REASON_LIMIT) or "Training reported a failure (empty _error)"
 
@@ -157,14 +209,15 @@ def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> V
             "Waiting for the first heartbeat",
             conditions={names.NO_HEARTBEAT: detail},
         )
-    return Verdict(Status.TIMED_OUT, "No heartbeat files found", action=hints.NEVER_STARTED)
+    exceeded = ExceededLimit(LimitName.START, policy.start_grace_s)
+    return Verdict(Status.TIMED_OUT, NEVER_BEGAN, action=hints.NEVER_STARTED, exceeded=exceeded)
 
 
-def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
+def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     ages = {name: (now - at).total_seconds() for name, at in _beats(evidence).items()}
     stale = [name for name, age in ages.items() if age > policy.stale_s]
     if len(stale) == len(ages):
-        return _silent(evidence, stale, policy)
+        return _timed_out(evidence, stale, policy)
     raised = {
         _STALE[
             name
@@ -172,41 +225,73 @@ def _beating(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdic
         for name in stale
         if name in _STALE and ages[name] > (limit_s := _limit_s(name, evidence, policy))
     }
-    stand = _stand(evidence, policy, now)
-    if stand is not None:
-        detail, stalled_s, limit_s = stand
+    silence = _silence(evidence, min(ages.values()))
+    if silence is not None:
+        raised = {names.BEATS_MISSED: silence, **raised}
+    standstill = _standstill(evidence, policy, now)
+    if standstill is not None:
+        detail, stalled_s, limit_s = standstill
         if stalled_s >= 2 * limit_s:
             reason = f"{detail} (limit {format_minutes(limit_s)}, {STOOD_STILL}"
-            return Verdict(Status.TIMED_OUT, reason, action=hints.STALLED)
+            name = LimitName.INACTIVITY if policy.stall_s is None else LimitName.STALL
+            # Silence outranks standing still: who has not beaten for a while is not said to live.
+            reason = reason if silence is None else f"{silence.capitalize()}. {reason}"
+            action = _standstill_hint(evidence, now)
+            return Verdict(Status.TIMED_OUT, reason, action=action, exceeded=ExceededLimit(name, limit_s))
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
-    raised.update(_oddities(evidence))
+    raised.update(_document_conditions(evidence))
     raised = {**evidence.kept, **logs.conditions(evidence.seen.logs, evidence.finding), **raised}
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
-    return _with_cause(Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised), evidence, policy)
+    verdict = Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised)
+    return _with_cause(verdict, evidence, policy, _standstill_hint(evidence, now))
+
+
+def silence_limit_s(beat: Heartbeat | None) -> float | None:
+    """The age of its last beat, in seconds, at which a run misses beats. None: it does not say how often it beats."""
+    if beat is None or beat.beat_s is None:
+        return None
+    return max(_MISSED_BEATS * beat.beat_s, _OUTLIER * (beat.longest_gap_s or 0.0)) + _UPLOAD_S
+
+
+def _standstill_hint(evidence: AttemptEvidence, now: datetime) -> str:
+    """What to do about a run that makes no progress. Only a run that has just beaten is said to live."""
+    silent_s = min((now - at).total_seconds() for at in _beats(evidence).values())
+    limit_s = silence_limit_s(evidence.seen.metadata)
+    if limit_s is None:
+        return hints.STALLED if silent_s <= _LIVELY_S else hints.STALLED_OR_DEAD
+    return hints.STALLED if silent_s <= limit_s else hints.SILENT
+
+
+def _silence(evidence: AttemptEvidence, silent_s: float) -> str | None:
+    beat = evidence.seen.metadata
+    limit_s = silence_limit_s(beat)
+    if beat is None or beat.beat_s is None or limit_s is None or silent_s <= limit_s:
+        return None
+    return f"silent for {format_duration(silent_s)} (beats each {format_duration(beat.beat_s)})"
 
 
 def _beats(evidence: AttemptEvidence) -> dict[str, datetime]:
-    """Heartbeat, as people read it → when it was last alive."""
+    """Heartbeat, as people know it → its last proof of life."""
     found = {}
     if evidence.metadata is not None:
         found[METADATA] = last_alive(evidence.metadata)
-    elif evidence.life is not None:
-        found[LOG] = last_alive(evidence.life)
+    elif evidence.liveness_log is not None:
+        found[LOG] = last_alive(evidence.liveness_log)
     if evidence.progress is not None:
         found[PROGRESS] = last_alive(evidence.progress)
     elif evidence.log is not None and evidence.log.step_at is not None:
         unread = evidence.seen.logs is None or evidence.seen.logs.unread
-        # What could not be read may tell a later step.
+        # Text that could not be read may hold a later step.
         beaten = max(evidence.log.step_at, last_alive(evidence.log)) if unread else evidence.log.step_at
         if not evidence.hidden or not found:
             found[LOG_STEP] = beaten
     return found
 
 
-def unseen(evidence: AttemptEvidence) -> str | None:
-    """Why it is not known whether a run that seems silent is; None: whatever counts was looked at."""
+def unobservable(evidence: AttemptEvidence) -> str | None:
+    """Why nobody can tell whether a run that seems silent is. None: all evidence that counts was looked at."""
     if not evidence.hidden or (evidence.metadata is not None and evidence.progress is not None):
         return None
     return fit(" ".join(evidence.hidden), REASON_LIMIT)
@@ -218,28 +303,30 @@ def _limit_s(name: str, evidence: AttemptEvidence, policy: Policy) -> float:
     return policy.stale_s
 
 
-def _silent(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verdict:
+def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verdict:
     limit = format_minutes(policy.stale_s)
-    memories = (evidence.metadata, evidence.progress, evidence.life)
+    memories = (evidence.metadata, evidence.progress, evidence.liveness_log)
     gone = all(memory is None or memory.missing_since for memory in memories)
     reason = f"Both heartbeats disappeared (>{limit} ago)" if gone else f"Both heartbeats stale (>{limit})"
-    if evidence.life is not None and evidence.progress is None:
+    if evidence.liveness_log is not None and evidence.progress is None:
         reason += "; only a log was ever written"
     elif len(stale) == 1:
         never = PROGRESS if stale == [METADATA] else METADATA
         reason += f"; no {never} was ever written"
     report = evidence.seen.logs
     success = report.explanation.success if report is not None else None
+    exceeded = ExceededLimit(LimitName.STALE, policy.stale_s)
     if success is None:
         stored_again = any(memory is not None and memory.suspect for memory in (evidence.metadata, evidence.progress))
-        return Verdict(Status.TIMED_OUT, reason, action=hints.STORED_AGAIN if stored_again else hints.STALE)
+        action = hints.STORED_AGAIN if stored_again else hints.STALE
+        return Verdict(Status.TIMED_OUT, reason, action=action, exceeded=exceeded)
     reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
-    return Verdict(Status.TIMED_OUT, reason, action=DONE)
+    return Verdict(Status.TIMED_OUT, reason, action=DONE, exceeded=exceeded)
 
 
-def _stand(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
-    """What has stood still, how long, and how long it may; None: nothing has, or nothing is to be watched."""
-    steps, log = evidence.steps, evidence.log
+def _standstill(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
+    """What has stood still, for how long, and the limit, in s. None: nothing has, or progress is not watched."""
+    steps, log = evidence.step_source, evidence.log
     if evidence.hidden and (evidence.progress is None or logs.waits_for_lines(policy)):
         return None
     step_at = steps.step_at if steps is not None and steps.step is not None else None
@@ -257,25 +344,27 @@ def _stand(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[st
     return f"No progress: {where} after {format_duration(stalled_s)}", stalled_s, limit_s
 
 
-def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy) -> Verdict:
-    """``verdict`` with what to do about its conditions, and the cause of what a log says."""
+def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy, stalled: str) -> Verdict:
+    """``verdict`` with what to do about its conditions, and the cause that a log shows. ``stalled`` is the hint for a
+    run that makes no progress."""
     raised = verdict.conditions
-    known = {**hints.CONDITION_HINTS, **{rule.name: rule.hint for rule in policy.absences if rule.hint}}
+    rules = {rule.name: rule.hint for rule in policy.absences if rule.hint}
+    known = {**hints.CONDITION_HINTS, names.STALLED: stalled, **rules}
     report = evidence.seen.logs
     cause = report.explanation.cause if report is not None and logs.conditions(report, evidence.finding) else None
     if cause is not None:
         action = cause.hint or next((known[name] for name in raised if name in known), None)
-        return replace(verdict, cause=cause.error_type, action=action, explained=Explained(logs.bounded(cause)))
+        return replace(verdict, cause=cause.error_type, action=action, explained=RecordedCause(logs.bounded(cause)))
     return replace(verdict, action=next((known[name] for name in raised if name in known), None))
 
 
 def last_alive(memory: HeartbeatMemory) -> datetime:
-    """The last proof of life; a file that is gone counts from when it was missed, not from its last beat."""
+    """The last proof of life. A file that is gone counts from when it was missed, not from its last beat."""
     alive_at = memory.alive_at or memory.modified
     return max(alive_at, memory.missing_since) if memory.missing_since else alive_at
 
 
-def _oddities(evidence: AttemptEvidence) -> dict[str, str]:
+def _document_conditions(evidence: AttemptEvidence) -> dict[str, str]:
     seen, raised = evidence.seen, dict[str, str]()
     documents = (("metadata.json", seen.metadata, evidence.metadata),
                  ("progress.json", seen.progress, evidence.progress))  # fmt: skip
@@ -289,10 +378,14 @@ def _oddities(evidence: AttemptEvidence) -> dict[str, str]:
             break
     told = seen.knows_step
     loss = told.loss if told else None
-    if loss is not None and not math.isfinite(loss):
-        step = told.step if told else None
-        at = f" at step {step}" if step is not None else ""
-        raised[names.LOSS_NAN] = f"loss is {'NaN' if math.isnan(loss) else 'infinite'}{at}"
+    if told is not None and loss is not None and not math.isfinite(loss):
+        step = told.step if told.not_finite_since is None else told.not_finite_since
+        since = f" since step {step}" if step is not None else ""
+        text = f"the loss is {'NaN' if math.isnan(loss) else 'infinite'}{since}"
+        raised[names.LOSS_NAN] = evidence.known_nan or text
+    elif loss is None and evidence.known_nan is not None:
+        # It could not be read this time, or was tidied up.
+        raised[names.LOSS_NAN] = evidence.known_nan
     return raised
 
 

@@ -1,27 +1,27 @@
-"""Message → the JSON document that programs get, from SNS and from the webhook alike.
+"""Message → the JSON document for programs, the same for SNS and the webhook.
 
-Stable: a field is never renamed, retyped or left out; what is not known is null.
+Stable: a field is never renamed, retyped or left out. Unknown values are null.
 
     version      1
     key          names this alert for good; the same on every delivery of it
-    event        FAILED TIMED_OUT SUCCEEDED RECOVERED RESTARTED WARNING FLAPPING BLIND SIGHTED TEST
+    event        FAILED TIMED_OUT SUCCEEDED CANCELLED RECOVERED STARTED RESTARTED WARNING FLAPPING BLIND SIGHTED TEST
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     confidence   how sure the cause is, from 0 to 1
     evidence     the line that shows the cause: file line text rank host time, the last three may be null
-    also_seen    what followed from the cause or may have been it as well, at most three lines
+    also_seen    downstream errors and other candidates, at most three lines
     conditions   name → what was seen
     at           ISO 8601, UTC; last_beat_at likewise
     duration_s step total_steps
     loss         a number, or "NaN", "Infinity", "-Infinity", which JSON has no numbers for
     log_tail     last log lines, oldest first
-    stack        where the main thread of a training hangs that makes no progress, innermost frame last
-    notes        what people must know about the alert itself
+    stack        where the main thread hangs if training makes no progress, innermost frame last
+    notes        remarks on the alert itself
     member_count of an alert about many runs: how many; 0: it is about run_id alone, which otherwise is "_groups"
     members      their ids, at most 50
     shared       what they have in common: name → value and how many have it
 
-Every text is bounded and free of control characters. It still is what training wrote: escape it.
+All text is bounded and free of control characters. It is still what training wrote: escape it.
 """
 
 import json
@@ -50,7 +50,7 @@ def document(message: Message) -> dict[str, object]:
         "key": fit(one_line(message.key), _MEDIUM),
         "run_id": fit(one_line(message.run_id), _SHORT),
         "event": message.event.value,
-        "severity": message.event.severity,
+        "severity": message.severity,
         "status": message.status.value,
         "reason": fit(clean(message.reason), _LONG),
         "cause": _text(message.cause, _SHORT),
@@ -116,5 +116,5 @@ def _finite(value: float | None) -> bool:
 
 
 def _integer(value: int | None) -> int | None:
-    """None for what no 64-bit reader could hold: it comes from a damaged document."""
+    """None for numbers beyond 64 bits, which come from damaged documents."""
     return value if value is not None and -(2**63) <= value < 2**63 else None

@@ -1,4 +1,4 @@
-"""What an alert shows, in which words and which order: the same on every channel that people read."""
+"""The facts of an alert, their wording and order: the same on every channel that people read."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ _HEADLINES = {
     Event.FAILED: "❌ FAILED: {run}",
     Event.TIMED_OUT: "⏰ TIMED_OUT: {run}",
     Event.SUCCEEDED: "✅ SUCCEEDED: {run}",
+    Event.CANCELLED: "✋ CANCELLED: {run}",
     Event.RECOVERED: "💓 RECOVERED: {run}",
+    Event.STARTED: "🚀 STARTED: {run}",
     Event.RESTARTED: "🔁 RESTARTED: {run}",
     Event.WARNING: "⚠️ WARNING: {run}",
     Event.FLAPPING: "🎢 FLAPPING: {run}",
@@ -22,6 +24,7 @@ _HEADLINES = {
     Event.SIGHTED: "👀 SIGHTED: lastbeat sees {run} again",
     Event.TEST: "🧪 TEST: {run}",
 }
+_WARNED = "⚠️ SUCCEEDED, with warnings: {run}"
 ACTION = "👉 Action required: "
 SHARED = "What they share"
 MEMBERS = "Runs"
@@ -36,7 +39,7 @@ _MOST = 10**15  # No step, total or second of a real run; larger numbers come fr
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One labelled value. ``ours`` says that the value is our own wording; otherwise it is hostile text."""
+    """One labelled value. ``ours``: the value is our own wording; otherwise it is hostile text."""
 
     label: str
     value: str
@@ -45,11 +48,12 @@ class Fact:
 
 def headline(message: Message) -> str:
     """Sign, word, run: the first line of an alert, and all that a phone shows of it."""
-    return _HEADLINES[message.event].format(run=one_line(message.subject))
+    sign = _WARNED if message.event is Event.SUCCEEDED and message.conditions else _HEADLINES[message.event]
+    return sign.format(run=one_line(message.subject))
 
 
 def facts(message: Message) -> tuple[Fact, ...]:
-    """At most ten, the most telling first; what is not known is left out."""
+    """At most ten, the most important first. Unknown ones are left out."""
     known = (
         Fact(_status_label(message), _status(message)),
         _theirs("Cause", cause(message.cause, message.confidence)),
@@ -66,14 +70,18 @@ def facts(message: Message) -> tuple[Fact, ...]:
 
 
 def cause(error_type: str | None, confidence: float | None) -> str | None:
-    """A cause and, where it is not certain, how sure it is, in a word: ``oom (likely)``."""
-    if not error_type or confidence is None or error_type == "unknown" or confidence >= CERTAIN:
+    """A cause and, if it is not certain, its confidence in a word: ``oom (likely)``."""
+    if not error_type or confidence is None or confidence >= CERTAIN:
+        return error_type
+    from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where a cause is not certain
+
+    if traits_of(error_type).says_nothing:
         return error_type
     return f"{error_type} ({'likely' if confidence >= _LIKELY else 'perhaps'})"
 
 
 def place(evidence: Evidence) -> str:
-    """Where the line stands that shows something: ``train.log:1042, rank 3, node-7, 2026-01-01 12:00:03``."""
+    """The place of an evidence line: ``train.log:1042, rank 3, node-7, 2026-01-01 12:00:03``."""
     file = one_line(evidence.file)
     parts = [f"{file}:{_count(evidence.line)}" if evidence.line > 0 else file]
     if evidence.rank is not None:
@@ -86,7 +94,7 @@ def place(evidence: Evidence) -> str:
 
 
 def evidence(message: Message) -> Fact | None:
-    """The line that shows the cause, labelled with where it stands; both are hostile text."""
+    """The line that shows the cause, labelled with its place. Both are hostile text."""
     if message.evidence is None:
         return None
     said = one_line(message.evidence.text)
@@ -94,7 +102,7 @@ def evidence(message: Message) -> Fact | None:
 
 
 def also_seen(message: Message) -> tuple[str, ...]:
-    """What followed from the cause, or may have been it as well: few lines of hostile text."""
+    """Downstream errors and other candidates: a few lines of hostile text."""
     return tuple(line for line in map(one_line, message.also_seen[:ALSO_SEEN_LIMIT]) if line)
 
 
@@ -106,7 +114,7 @@ def conditions(message: Message) -> tuple[Fact, ...]:
 
 
 def members(message: Message, most: int) -> tuple[tuple[str, ...], int]:
-    """Of an alert about many runs: those that it names, and how many more there are."""
+    """Of an alert about many runs: the names it shows, and how many more there are."""
     named = tuple(name for name in map(one_line, message.members[:most]) if name)
     return named, max(0, min(message.member_count, _MOST) - len(named))
 

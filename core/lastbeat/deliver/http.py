@@ -1,13 +1,13 @@
-"""One POST to a web hook: bounded in time and bytes, its failure classified, its address never told.
+"""HTTP to a webhook: one POST, bounded in time and bytes, with failures classified and the address never shown.
 
-What an answer means is the same for every hook:
+An answer means the same for every webhook:
 
     2xx                         delivered
     408 425 429 5xx             may work later, not before Retry-After
     no answer, reset, DNS, TLS  may work later
-    any other                   will never work: a redirect would hand the alert to somebody else
+    any other                   will never work: a redirect would hand the alert to a third party
 
-This module imports requests and is itself imported by :meth:`send` alone.
+This module imports requests, so channels import it only when they send or check.
 """
 
 import math
@@ -19,9 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
+from requests.utils import DEFAULT_CA_BUNDLE_PATH, select_proxy
 
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.session import one_call
@@ -37,7 +40,7 @@ _LATER = frozenset({408, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What the server said. ``text`` is the start of its body: one line, bounded, without secrets."""
+    """The server's answer. ``text`` is the start of its body: one line, bounded, without secrets."""
 
     status: int
     text: str
@@ -63,7 +66,7 @@ def deliver(
 
 
 def refusal(answer: HttpAnswer, *, to: str, advice: Mapping[str, str]) -> DeliveryError:
-    """What an answer other than 2xx means."""
+    """The error for an answer other than 2xx."""
     what = f"{to} answered {answer.status} {answer.text}".rstrip()
     remedy = advice.get(answer.text)
     later = answer.status in _LATER or answer.status >= 500
@@ -75,10 +78,10 @@ def refusal(answer: HttpAnswer, *, to: str, advice: Mapping[str, str]) -> Delive
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, to: str, limits: HttpTimeouts) -> HttpAnswer:
-    """POST ``body`` once and return the answer, whatever it is. Raises :class:`DeliveryError` without one."""
+    """POST ``body`` once and return any answer. Raises :class:`DeliveryError` if there is none."""
     masked = Redactor([url])
     outcome = _attempt(url, body, headers, limits, masked)
-    # Raised here, where no exception that holds the URL is being handled, so that none is chained to it.
+    # Raised outside the handler, so that no exception with the URL in it is chained.
     if isinstance(outcome, str):
         raise DeliveryError(f"{to}: {masked(outcome)}", retryable=True)
     return outcome
@@ -87,10 +90,10 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, to: str, limits: 
 def _attempt(
     url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, masked: Redactor
 ) -> HttpAnswer | str:
-    """The answer, or in words why there is none."""
+    """The answer, or why there is none, in words."""
     everything = {
         "User-Agent": f"lastbeat/{__version__}",
-        # An answer is a few words; decompressing one would let a hostile server fill the memory.
+        # Answers are short. Decompressing one would let a hostile server fill the memory.
         "Accept-Encoding": "identity",
         **headers,
     }
@@ -114,12 +117,12 @@ def _read(response: requests.Response, masked: Redactor) -> HttpAnswer:
     wait = retry_after_s(response.headers.get("Retry-After"), response.headers.get("Date"))
     body = b""
     if not 200 <= status < 300:
-        # The status has decided already; the body only explains, so whatever of it arrives is enough.
+        # The status decides. The body only explains, so any part of it will do.
         with suppress(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError):
             while len(body) < _ANSWER_BYTES and (byte := response.raw.read(1, decode_content=False)):
                 body += byte
     said = one_line(body.decode("utf-8", errors="replace"))
-    # A page for browsers explains nothing in its first words.
+    # The start of an HTML page explains nothing.
     text = "" if said.startswith("<") else fit(masked(said), 100)
     return HttpAnswer(status, text or fit(masked(one_line(response.reason or "")), 60), wait)
 
@@ -149,7 +152,7 @@ def in_words(error: BaseException, limits: HttpTimeouts, *, overdue: bool = Fals
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """``error`` and what caused it; requests and urllib3 put causes into ``args`` and ``reason`` as well."""
+    """``error`` and its causes, which requests and urllib3 also put into ``args`` and ``reason``."""
     queue: list[object] = [error]
     seen: set[int] = set()
     while queue:
@@ -185,3 +188,40 @@ def _http_date(text: str) -> datetime | None:
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)
+
+
+def reach(url: str, *, to: str, limits: HttpTimeouts) -> str:
+    """Whether the host of ``url`` answers: resolve, connect, TLS handshake. Sends nothing; returns one line for people.
+
+    Raises :class:`DeliveryError`.
+    """
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    with requests.Session() as session:
+        seen = session.merge_environment_settings(url, {}, None, None, None)
+    if select_proxy(url, seen["proxies"]):
+        return f"{to}: not checked, because it is reached through a proxy"
+    outcome = _handshake(parts.hostname or "", parts.port or (443 if secure else 80), secure, seen["verify"], limits)
+    if outcome is not None:
+        raise DeliveryError(f"{to}: {outcome}", retryable=True)
+    return f"{to}: the host answers; nothing was sent"
+
+
+def _handshake(host: str, port: int, secure: bool, verify: object, limits: HttpTimeouts) -> str | None:
+    """None: it worked. Otherwise why it did not, in words."""
+    try:
+        with socket.create_connection((host, port), timeout=limits.connect_s) as plain:
+            if secure:
+                with _tls(verify).wrap_socket(plain, server_hostname=host):
+                    pass
+    except (OSError, UnicodeError) as error:
+        return in_words(error, limits)
+    return None
+
+
+def _tls(verify: object) -> ssl.SSLContext:
+    """The authorities that requests trusts: certifi's, or REQUESTS_CA_BUNDLE."""
+    bundle = Path(verify) if isinstance(verify, str) else Path(DEFAULT_CA_BUNDLE_PATH)
+    if bundle.is_dir():
+        return ssl.create_default_context(capath=bundle)
+    return ssl.create_default_context(cafile=bundle)

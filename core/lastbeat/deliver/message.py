@@ -34,19 +34,19 @@ class Excerpts:
 
 
 def hangs(decision: Decision) -> bool:
-    """Whether it is worth knowing where training stands, and training has written it down."""
+    """Whether the stack of a hanging run belongs into the alert, and training has written it."""
     verdict = decision.verdict
     stuck = verdict.status is Status.TIMED_OUT or STALLED in verdict.conditions
     return stuck and decision.seen.stacks is not None
 
 
 def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts, now: datetime) -> Message:
-    """Everything an alert names, from what was seen of the current attempt. Pure."""
+    """The alert's content, from what was seen of the current attempt. Pure."""
     record, verdict = decision.record, decision.verdict
     metadata = decision.seen.metadata or Heartbeat(now, "")
     progress = decision.seen.knows_step or Heartbeat(now, "")
     shows = verdict.explained
-    reason = f"{decision.told}: {verdict.reason}" if decision.told else verdict.reason
+    reason = f"{decision.flapping_note}: {verdict.reason}" if decision.flapping_note else verdict.reason
     if event is Event.WARNING:
         reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
     return Message(
@@ -79,7 +79,7 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
 
 def _last_beat(decision: Decision) -> datetime | None:
     record = decision.record
-    # The logs stand in for what was never written.
+    # Logs replace a metadata.json that was never written.
     memories = (record.metadata or record.log, record.progress)
     return max((m.alive_at for m in memories if m is not None and m.alive_at is not None), default=None)
 
@@ -98,7 +98,7 @@ def _duration_s(decision: Decision, now: datetime) -> float | None:
 
 
 def _shown(lines: Sequence[str], room: int) -> tuple[str, ...]:
-    """The newest lines that fit: they go into the record, too."""
+    """The newest lines that fit into ``room`` characters: they are kept in the record, too."""
     kept: list[str] = []
     for line in reversed(lines):
         room -= len(line) + 1

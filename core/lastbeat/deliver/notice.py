@@ -23,7 +23,7 @@ _UNLIKE = (
 
 
 def compose_notice(notice: Notice, watched: int, where: str, now: datetime) -> Message:
-    """What people are told of a group. ``watched`` counts the runs being watched, those that timed out included."""
+    """The alert of a group. ``watched``: the number of runs being watched, including those that timed out."""
     lost = notice.event is Event.TIMED_OUT
     watched = max(watched, len(notice.out))
     return Message(

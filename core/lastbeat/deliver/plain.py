@@ -1,4 +1,4 @@
-"""The alert that Slack shows, as plain text for a terminal: same words, same order."""
+"""An alert as plain text for a terminal, in the words and order of the Slack message."""
 
 from collections.abc import Iterator
 
@@ -73,7 +73,7 @@ def _lines(message: Message) -> Iterator[str]:
 
 
 def _why(message: Message) -> Iterator[str]:
-    """What shows the cause, and what else there was."""
+    """The evidence of the cause, and other candidates."""
     shows, others = evidence(message), also_seen(message)
     if shows is not None:
         yield from ("", f"{EVIDENCE}: {shows.label}", f"  {shows.value}")

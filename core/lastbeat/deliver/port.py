@@ -1,4 +1,4 @@
-"""The channel port: how an alert leaves, and how that may fail."""
+"""The channel port: how an alert is sent, and how that may fail."""
 
 from typing import Protocol
 
@@ -8,8 +8,8 @@ from lastbeat.model.alert import Message
 class DeliveryError(Exception):
     """``str()`` says what the channel answered, in one line without secrets.
 
-    ``retryable`` tells a channel that is down (a later pass tries again, not before ``retry_after_s``)
-    from one that will never take this alert.
+    ``retryable``: the channel is down for now, and a later pass tries again, after ``retry_after_s`` at the earliest.
+    Otherwise it will never accept this alert.
     """
 
     def __init__(self, what: str, *, retryable: bool, retry_after_s: float | None = None) -> None:
@@ -23,8 +23,7 @@ class Channel(Protocol):
 
     @property
     def identity(self) -> str:
-        """``name:fingerprint``; the same destination gives the same identity on every host, and the
-        destination cannot be read from it."""
+        """``name:fingerprint``: the same on every host for the same destination, without revealing it."""
         ...
 
     @property
@@ -37,10 +36,10 @@ class Channel(Protocol):
         ...
 
     def preview(self, message: Message) -> str:
-        """The very payload that :meth:`send` would send, as text for a dry run."""
+        """The payload that :meth:`send` would send, as text for a dry run."""
         ...
 
     def check(self) -> str:
-        """Find out without bothering anybody whether the channel could work, and say so in one line;
-        raise :class:`DeliveryError` when it could not."""
+        """Check, without notifying anybody, whether the channel can work. Returns one line for people; raises
+        :class:`DeliveryError` if it cannot."""
         ...

@@ -1,4 +1,4 @@
-"""Every channel there is: a new one is a module, a line here and a block in ``.env.example``."""
+"""All channels. A new one is a module and a line here."""
 
 import importlib
 from typing import Any, Protocol, cast
@@ -11,21 +11,21 @@ CHANNELS: dict[str, str] = {
     "sns": "lastbeat.deliver.sns",
     "webhook": "lastbeat.deliver.webhook",
 }
-"""Channel name → module, imported when it is asked for. Importing one loads no network library."""
+"""Channel name → module, imported on demand. Importing one loads no network library."""
 
 
 class ChannelModule(Protocol):
-    """What a channel's module offers."""
+    """What a channel's module provides."""
 
     SETTINGS: tuple[Setting[Any], ...]
 
     def channel(self, values: SettingValues) -> Channel | None:
-        """Make the channel that ``values`` set up, or None when they do not."""
+        """The channel that ``values`` configure, or None."""
         ...
 
 
 def module(name: str) -> ChannelModule:
-    """The module of the channel called ``name``; raises ``KeyError`` for a name that is not in CHANNELS."""
+    """The module of the channel ``name``. Raises ``KeyError`` for a name that is not in CHANNELS."""
     return cast("ChannelModule", importlib.import_module(CHANNELS[name]))
 
 
@@ -35,6 +35,6 @@ def settings() -> tuple[Setting[Any], ...]:
 
 
 def channels(values: SettingValues) -> tuple[Channel, ...]:
-    """Every channel that ``values`` set up, in the order of CHANNELS."""
+    """The channels that ``values`` configure, in the order of CHANNELS."""
     made = (module(name).channel(values) for name in CHANNELS)
     return tuple(channel for channel in made if channel is not None)

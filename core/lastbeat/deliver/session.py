@@ -1,4 +1,4 @@
-"""A requests session for one call: ended at a deadline, silent about its address."""
+"""A requests session for one call, which ends at a deadline and never logs its address."""
 
 import logging
 import socket
@@ -13,13 +13,13 @@ from requests.adapters import HTTPAdapter
 
 from lastbeat.model.redact import Redactor
 
-# These log the path of a URL, which is the secret of a web hook; one of them even as a warning.
+# These log the path of a URL, a webhook's secret; one of them even as a warning.
 _TALKERS = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry")
 
 
 @contextmanager
 def one_call(seconds: float, masked: Redactor) -> Iterator[tuple[requests.Session, "Deadline"]]:
-    """A session that never retries, and the deadline that ends whatever it does after ``seconds``."""
+    """A session that never retries, and a deadline that ends the call after ``seconds``."""
     with requests.Session() as session, Deadline(seconds) as deadline, _unlogged(masked):
         session.mount("https://", _Adapter(deadline))
         session.mount("http://", _Adapter(deadline))
@@ -27,7 +27,7 @@ def one_call(seconds: float, masked: Redactor) -> Iterator[tuple[requests.Sessio
 
 
 class Deadline:
-    """Ends a call that takes too long, whatever it is waiting for, by shutting its sockets down.
+    """Ends a call that takes too long, whatever it waits for, by shutting down its sockets.
 
     Time-outs of sockets alone do not bound a call: a server that sends a byte now and then meets each of them.
     """
@@ -40,7 +40,7 @@ class Deadline:
         self._timer.daemon = True
 
     def watch(self, connected: socket.socket) -> None:
-        # A duplicate, because TLS takes the original away; shutting either down ends the connection.
+        # A duplicate, because TLS detaches the original. Shutting down either ends the connection.
         with self._lock:
             self._sockets.append(connected.dup())
             if self.over:
@@ -69,7 +69,7 @@ class Deadline:
 
 
 class _Adapter(HTTPAdapter):
-    """Requests' own, without retries, that shows every socket to the deadline."""
+    """requests' adapter without retries, which registers every socket with the deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._pools = _pools(deadline)
@@ -81,7 +81,7 @@ class _Adapter(HTTPAdapter):
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **kwargs)
-        if not proxy.lower().startswith("socks"):  # Those connect in their own way.
+        if not proxy.lower().startswith("socks"):  # SOCKS proxies connect in another way.
             manager.pool_classes_by_scheme = self._pools
         return manager
 
@@ -110,7 +110,7 @@ def _pools(deadline: Deadline) -> dict[str, type[urllib3.HTTPConnectionPool]]:
 
 @contextmanager
 def _unlogged(masked: Redactor) -> Iterator[None]:
-    """Keep the URL out of what urllib3 logs meanwhile."""
+    """Keep the URL out of urllib3's log in the meantime."""
 
     def mask(record: logging.LogRecord) -> bool:
         record.msg, record.args, record.exc_info = masked(record.getMessage()), (), None

@@ -14,7 +14,7 @@ from lastbeat.model.setting import Setting, SettingValues
 
 def _parse(text: str) -> str:
     url = check_address(text, plain_http=False)
-    # Workflows have addresses there too, which take no messages.
+    # Workflows have addresses on that host, too, which take no messages.
     if host(url) in {"hooks.slack.com", "hooks.slack-gov.com"} and not urlsplit(url).path.startswith("/services/"):
         raise ValueError("is not the address of an Incoming Webhook")
     return url
@@ -31,7 +31,7 @@ SLACK_WEBHOOK_URL = Setting[str | None](
 SETTINGS: tuple[Setting[Any], ...] = (SLACK_WEBHOOK_URL,)
 
 _RENEW = f"make a new webhook and set {SLACK_WEBHOOK_URL.name} to it"
-# Slack's words, and what a person can do about them.
+# Slack's error words, and what to do about each.
 _ADVICE = {
     "no_service": f"the webhook was removed or disabled; {_RENEW}",
     "no_service_id": f"the webhook's address is incomplete; copy it again into {SLACK_WEBHOOK_URL.name}",
@@ -43,20 +43,20 @@ _ADVICE = {
     "action_prohibited": "an administrator restricts who may post there; ask for it to be allowed",
     "posting_to_general_channel_denied": "an administrator restricts who may post there; use another channel",
 }
-# What a webhook that works says to a message without text, which it does not show to anybody.
+# The answer of a working webhook to a message without text, which nobody gets to see.
 _HARMLESS = frozenset({"no_text", "invalid_payload", "missing_text_or_fallback_or_attachments"})
 _HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 
 
 def channel(values: SettingValues) -> "Slack | None":
-    """The Slack channel, or None when no webhook is set."""
+    """The Slack channel, or None if no webhook is set."""
     url = values[SLACK_WEBHOOK_URL]
     return Slack(url) if url else None
 
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """One webhook, which is one channel of one workspace."""
+    """One webhook: one channel of one workspace."""
 
     url: str = field(repr=False)
     limits: HttpTimeouts = LIMITS
@@ -79,17 +79,17 @@ class Slack:
         return json.dumps(self._payload(message), ensure_ascii=False, allow_nan=False, indent=2)
 
     def check(self) -> str:
-        """Posts a message without text: a webhook that works refuses it, and nobody sees anything."""
+        """Posts a message without text: a working webhook refuses it, and nobody sees anything."""
         from lastbeat.deliver.http import post, refusal  # noqa: PLC0415 - as in send
 
         answer = post(self.url, b"{}", _HEADERS, to=self.describe, limits=self.limits)
         if answer.status == 400 and answer.text in _HARMLESS:
             return f"{self.describe}: the webhook exists; nothing was posted"
         if 200 <= answer.status < 300:
-            # Not Slack itself, which never takes an empty message, but something that speaks like it.
+            # Not Slack, which never accepts an empty message, but a compatible server.
             return f"{self.describe}: the address answers {answer.status}"
         raise refusal(answer, to=self.describe, advice=_ADVICE)
 
     def _payload(self, message: Message) -> dict[str, object]:
-        # Training that prints its environment must not print this address into a chat.
+        # Training may print its environment; this address must not get into a chat.
         return payload(message.masked(Redactor([self.url])))

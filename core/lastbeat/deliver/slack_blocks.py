@@ -36,7 +36,7 @@ from lastbeat.model.version import __version__
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
-_TICK = "\u02cb"  # Looks like a backtick and is none.
+_TICK = "\u02cb"  # Looks like a backtick but is not.
 _ROWS = 12
 
 Block = dict[str, Any]
@@ -73,14 +73,14 @@ def payload(message: Message) -> Block:
 
 
 def cost(char: str) -> int:
-    """Length of one character as Slack gets it: after escaping, in UTF-16 units."""
+    """Length of one character as Slack counts it: after escaping, in UTF-16 units."""
     if char in "&<>":
         return 5 if char == "&" else 4
     return 2 if ord(char) > 0xFFFF else 1
 
 
 def escape(text: str, limit: int) -> str:
-    """``text`` cut to ``limit`` as :func:`cost` counts and escaped, so that no entity is ever cut."""
+    """``text`` cut to ``limit`` as :func:`cost` counts, and escaped. No entity is ever cut."""
     return fit(text, limit, cost).translate(_ENTITIES)
 
 
@@ -90,7 +90,7 @@ def _code(text: str, limit: int) -> str:
 
 
 def _plain(text: str, limit: int) -> Block:
-    # Without this ":skull:" in an error would become a picture.
+    # Otherwise ":skull:" in an error would become an emoji.
     return {"type": "plain_text", "text": escape(text, limit), "emoji": False}
 
 
@@ -149,7 +149,7 @@ def _lines(title: str, lines: tuple[str, ...]) -> Block | None:
     if not shown:
         return None
     body = "\n".join(shown).translate(_ENTITIES)
-    # Slack folds long sections away; these lines are what somebody was woken for.
+    # Slack collapses long sections, and these lines matter most.
     return {"type": "section", "text": _mrkdwn(f"*{title}*\n```\n{body}\n```"), "expand": True}
 
 
@@ -201,5 +201,5 @@ def _fallback(message: Message) -> str:
     if message.where:
         sentences.append(f"Files: {one_line(message.where)}")
     cut = (fit(sentence, 600, cost).rstrip(".") for sentence in sentences if sentence)
-    # Servers that imitate Slack show this text alone, and some of them ring everybody for a bare "@here".
+    # Slack-compatible servers show only this text, and some notify everybody on a bare "@here".
     return escape(_BELLS.sub("@\u2060", ". ".join(cut)), 3000)

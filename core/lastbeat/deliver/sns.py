@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
 
 _ARN = re.compile(r"arn:aws(?:-[a-z]+)*:sns:([a-z0-9-]{1,40}):(\d{12}):([A-Za-z0-9_-]{1,256}(?:\.fifo)?)", re.ASCII)
-# Codes of AWS that pass by themselves, beside every 5xx: throttling, and credentials that get renewed.
+# AWS error codes that are transient, besides every 5xx: throttling, and credentials about to be renewed.
 _PASSING = frozenset(
     {
         "Throttled", "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException",
@@ -60,14 +60,14 @@ SETTINGS: tuple[Setting[Any], ...] = (SNS_TOPIC_ARN,)
 
 
 def channel(values: SettingValues) -> "Sns | None":
-    """The SNS channel, or None when no topic is set."""
+    """The SNS channel, or None if no topic is set."""
     arn = values[SNS_TOPIC_ARN]
     return Sns(arn) if arn else None
 
 
 @dataclass(frozen=True, slots=True)
 class Sns:
-    """One topic. Credentials and endpoint are found as boto3 finds them; the region is the topic's own."""
+    """One topic. boto3 finds credentials and endpoint; the region is the topic's."""
 
     arn: str
 
@@ -91,11 +91,11 @@ class Sns:
         return f"Subject: {wanted['Subject']}\n{attributes}\n{wanted['Message']}"
 
     def check(self) -> str:
-        """Asks for the topic's attributes, which publishes nothing."""
+        """Asks for the topic's attributes and publishes nothing."""
         try:
             self._ask(lambda client: client.get_topic_attributes(TopicArn=self.arn))
         except _ForbiddenError:
-            # Publishing may well be allowed all the same: it is a permission of its own.
+            # Publishing is a separate permission and may still be allowed.
             return f"{self.describe}: cannot be checked without the permission sns:GetTopicAttributes"
         return f"{self.describe}: the topic exists; nothing was published"
 
@@ -112,7 +112,7 @@ class Sns:
 
         fault: DeliveryError | None = None
         try:
-            # A session of its own, because boto3's default one is not safe between threads.
+            # Its own session: boto3's default one is not thread-safe.
             client: SNSClient = boto3.session.Session(region_name=self._parts()[0]).client(
                 "sns",
                 config=Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2}),
@@ -127,7 +127,7 @@ class Sns:
 
 
 class _ForbiddenError(DeliveryError):
-    """AWS knows the caller and does not allow this call."""
+    """AWS knows the caller but does not allow this call."""
 
 
 def request(arn: str, message: Message) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def request(arn: str, message: Message) -> dict[str, Any]:
     attributes = {
         "run_id": message.run_id,
         "status": message.status.value,
-        "severity": message.event.severity,
+        "severity": message.severity,
         "cause": message.cause or "",
     }
     wanted: dict[str, Any] = {
@@ -148,7 +148,7 @@ def request(arn: str, message: Message) -> dict[str, Any]:
         },
     }
     if arn.endswith(".fifo"):
-        # Both take at most 128 characters, fewer than a run id may have.
+        # Both are limited to 128 characters, fewer than a run id may have.
         wanted["MessageGroupId"] = _digest(message.run_id)
         wanted["MessageDeduplicationId"] = _digest(message.key or wanted["Message"])
     return wanted
@@ -167,7 +167,7 @@ def _digest(text: str) -> str:
 
 
 def _refusal(error: Any, to: str) -> DeliveryError:
-    """What an answer of AWS other than 2xx means."""
+    """The error for an answer of AWS other than 2xx."""
     details = error.response.get("Error", {})
     code = one_line(str(details.get("Code", "Unknown")))[:80]
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -180,7 +180,7 @@ def _refusal(error: Any, to: str) -> DeliveryError:
 
 
 def _trouble(error: Exception, to: str) -> DeliveryError:
-    """No answer, or no way to ask. Never the error's own text: it may hold a proxy's password."""
+    """The error if there is no answer. Never the original text: it may contain a proxy's password."""
     from botocore import exceptions  # noqa: PLC0415 - loaded already: this is one of its errors
 
     if isinstance(error, exceptions.ParamValidationError):

@@ -1,4 +1,4 @@
-"""Any web hook: the alert as JSON (see :mod:`lastbeat.deliver.document`) in a POST, signed if there is a secret.
+"""Any webhook: the alert as JSON (see :mod:`lastbeat.deliver.document`) in a POST, signed if there is a secret.
 
 Headers of a request:
 
@@ -46,7 +46,7 @@ SETTINGS: tuple[Setting[Any], ...] = (WEBHOOK_URL, WEBHOOK_SECRET)
 
 
 def channel(values: SettingValues) -> "Webhook | None":
-    """The webhook, or None when no address is set."""
+    """The webhook, or None if no address is set."""
     url = values[WEBHOOK_URL]
     return Webhook(url, values[WEBHOOK_SECRET]) if url else None
 
@@ -82,13 +82,13 @@ class Webhook:
         return self._document(message)
 
     def check(self) -> str:
-        """Connects, with TLS where the address says so, and sends nothing."""
-        from lastbeat.deliver.reach import reach  # noqa: PLC0415 - as in send
+        """Connects, with TLS for https, and sends nothing."""
+        from lastbeat.deliver.http import reach  # noqa: PLC0415 - as in send
 
         return reach(self.url, to=self.describe, limits=self.limits)
 
     def _document(self, message: Message) -> str:
-        # Training that prints its environment must not print these into an alert.
+        # Training may print its environment; these must not get into an alert.
         secrets = [self.url] if self.secret is None else [self.url, self.secret]
         return encode(message.masked(Redactor(secrets)))
 

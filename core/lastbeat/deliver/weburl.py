@@ -22,7 +22,7 @@ class HttpTimeouts:
 
 
 LIMITS = HttpTimeouts()
-"""What every hook gets."""
+"""For every webhook."""
 
 
 def check_address(text: str, *, plain_http: bool) -> str:
@@ -69,11 +69,11 @@ def _loopback(host: str) -> bool:
 
 
 def fingerprint(secret: str) -> str:
-    """Eight hex digits that tell two destinations apart and give neither away."""
+    """Eight hex digits that distinguish destinations without revealing them."""
     return hashlib.sha256(secret.encode()).hexdigest()[:8]
 
 
 def host(url: str) -> str:
-    """The host of ``url`` with its port where it has one of its own: never a path, a user or a password."""
+    """The host of ``url``, with a port if it names one. Never a path, a user or a password."""
     parts: SplitResult = urlsplit(url)
     return parts.netloc.rpartition("@")[2]

@@ -1,4 +1,4 @@
-"""What changes the world, and may do so at most once. All functions here are pure.
+"""Actions change the world, at most once each. All functions here are pure.
 
     one executor                                  another, or the same one after its death
     ────────────                                  ────────────────────────────────────────
@@ -8,9 +8,9 @@
     do it, under its name ──────────► world       when the claim has run out:
     write: done                                   write: claim; ask the world: it has happened; write: done
 
-Nothing is done without a claim, and nobody begins what could not end before the claim does. Whoever claims later asks
-the world first, so whatever an executor dies of, and wherever, the action happens once. A process that is suspended
-between its look at the clock and the deed for longer than its claim is not guarded against: only the world could.
+Nothing is done without a claim, and nothing begins that could outlast its claim. A later claim begins by asking the
+world, so the action happens at most once wherever an executor dies. One case is left, which only the world could guard
+against: a process that is suspended between its look at the clock and the deed for longer than its claim lasts.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,9 +23,9 @@ from lastbeat.model.action import Action
 from lastbeat.model.record import Record
 
 KEPT: Final = 20
-"""So many settled actions are remembered. One that is not settled is never forgotten, however old it is."""
+"""How many settled actions are kept. An action that is not settled is kept however old it is."""
 MOST_OPEN: Final = 20
-"""More are refused when they are asked for: whoever asks without end is wrong."""
+"""Requests beyond this are refused: a policy that asks without end is wrong."""
 _BACKOFF_S: Final = 5.0
 _BACKOFF_CAP_S: Final = 600.0
 _RETRY_AFTER_CAP_S: Final = 3600.0
@@ -33,17 +33,17 @@ _RETRY_AFTER_CAP_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Performed:
-    """The action has happened; ``result`` is what the world calls it."""
+    """The action has happened. ``result`` is the world's name for it."""
 
     result: str
 
 
-Answer = Performed | ExecutorError
-"""What came of setting about an action."""
+ActionResult = Performed | ExecutorError
+"""What came of a claimed action."""
 
 
 def request(record: Record, action: Action) -> Record:
-    """Write down that ``action`` is wanted. One of the same name is the same action: it is not asked for twice."""
+    """Record that ``action`` is wanted. The same name means the same action: it is recorded once."""
     if any(each.name == action.name for each in record.actions):
         return record
     still_open = [each for each in record.actions if not each.settled]
@@ -53,7 +53,7 @@ def request(record: Record, action: Action) -> Record:
 
 
 def due(action: Action, kinds: Collection[str], now: datetime) -> bool:
-    """Whether somebody with executors of ``kinds`` may set about it now."""
+    """Whether a watcher with executors of ``kinds`` may claim it now."""
     waits_until = (action.claimed_until, action.not_before)
     return action.kind in kinds and not action.settled and all(at is None or at <= now for at in waits_until)
 
@@ -61,7 +61,7 @@ def due(action: Action, kinds: Collection[str], now: datetime) -> bool:
 def claim(
     record: Record, kinds: Collection[str], token: str, now: datetime, lease_s: float
 ) -> tuple[Record, tuple[Action, ...]]:
-    """Claim whatever is due for the holder of ``token``; the claimed actions as they are in the record then."""
+    """DeliveryClaim whatever is due for the holder of ``token``; the claimed actions as they are in the record then."""
     claimed: list[Action] = []
 
     def one(action: Action) -> Action:
@@ -76,18 +76,18 @@ def claim(
     return (replace(record, actions=actions), tuple(claimed)) if claimed else (record, ())
 
 
-def settle(record: Record, answers: Mapping[str, Answer], token: str, now: datetime) -> Record:
-    """Write down what came of the actions that the holder of ``token`` had claimed: action's name → answer."""
+def settle(record: Record, answers: Mapping[str, ActionResult], token: str, now: datetime) -> Record:
+    """Record what came of the actions that the holder of ``token`` had claimed: action's name → result."""
 
     def one(action: Action) -> Action:
         answer = answers.get(action.name)
         if answer is None or action.settled:
             return action
         if isinstance(answer, Performed):
-            # True whoever has the claim now.
+            # True even if another watcher has the claim now.
             return _ended(action, done_at=now, result=answer.result)
         if action.claimed_by != token:
-            # Somebody else has claimed it since, and knows more.
+            # Another watcher has claimed it since, and knows more.
             return action
         if isinstance(answer, RefusedError):
             return _ended(action, failed=str(answer))
@@ -106,7 +106,7 @@ def settle(record: Record, answers: Mapping[str, Answer], token: str, now: datet
 
 
 def wake_at(record: Record, kinds: Collection[str], now: datetime) -> datetime | None:
-    """When somebody with executors of ``kinds`` has something to do next; None: not before something changes."""
+    """When a watcher with executors of ``kinds`` has something to do next. None: not before something changes."""
     times = [
         max([now, *(at for at in (action.claimed_until, action.not_before) if at is not None)])
         for action in record.actions

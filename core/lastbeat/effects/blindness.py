@@ -1,7 +1,7 @@
-"""The watchdog's own sight: after too long without it, people are told once that the *watchdog* is blind.
+"""The blindness alert: a watchdog that cannot observe for too long says so once.
 
-Its memory cannot lie in the store that cannot be reached, so it lies in the state directory, as a record of its
-own with an outbox of its own; where there is none, in this process.
+Its memory cannot lie in the store that cannot be reached. It is a record with an outbox of its own in the state
+directory, or in this process if there is none.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Final, NamedTuple
 
 from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
@@ -26,66 +27,78 @@ from lastbeat.stores.volatile import VolatileStore
 log = logging.getLogger(__name__)
 
 _SAME_S = 60.0
-"""Two reckonings of one moment, over a pass and two clocks, are no further apart."""
+"""Two estimates of the same moment, across a pass and two clocks, differ by less."""
 _ADVICE = "Check the network, the credentials and the store, or run: lastbeat doctor"
 
 
 def _is_over(record: Record, since: datetime | None) -> bool:
-    """Whether this blindness, of which nobody was told, ended before the one that began at ``since``."""
+    """Whether this blindness, which raised no alert, ended before the one that began at ``since``."""
     if record.transitions or record.since is None or since is None:
         return False
     return (since - record.since).total_seconds() > _SAME_S
 
 
 def state_key(kind: str, url: str, run_id: str) -> str:
-    """Where the state directory keeps something about one run: roots do not get in each other's way."""
+    """The key of one run's document in the state directory, distinct for each fleet root."""
     root = hashlib.sha256(url.encode()).hexdigest()[:16]
     return f"{kind}/{root}/{run_id}.json"
 
 
+class Subject(NamedTuple):
+    """What cannot be seen: as a sentence first names it, and later."""
+
+    named: str
+    again: str
+
+
+RUN: Final = Subject("this run", "the run")
+SOME_RUNS: Final = Subject("some runs of this fleet", "those runs")
+FLEET: Final = Subject("this fleet", "the fleet")
+
+
 class BlindnessAlert:
-    """Whether this watcher can see one run (or the whole fleet), and since when it cannot."""
+    """Whether this watcher can see ``subject``, and since when it cannot."""
 
     def __init__(
         self,
-        keeper: RecordRepository,
+        repository: RecordRepository,
         channels: Sequence[Channel],
         policy: Policy,
         place: RunLocation,
         clock: Callable[[], datetime],
         *,
-        subject: str = "this run",
+        subject: Subject = RUN,
     ) -> None:
-        self._runner = EffectRunner(keeper, channels, policy.lease_s, clock)
+        self._runner = EffectRunner(repository, channels, policy.lease_s, clock)
         self._blind_s = policy.blind_s
         self._place = place
         self._subject = subject
         self._clock = clock
 
     def lost(self, run_id: str, reason: str, since: datetime | None = None) -> None:
-        """Another pass that could not see. ``reason`` says why, without secrets. ``since`` when passes could not, where
-        that is known better than here: what was remembered before that is over, though nobody wrote it down."""
+        """A pass could not observe. ``reason`` is without secrets. ``since``: the begin of the blindness, if the caller
+        knows it better; an earlier one that is remembered here then counts as ended."""
         self._with_memory(lambda: self._lost(run_id, reason, since))
 
     def regained(self, run_id: str) -> None:
-        """A pass that could see; if people were told otherwise, they are told that, too."""
+        """A pass could observe. If there was a BLIND alert, people are told that this has ended."""
         self._with_memory(lambda: self._regained(run_id))
 
     def _with_memory(self, act: Callable[[], None]) -> None:
         try:
             act()
         except ConflictError:
-            # Another watcher on this host is at the same; what it wrote is seen by the next pass.
+            # Another watcher on this host was faster. The next pass sees what it wrote.
             return
         except StoreError as error:
-            keeper = self._runner.repository
-            if isinstance(keeper.store, VolatileStore):
+            repository = self._runner.repository
+            if isinstance(repository.store, VolatileStore):
                 raise
             log.warning("the state directory cannot be used, so blindness is remembered only here: %s", error)
-            here = RecordRepository(VolatileStore(self._clock), keeper.key, keeper.token)
-            if keeper.record is not None:
-                here.save(keeper.record, self._clock())
-            self._runner.repository = here
+            local = RecordRepository(VolatileStore(self._clock), repository.key, repository.token)
+            if repository.record is not None:
+                local.save(repository.record, self._clock())
+            self._runner.repository = local
             self._with_memory(act)
 
     def _lost(self, run_id: str, reason: str, since: datetime | None) -> None:
@@ -100,7 +113,7 @@ class BlindnessAlert:
         blind_s = (now - record.since).total_seconds() if record.since else 0.0
         tell = record.transitions == 0 and blind_s >= self._blind_s
         if tell:
-            what = f"lastbeat has not been able to watch {self._subject} for {format_duration(blind_s)}: {reason}"
+            what = f"lastbeat has not been able to watch {self._subject.named} for {format_duration(blind_s)}: {reason}"
             message = self._message(run_id, Event.BLIND, what, now, record)
             record = enqueue(replace(record, transitions=1), message, self._runner.identities)
         self._runner.round(record, now, must_write=tell)
@@ -113,7 +126,7 @@ class BlindnessAlert:
         if record.status is Status.UNKNOWN:
             if record.transitions:
                 blind_s = (now - record.since).total_seconds() if record.since else 0.0
-                what = f"lastbeat can watch {self._subject} again, after {format_duration(blind_s)}"
+                what = f"lastbeat can watch {self._subject.named} again, after {format_duration(blind_s)}"
                 message = self._message(run_id, Event.SIGHTED, what, now, record)
                 record = enqueue(record, message, self._runner.identities)
             record = replace(record, status=Status.RUNNING, transitions=0)
@@ -121,21 +134,19 @@ class BlindnessAlert:
         else:
             record = self._runner.round(record, now, must_write=False)
         if not pending(record, self._runner.identities, now):
-            keeper = self._runner.repository
-            keeper.store.delete(keeper.key)
+            repository = self._runner.repository
+            repository.store.delete(repository.key)
 
     def _message(self, run_id: str, event: Event, what: str, now: datetime, record: Record) -> Message:
         return Message(
-            # Not the number alone: the run's own alerts are counted elsewhere, and no two may share a key.
+            # A number alone could clash with the run's own alerts, which are counted elsewhere.
             key=f"{run_id}/{event.value.lower()}/{format_time(record.since)}",
             run_id=run_id,
             event=event,
             status=Status.UNKNOWN,
             reason=what,
             at=now,
-            action=f"This says nothing about {self._subject.replace('this', 'the')}. {_ADVICE}"
-            if event is Event.BLIND
-            else None,
+            action=f"This says nothing about {self._subject.again}. {_ADVICE}" if event is Event.BLIND else None,
             where=self._place.where,
             link=self._place.link,
         )

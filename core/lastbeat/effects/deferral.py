@@ -1,11 +1,11 @@
-"""Alerts that wait to be told together: held in the run's own record, then released or told by a group. Pure.
+"""Deferred alerts: they wait in the run's record until they are released, or a group's notice tells them. Pure.
 
     a look                     the end of the pass                       and if it dies before
     ──────                     ───────────────────                       ─────────────────────
-    write: transition + alert, few like it: released, sent alone         the next sweep finds out; when the hold
-    held until ``until``       many: a group's notice tells it           has run out, any other watcher sends it
+    write: transition + alert, few like it: released, sent alone         the next sweep decides; when the deferral
+    deferred until ``until``   many: a group's notice tells it           has expired, any other watcher sends it
 
-A delivery is held that was neither tried nor claimed and is not to be tried before some time.
+A delivery is deferred if it has a ``not_before`` and was neither tried nor claimed.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -18,10 +18,10 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Event
 
 GROUPED = frozenset({Event.TIMED_OUT, Event.RECOVERED})
-"""What groups tell of. Whatever else happens to a run is told by itself and at once."""
+"""Events that groups tell. All other alerts go out alone and at once."""
 LONGEST_S = 1800.0
-"""An alert older than this is not held again when its hold has run out. It is longer than a group waits for its next
-notice, and a few passes that die before their end: what is told alone and by the group as well is told twice."""
+"""An alert older than this is not deferred again once its deferral has expired. It covers the wait for a group's next
+notice plus a few passes that die: an alert sent alone and told by the group as well would be told twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class DeliveryCounts:
 
     sent: int = 0
     failed: int = 0
-    """Tried in vain."""
+    """Tried without success."""
     pending: int = 0
 
     def __add__(self, other: "DeliveryCounts") -> "DeliveryCounts":
@@ -38,11 +38,13 @@ class DeliveryCounts:
 
 
 def defer(record: Record, decided_after: int, identities: Iterable[str], now: datetime, until: datetime) -> Record:
-    """Hold what groups may tell of the alerts with a number above ``decided_after``, which were decided just now.
+    """Defer the alerts that a group may tell until ``until``:
 
-    Likewise those that a watcher without the channels ``identities`` decided and that these have yet to meet, and those
-    that were held before: a group may have told them already, and the end of this pass finds out. Passes that never
-    come to their end do not keep people waiting for ever: see :data:`LONGEST_S`.
+    1. those decided just now: with a number above ``decided_after``;
+    2. those that other watchers decided, on channels of ``identities`` that have not got them yet;
+    3. those deferred before, if that expires: a group may have told them already, and the end of this pass finds out.
+
+    Passes that never finish do not defer an alert forever: see :data:`LONGEST_S`.
     """
     identities = tuple(identities)
 
@@ -50,49 +52,49 @@ def defer(record: Record, decided_after: int, identities: Iterable[str], now: da
         known = alert.deliveries.get(identity)
         if alert.number > decided_after:
             return True
-        # What happened long ago happened together with nothing that happens now.
+        # An old alert belongs to no group that forms now.
         young = (now - alert.created_at).total_seconds() <= LONGEST_S
-        return young and (known is None or _runs_out(known, until))
+        return young and (known is None or _expires(known, until))
 
-    def held(alert: Alert) -> Alert:
+    def deferred(alert: Alert) -> Alert:
         if alert.event not in GROUPED or (now - alert.created_at).total_seconds() > ADOPT_S:
             return alert
         fresh = {each: Delivery(not_before=until) for each in identities if wants(alert, each)}
         return replace(alert, deliveries={**alert.deliveries, **fresh}) if fresh else alert
 
-    return _changed(record, held)
+    return _changed(record, deferred)
 
 
 def deferred_numbers(record: Record, identities: Iterable[str]) -> tuple[int, ...]:
-    """Numbers of the alerts that are held, or were until just now, on any of the channels."""
+    """Numbers of the alerts that are deferred, or were until just now, on any of the channels."""
     wanted = tuple(identities)
     return tuple(
         alert.number
         for alert in record.outbox
         if alert.event in GROUPED
-        and any(_is_held(alert.deliveries[each]) for each in wanted if each in alert.deliveries)
+        and any(_is_deferred(alert.deliveries[each]) for each in wanted if each in alert.deliveries)
     )
 
 
 def release(record: Record, identities: Iterable[str], *, numbers: Collection[int]) -> Record:
-    """Let them go: they are due at once."""
-    return _with(record, numbers, identities, not_before=None)
+    """End their deferral: they are due at once."""
+    return _change_deferred(record, numbers, identities, not_before=None)
 
 
 def prolong(record: Record, identities: Iterable[str], *, numbers: Collection[int], until: datetime) -> Record:
-    """Hold them until ``until``, those that are held for a shorter time."""
-    return _with(record, numbers, identities, not_before=until, later_than=until)
+    """Defer them until ``until``, unless they are deferred for longer."""
+    return _change_deferred(record, numbers, identities, not_before=until, later_than=until)
 
 
 def settle_as_told(
     record: Record, identities: Iterable[str], *, numbers: Collection[int], key: str, now: datetime
 ) -> Record:
-    """A group's alert ``key`` has told them. One that somebody is sending stays as it is."""
-    return _with(record, numbers, identities, not_before=None, sent_at=now, told_by=key)
+    """The group's alert ``key`` has told them. One that is being sent stays as it is."""
+    return _change_deferred(record, numbers, identities, not_before=None, sent_at=now, told_by=key)
 
 
-def trouble(record: Record, numbers: Collection[int], identities: Iterable[str]) -> int:
-    """Deliveries of these alerts that were tried in vain so far."""
+def failed_deliveries(record: Record, numbers: Collection[int], identities: Iterable[str]) -> int:
+    """Deliveries of these alerts that have failed so far."""
     wanted = set(identities)
     return sum(
         identity in wanted and (delivery.failed or delivery.last_error) is not None
@@ -102,16 +104,16 @@ def trouble(record: Record, numbers: Collection[int], identities: Iterable[str])
     )
 
 
-def _is_held(delivery: Delivery) -> bool:
+def _is_deferred(delivery: Delivery) -> bool:
     waits = delivery.not_before is not None and not delivery.tries and delivery.claimed_by is None
     return waits and not delivery.settled
 
 
-def _runs_out(delivery: Delivery, until: datetime) -> bool:
-    return _is_held(delivery) and delivery.not_before is not None and delivery.not_before < until
+def _expires(delivery: Delivery, until: datetime) -> bool:
+    return _is_deferred(delivery) and delivery.not_before is not None and delivery.not_before < until
 
 
-def _with(
+def _change_deferred(
     record: Record,
     numbers: Collection[int],
     identities: Iterable[str],
@@ -122,7 +124,7 @@ def _with(
     wanted = set(identities)
 
     def one(identity: str, delivery: Delivery) -> Delivery:
-        if identity not in wanted or not _is_held(delivery):
+        if identity not in wanted or not _is_deferred(delivery):
             return delivery
         if later_than is not None and delivery.not_before is not None and delivery.not_before >= later_than:
             return delivery

@@ -1,4 +1,4 @@
-"""Sending what was claimed: every channel on its own thread, so that one that hangs holds up none."""
+"""Sends claimed alerts, each channel on its own thread, so that one that hangs delays no other."""
 
 import logging
 import threading
@@ -6,31 +6,31 @@ import time
 from collections.abc import Iterable, Sequence
 
 from lastbeat.deliver.port import Channel, DeliveryError
-from lastbeat.effects.outbox import Claim
+from lastbeat.effects.outbox import DeliveryClaim
 
 log = logging.getLogger(__name__)
 
-Results = dict[tuple[int, str], DeliveryError | None]
+DeliveryResults = dict[tuple[int, str], DeliveryError | None]
 
 SEND_LIMIT_S = 15.0
-"""What one sending may take, by the channels' own limits. None begins that could not end in time."""
+"""The longest that one send takes, by the channels' own limits. None begins without that much time left."""
 _MOST_FAILURES = 2
 
 
-def dispatch(claims: Iterable[Claim], channels: Sequence[Channel], time_limit_s: float) -> Results:
-    """Send the claimed alerts, oldest first on each channel, and say what became of each that was begun.
+def dispatch(claims: Iterable[DeliveryClaim], channels: Sequence[Channel], time_limit_s: float) -> DeliveryResults:
+    """Send the claimed alerts, oldest first on each channel. Returns the result of each send that began.
 
-    Returns after ``time_limit_s`` at the latest; what a channel has not answered by then counts as failed for
-    now. A channel that failed twice in one pass is not asked again in it. What was not begun has no result: its
-    claim runs out, and a later pass has it.
+    Returns within ``time_limit_s``; a send without an answer by then counts as failed for now. A channel that failed
+    twice is not asked again in this pass. An alert that was not begun has no result: its claim expires, and a later
+    pass sends it.
     """
-    results: Results = {}
+    results: DeliveryResults = {}
     until = time.monotonic() + time_limit_s
     waiting = []
     for channel in channels:
         mine = [claim for claim in claims if claim.identity == channel.identity]
         if mine:
-            begun: list[Claim] = []
+            begun: list[DeliveryClaim] = []
             send = threading.Thread(target=_send_all, args=(channel, mine, begun, results, until), daemon=True)
             send.start()
             waiting.append((send, begun))
@@ -39,11 +39,17 @@ def dispatch(claims: Iterable[Claim], channels: Sequence[Channel], time_limit_s:
         for claim in tuple(begun):
             late = DeliveryError(f"no answer within {time_limit_s:g} s", retryable=True)
             results.setdefault((claim.number, claim.identity), late)
-    # A thread that is still at it may add to ``results`` later; what is returned does not change any more.
+    # A thread that still runs may add to ``results`` later. What is returned no longer changes.
     return dict(results)
 
 
-def _send_all(channel: Channel, claims: Sequence[Claim], begun: list[Claim], results: Results, until: float) -> None:
+def _send_all(
+    channel: Channel,
+    claims: Sequence[DeliveryClaim],
+    begun: list[DeliveryClaim],
+    results: DeliveryResults,
+    until: float,
+) -> None:
     failed = 0
     for claim in claims:
         too_late = begun and time.monotonic() + SEND_LIMIT_S > until
@@ -55,13 +61,13 @@ def _send_all(channel: Channel, claims: Sequence[Claim], begun: list[Claim], res
         results[claim.number, claim.identity] = error
 
 
-def _send(channel: Channel, claim: Claim) -> DeliveryError | None:
+def _send(channel: Channel, claim: DeliveryClaim) -> DeliveryError | None:
     try:
         channel.send(claim.message)
     except DeliveryError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - a fault in one channel must not silence the others
-        # The text and the trace of an unforeseen error may hold the webhook's address; its type does not.
+    except Exception as error:  # noqa: BLE001 - a fault of one channel must not silence the others
+        # Text and traceback of an unforeseen error may hold the webhook's address; its type does not.
         log.warning("channel %s broke on alert %s: %s", channel.describe, claim.number, type(error).__name__)
         return DeliveryError(f"the channel broke: {type(error).__name__}", retryable=True)
     return None

@@ -1,4 +1,4 @@
-"""The executor port: how the world is changed, and asked whether it has been."""
+"""The executor port: how an action is performed, and how to find out whether it already was."""
 
 from typing import Protocol
 
@@ -6,12 +6,12 @@ from lastbeat.model.action import Action
 
 
 class ExecutorError(Exception):
-    """Nobody knows whether it happened: no answer, or one that cannot be understood. ``str()`` is one line without
-    secrets. The claim stands until it runs out; then the world is asked by the action's name."""
+    """Nobody knows whether it happened: there was no answer, or an unclear one. ``str()`` is one line without secrets.
+    The claim stands until it expires; then the world is asked by the action's name."""
 
 
 class NotDoneError(ExecutorError):
-    """It certainly did not happen, and may be tried again, not before ``retry_after_s``."""
+    """It certainly did not happen, and may be tried again, after ``retry_after_s`` at the earliest."""
 
     def __init__(self, what: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(what)
@@ -27,19 +27,19 @@ class Executor(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind of action that it carries out, see :attr:`Action.kind`."""
+        """The kind of action it carries out, see :attr:`Action.kind`."""
         ...
 
     @property
     def limit_s(self) -> float:
-        """What one call takes at most, in seconds: it is never begun when less is left of the claim."""
+        """The longest that one call takes, in s. No call begins with less time left on the claim."""
         ...
 
     def find(self, action: Action) -> str | None:
-        """What the world calls the action, if it has happened; None: it has not. Asked before each
-        :meth:`perform`. Raises :class:`ExecutorError` when that cannot be found out."""
+        """The world's name for the action if it has happened, else None. Called before each :meth:`perform`.
+        Raises :class:`ExecutorError` if that cannot be determined."""
         ...
 
     def perform(self, action: Action) -> str:
-        """Do it, under its name, and say what the world calls it. Raises :class:`ExecutorError`."""
+        """Perform it under its name. Returns the world's name for it. Raises :class:`ExecutorError`."""
         ...

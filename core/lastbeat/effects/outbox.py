@@ -1,4 +1,4 @@
-"""The outbox: alerts that are decided and recorded, and what became of them on each channel.
+"""The outbox: alerts that are recorded, and what became of them on each channel.
 
     one pass                                     another pass
     ────────                                     ────────────
@@ -6,8 +6,8 @@
     send ──────────────► people                   finds the alert claimed, and leaves it alone)
     write: sent
 
-A pass that dies after its first write leaves a claim that runs out after ``lease_s``; the next pass then sends.
-So an alert goes out twice only if a pass dies between sending and writing "sent". All functions here are pure.
+A pass that dies after its first write leaves a claim that expires after ``lease_s``; the next pass then sends. So an
+alert goes out twice only if a pass dies between sending and writing "sent". All functions here are pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,15 +20,15 @@ from lastbeat.model.record import Record
 
 OUTBOX_LIMIT = 50
 ADOPT_S = 24 * 3600.0
-"""A channel that an alert has not met yet still gets it within this time: whoever decided it may not have been
-able to reach that channel. Older news than this is no news."""
+"""Within this time a channel takes on an alert that was decided by a watcher without that channel. Later it is old
+news."""
 _BACKOFF_CAP_S = 900.0
 _RETRY_AFTER_CAP_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """One alert to be sent on one channel by this pass, and by nobody else for now."""
+class DeliveryClaim:
+    """One alert on one channel that this pass alone may send for now."""
 
     number: int
     identity: str
@@ -36,12 +36,12 @@ class Claim:
 
 
 def enqueue(record: Record, message: Message, identities: Iterable[str] = ()) -> Record:
-    """Add an alert for the channels ``identities``, to which more may come; see :data:`ADOPT_S`.
+    """Add an alert for the channels ``identities``; others may take it on, see :data:`ADOPT_S`.
 
-    A full outbox gives up its oldest entries, settled ones first, and counts what it lost.
+    A full outbox drops its oldest entries, settled ones first, and counts unsettled ones that it dropped.
     """
     number = record.alerts + 1
-    # The attempt and the transition do not name an alert: warnings come without either.
+    # Attempt and transition do not identify an alert: warnings have neither of their own.
     keyed = replace(message, key=message.key or f"{record.run_id}/{number}")
     outbox, dropped = list(record.outbox), 0
     while len(outbox) >= OUTBOX_LIMIT:
@@ -57,9 +57,9 @@ def enqueue(record: Record, message: Message, identities: Iterable[str] = ()) ->
 
 def claim(
     record: Record, identities: Iterable[str], token: str, now: datetime, lease_s: float
-) -> tuple[Record, tuple[Claim, ...]]:
-    """Claim whatever is due on the channels ``identities`` for the holder of ``token``."""
-    claims: list[Claim] = []
+) -> tuple[Record, tuple[DeliveryClaim, ...]]:
+    """DeliveryClaim whatever is due on the channels ``identities`` for the holder of ``token``."""
+    claims: list[DeliveryClaim] = []
     outbox = list(_forget_old(record.outbox, now))
     for identity in identities:
         if _channel_waits(outbox, identity, now):
@@ -73,14 +73,14 @@ def claim(
                 claimed_by=token,
             )
             outbox[index] = replace(alert, deliveries={**alert.deliveries, identity: delivery})
-            claims.append(Claim(alert.number, identity, alert.message))
+            claims.append(DeliveryClaim(alert.number, identity, alert.message))
     return (replace(record, outbox=tuple(outbox)), tuple(claims)) if claims else (record, ())
 
 
 def settle(
     record: Record, results: Mapping[tuple[int, str], DeliveryError | None], token: str, now: datetime
 ) -> Record:
-    """Write down what became of claimed deliveries: sent (``None``), failed for good, or to be tried again."""
+    """Record what became of claimed deliveries: sent (``None``), failed for good, or to be tried again."""
     outbox, sent = list(record.outbox), 0
     for index, alert in enumerate(outbox):
         deliveries = dict(alert.deliveries)
@@ -89,7 +89,7 @@ def settle(
                 continue
             error = results[alert.number, identity]
             if error is not None and delivery.claimed_by != token:
-                # The claim ran out and somebody else is at it: our failure says nothing about their try.
+                # The claim expired and another watcher has it: our failure says nothing about its try.
                 continue
             deliveries[identity] = _after(delivery, error, now)
             sent += error is None
@@ -98,9 +98,8 @@ def settle(
 
 
 def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
-    """Deliveries on the channels ``identities`` that still have to go out, those under way included.
-
-    What waits for a channel of other watchers is not this one's to wait for.
+    """Deliveries on the channels ``identities`` that still have to go out, including those under way. Deliveries on
+    other watchers' channels do not count.
     """
     count = 0
     for identity in identities:
@@ -111,7 +110,7 @@ def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
 
 
 def failures(record: Record, now: datetime) -> tuple[str, ...]:
-    """Deliveries that went wrong and are not made good yet, a line each; refused ones for a day."""
+    """Failed deliveries that have not succeeded since, a line each. Refused ones are listed for a day."""
     lines = []
     for alert in record.outbox:
         for identity, delivery in alert.deliveries.items():
@@ -128,7 +127,7 @@ def _settled(alert: Alert) -> bool:
 
 
 def _spent(alert: Alert, now: datetime) -> bool:
-    """Whether nobody can be waiting for it: every channel has it, or none came for it while it was news."""
+    """Whether nobody waits for it: every channel is done with it, or none took it on in time."""
     return _settled(alert) if alert.deliveries else not _adoptable(alert, now)
 
 
@@ -137,7 +136,7 @@ def _adoptable(alert: Alert, now: datetime) -> bool:
 
 
 def _forget_old(outbox: Iterable[Alert], now: datetime) -> Iterable[Alert]:
-    """Leave out the alerts that no channel can come to need any more."""
+    """Without the alerts that no channel can need any more."""
     return (alert for alert in outbox if _adoptable(alert, now) or not _spent(alert, now))
 
 
@@ -150,9 +149,9 @@ def _due(alert: Alert, identity: str, now: datetime) -> bool:
 
 
 def _channel_waits(outbox: Iterable[Alert], identity: str, now: datetime) -> bool:
-    """A channel that asked for a pause, or is down, is left alone by every alert, not only by the one it refused."""
+    """Whether the channel asked for a pause or is down. Then every alert waits, not only the one that failed."""
     asked = (alert.deliveries[identity] for alert in outbox if identity in alert.deliveries)
-    # One that was never tried is held on its own account, and says nothing about the channel.
+    # One that was never tried is deferred, which says nothing about the channel.
     return any(each.tries and each.not_before is not None and each.not_before > now for each in asked)
 
 
@@ -165,6 +164,6 @@ def _after(delivery: Delivery, error: DeliveryError | None, now: datetime) -> De
     if error.retry_after_s is not None:
         wait_s = min(error.retry_after_s, _RETRY_AFTER_CAP_S)
     else:
-        # The first failure is tried again by the very next pass: most are a moment's hiccup.
+        # The very next pass retries a first failure: most are brief.
         wait_s = 0.0 if tried.tries == 1 else min(5.0 * 2 ** min(tried.tries - 2, 10), _BACKOFF_CAP_S)
     return replace(tried, last_error=str(error), not_before=now + timedelta(seconds=wait_s) if wait_s else None)

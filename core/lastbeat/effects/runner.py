@@ -1,4 +1,4 @@
-"""Record, carry out, settle: the last three steps of a tick, for whatever record they are about."""
+"""Record, carry out, settle: the last three steps of a tick, for any kind of record."""
 
 import logging
 import threading
@@ -10,10 +10,10 @@ from typing import Final
 
 from lastbeat.deliver.port import Channel
 from lastbeat.effects import actions, outbox
-from lastbeat.effects.actions import Answer, Performed
-from lastbeat.effects.dispatch import Results, dispatch
+from lastbeat.effects.actions import ActionResult, Performed
+from lastbeat.effects.dispatch import DeliveryResults, dispatch
 from lastbeat.effects.executor import Executor, ExecutorError
-from lastbeat.effects.outbox import Claim
+from lastbeat.effects.outbox import DeliveryClaim
 from lastbeat.model.action import Action
 from lastbeat.model.record import Record
 from lastbeat.record.repository import RecordRepository
@@ -22,33 +22,33 @@ from lastbeat.stores.port import ConflictError, StoreError
 log = logging.getLogger(__name__)
 
 ACTION_LEASE_S: Final = 300.0
-"""How long an action belongs to whoever has claimed it."""
+"""How long an action stays claimed."""
 _FIRST_TRY_S: Final = 2.0
 _LONGEST_TRY_S: Final = 8.0
-"""What a request that settles may take: the first try's, and how far that doubles from try to try. A store answers in a
-fraction of it, or one request hangs; and one that is really that slow is given the longer time."""
+"""Time limit of a request that settles: for the first try, and the most after doubling with each. A store answers in a
+fraction of it unless the request hangs; one that really is that slow gets the longer time."""
 _PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 4.0
-"""Before the third try, and how far that doubles."""
+"""Pause before the third try, and the most after doubling."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """A record as it was written, and what its writer has to carry out now, nobody else."""
+class ClaimedEffects:
+    """A record as written, and the effects that its writer alone has to carry out now."""
 
     record: Record
-    alerts: tuple[Claim, ...] = ()
+    alerts: tuple[DeliveryClaim, ...] = ()
     actions: tuple[Action, ...] = ()
     at: float = 0.0
-    """When the claims began, by the steady clock."""
+    """When the claims began, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """What came of it: ``(alert's number, channel)`` → how it failed, or None; action's name → answer."""
+class EffectResults:
+    """What came of them: ``(alert's number, channel)`` → its error or None; action's name → result."""
 
-    alerts: Results = field(default_factory=dict)
-    actions: Mapping[str, Answer] = field(default_factory=dict)
+    alerts: DeliveryResults = field(default_factory=dict)
+    actions: Mapping[str, ActionResult] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.alerts or self.actions)
@@ -56,22 +56,22 @@ class Carried:
 
 @dataclass
 class EffectRunner:
-    """Carries decisions out for one record, round after round: alerts over ``channels``, actions by ``executors``.
+    """Carries out the effects in one record: alerts over ``channels``, actions through ``executors``.
 
-    What was done but could not be written down is remembered and written first thing in the next round, so a store that
-    fails in between costs no second delivery by this process.
+    Results that could not be recorded are kept and recorded first in the next round, so a store that fails in between
+    causes no second delivery by this process.
     """
 
     repository: RecordRepository
     channels: Sequence[Channel]
     lease_s: float
-    """How long a delivery belongs to whoever has claimed it."""
+    """How long a delivery stays claimed."""
     clock: Callable[[], datetime]
     """The store's time."""
     executors: Sequence[Executor] = ()
     sleep: Callable[[float], None] = time.sleep
     steady: Callable[[], float] = time.monotonic
-    _unsettled: Carried = field(default_factory=Carried)
+    _unsettled: EffectResults = field(default_factory=EffectResults)
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -79,11 +79,11 @@ class EffectRunner:
 
     @property
     def unsettled(self) -> frozenset[tuple[int, str]]:
-        """Deliveries that were made and could not be written down yet: this process alone knows of them."""
+        """Deliveries that were made but could not be recorded yet. Only this process knows of them."""
         return frozenset(key for key, error in self._unsettled.alerts.items() if error is None)
 
     def pending(self, record: Record | None, now: datetime) -> int:
-        """Deliveries that still have to go out, or to be written down: until then there is something left to do."""
+        """Deliveries that still have to be made or recorded."""
         if record is None:
             return len(self.unsettled)
         open_ = {
@@ -95,53 +95,60 @@ class EffectRunner:
         return outbox.pending(record, self.identities, now) + len(self.unsettled - open_)
 
     def round(self, record: Record, now: datetime, *, must_write: bool, until: float = float("inf")) -> Record:
-        """All three steps; returns the record as it is then. Raises as :meth:`record`."""
+        """All three steps. Returns the record as it is afterwards. Raises as :meth:`record`."""
         claimed = self.record(record, now, must_write=must_write)
         return self.settle(claimed, self.carry_out(claimed), until=until)
 
-    def record(self, record: Record, now: datetime, *, must_write: bool) -> Claimed:
-        """Write ``record`` where it has to be, with claims on whatever is due. Returns it as it is written.
+    def record(self, record: Record, now: datetime, *, must_write: bool) -> ClaimedEffects:
+        """Write ``record`` if anything in it has to be kept, with claims on all effects that are due.
 
-        Raises :class:`StoreError` (:class:`ConflictError` when somebody else was faster) if it could not be written:
-        then nothing may be carried out.
+        1. Add results of an earlier round that could not be recorded.
+        2. Claim due alerts and actions. The claims begin now: the look may have been slow.
+        3. Write the record under its condition; without news or claims keep it in memory only.
+
+        Raises :class:`StoreError` if it could not be written (:class:`ConflictError` if another watcher was faster):
+        nothing may be carried out then.
         """
         token, overdue = self.repository.token, self._unsettled
         if overdue:
             record = self._settled(record, overdue, now)
-        # The claims begin now, not when the look began: that may have been slow.
         claimed_at, began = self.steady(), self.clock()
         kinds = frozenset(executor.kind for executor in self.executors)
         record, alerts = outbox.claim(record, self.identities, token, began, self.lease_s)
         record, to_do = actions.claim(record, kinds, token, began, ACTION_LEASE_S)
         if not (alerts or to_do or must_write or overdue):
             self.repository.keep(record)
-            return Claimed(record)
+            return ClaimedEffects(record)
         record = self.repository.save(record, now)
-        self._unsettled = Carried()
-        return Claimed(record, alerts, to_do, claimed_at)
+        self._unsettled = EffectResults()
+        return ClaimedEffects(record, alerts, to_do, claimed_at)
 
-    def carry_out(self, claimed: Claimed) -> Carried:
-        """Do what was claimed, as far as the claims give time for it. Never raises."""
+    def carry_out(self, claimed: ClaimedEffects) -> EffectResults:
+        """Carry out what was claimed, as far as the claims leave time for it. Never raises."""
         if not claimed.alerts and not claimed.actions:
-            return Carried()
-        told: Results = {}
+            return EffectResults()
+        told: DeliveryResults = {}
         telling = threading.Thread(target=lambda: told.update(self._tell(claimed)), name="lastbeat-tell", daemon=True)
         if claimed.actions and claimed.alerts:
-            # People are told while the world is being changed: neither waits for the other.
+            # Alerts and actions do not wait for each other.
             telling.start()
             done = self._do(claimed)
             telling.join()
-            return Carried(told, done)
-        return Carried(self._tell(claimed), self._do(claimed))
+            return EffectResults(told, done)
+        return EffectResults(self._tell(claimed), self._do(claimed))
 
-    def settle(self, claimed: Claimed, carried: Carried, *, until: float = float("inf")) -> Record:
-        """Write down what came of the claims; returns the record as it is then.
+    def settle(self, claimed: ClaimedEffects, results: EffectResults, *, until: float = float("inf")) -> Record:
+        """Record the results of the claims. Returns the record as it is afterwards.
 
-        This process may end after the pass, and whoever comes next would send again what is not written down. So a
-        store that throttles or does not answer is asked again and again until the claims run out, or until ``until``
-        (by the steady clock); and as one request that hangs must not use up all that time, each gets a small part.
+        This process may end after the pass, and the next one would repeat every delivery that is not recorded. So:
+
+        1. Retry while the store throttles or does not answer, until the claims run out or until ``until`` (monotonic
+           clock).
+        2. Give each request a small part of that time: one that hangs must not use up all of it.
+        3. After a lost race, settle the record as the winner left it.
+        4. Keep what could not be recorded for the next round.
         """
-        if not carried:
+        if not results:
             return claimed.record
         until = min(until, claimed.at + self.lease_s)
         record, tried, lost_race = claimed.record, 0, False
@@ -153,32 +160,32 @@ class EffectRunner:
                     if lost_race:
                         record = self.repository.reload() or record
                     now = self.clock()
-                    return self.repository.save(self._settled(record, carried, now), now)
+                    return self.repository.save(self._settled(record, results, now), now)
             except StoreError as error:
                 lost_race = lost_race or isinstance(error, ConflictError)
                 pause_s = min(_PAUSE_S * 2 ** min(tried - 1, 8), _LONGEST_PAUSE_S) if tried else 0.0
                 late = self.steady() + pause_s >= until
                 if late or not (error.retryable or isinstance(error, ConflictError)):
-                    log.warning("what was carried out could not be written down yet: %s", error)
+                    log.warning("results could not be recorded yet: %s", error)
                     break
             tried += 1
             self.sleep(pause_s)
-        self._unsettled = Carried(
-            {**self._unsettled.alerts, **carried.alerts}, {**self._unsettled.actions, **carried.actions}
+        self._unsettled = EffectResults(
+            {**self._unsettled.alerts, **results.alerts}, {**self._unsettled.actions, **results.actions}
         )
-        return self._settled(record, carried, self.clock())
+        return self._settled(record, results, self.clock())
 
-    def _settled(self, record: Record, carried: Carried, now: datetime) -> Record:
-        record = outbox.settle(record, carried.alerts, self.repository.token, now)
-        return actions.settle(record, carried.actions, self.repository.token, now)
+    def _settled(self, record: Record, results: EffectResults, now: datetime) -> Record:
+        record = outbox.settle(record, results.alerts, self.repository.token, now)
+        return actions.settle(record, results.actions, self.repository.token, now)
 
-    def _tell(self, claimed: Claimed) -> Results:
+    def _tell(self, claimed: ClaimedEffects) -> DeliveryResults:
         if not claimed.alerts:
             return {}
-        # The claims run out after the lease; by then this pass must be done with them.
+        # Sending must end before the claims do.
         time_left_s = 0.8 * self.lease_s - (self.steady() - claimed.at)
         if time_left_s <= 0:
-            log.warning("writing the record took so long that sending is left to the next pass")
+            log.warning("writing the record took too long: sending is left to the next pass")
             return {}
         results = dispatch(claimed.alerts, self.channels, time_left_s)
         for (number, identity), error in results.items():
@@ -186,23 +193,23 @@ class EffectRunner:
                 log.warning("alert %d was not delivered on %s: %s", number, identity.split(":")[0], error)
         return results
 
-    def _do(self, claimed: Claimed) -> dict[str, Answer]:
-        answers: dict[str, Answer] = {}
+    def _do(self, claimed: ClaimedEffects) -> dict[str, ActionResult]:
+        answers: dict[str, ActionResult] = {}
         executors = {executor.kind: executor for executor in self.executors}
         for action in claimed.actions:
             answer = self._perform(executors[action.kind], action, claimed.at + ACTION_LEASE_S)
             if answer is None:
-                log.warning("%s is left to whoever claims it next: too little of this claim is left", action.name)
+                log.warning("%s is left to the next claim: too little time of this one is left", action.name)
                 continue
             answers[action.name] = answer
             if isinstance(answer, Performed):
                 log.info("%s (%s) is done: %s", action.name, action.kind, answer.result)
             else:
-                log.warning("%s (%s) was not carried out, as far as is known: %s", action.name, action.kind, answer)
+                log.warning("%s (%s) is not known to be done: %s", action.name, action.kind, answer)
         return answers
 
-    def _perform(self, executor: Executor, action: Action, until: float) -> Answer | None:
-        """None: what is left of the claim is too short to begin, so nothing was done."""
+    def _perform(self, executor: Executor, action: Action, until: float) -> ActionResult | None:
+        """None: too little of the claim is left to begin, so nothing was done."""
         try:
             if self.steady() + executor.limit_s > until:
                 return None
@@ -215,6 +222,6 @@ class EffectRunner:
         except ExecutorError as error:
             return error
         except Exception as error:
-            # Unforeseen, so nobody knows how far it came: whoever claims it next asks the world.
+            # Unforeseen, so nobody knows how far it came. The next claim begins by asking the world.
             log.exception("the executor of %s broke on %s", action.kind, action.name)
             return ExecutorError(f"the executor broke: {type(error).__name__}")

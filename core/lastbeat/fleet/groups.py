@@ -17,10 +17,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from lastbeat.decide.groups import Numbers, Plan, idle, plan
+from lastbeat.decide.groups import GroupDecision, Numbers, decide_groups, idle
 from lastbeat.deliver.notice import compose_notice
 from lastbeat.deliver.port import Channel
-from lastbeat.effects.deferral import DeliveryCounts, deferred_numbers, prolong, release, settle_as_told, trouble
+from lastbeat.effects.deferral import (
+    DeliveryCounts,
+    deferred_numbers,
+    failed_deliveries,
+    prolong,
+    release,
+    settle_as_told,
+)
 from lastbeat.effects.outbox import enqueue, pending
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
@@ -43,7 +50,7 @@ _FACT_LIMIT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDecision:
+class GroupedAlerts:
     """What becomes of deferred alerts; :func:`apply_to` writes it into the record of each run."""
 
     release: Numbers = field(default_factory=dict)
@@ -110,7 +117,7 @@ class Groups:
         *,
         listed: bool = False,
         until: float = float("inf"),
-    ) -> GroupDecision:
+    ) -> GroupedAlerts:
         """Decide which alerts are told together, record that, and send the notices.
 
         1. Read the ledger, unless nothing is deferred and it is known to be idle.
@@ -133,9 +140,9 @@ class Groups:
             if error.retryable:
                 # The next pass sees what became of the write. Until then, or until it runs out, the deferral stands.
                 waits = f"{len(deferred)} alerts wait, since {LEDGER} cannot be reached: {error}"
-                return GroupDecision(note=waits if deferred else None)
+                return GroupedAlerts(note=waits if deferred else None)
             what = f"Runs that timed out together are told of one by one: {LEDGER} cannot be used: {error}"
-            return GroupDecision(release=_all(deferred), note=what if deferred else None)
+            return GroupedAlerts(release=_all(deferred), note=what if deferred else None)
 
     def _load(self, entry: Entry | None, *, listed: bool, needed: bool) -> Record | None:
         known = self._repository.record
@@ -159,12 +166,12 @@ class Groups:
         now: datetime,
         status_of: Callable[[str], Status | None],
         until: float,
-    ) -> GroupDecision:
+    ) -> GroupedAlerts:
         for _ in range(_RACES):
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
             if not deferred and idle(ledger) and not pending(ledger, self._runner.identities, now):
-                return GroupDecision()
-            decided = plan(ledger, deferred, status_of, now, self._fleet)
+                return GroupedAlerts()
+            decided = decide_groups(ledger, deferred, status_of, now, self._fleet)
             after: Record = decided.ledger
             for notice in decided.notices:
                 after = enqueue(after, self._message(notice, watched, now), self._runner.identities)
@@ -179,22 +186,22 @@ class Groups:
     def _message(self, notice: Notice, watched: int, now: datetime) -> Message:
         return compose_notice(notice, watched, self._url, now).masked(self._mask)
 
-    def _decision(self, decided: Plan, before: Ledger, after: Record, now: datetime) -> GroupDecision:
+    def _decision(self, decided: GroupDecision, before: Ledger, after: Record, now: datetime) -> GroupedAlerts:
         identities = self._runner.identities
         numbers = {alert.number for alert in after.outbox}
         counts = DeliveryCounts(
             sent=max(0, after.delivered - before.delivered),
-            failed=trouble(after, numbers, identities),
+            failed=failed_deliveries(after, numbers, identities),
             pending=pending(after, identities, now),
         )
         told = {
             run_id: {f"{after.run_id}/{notice}": numbers for notice, numbers in by.items()}
             for run_id, by in decided.told.items()
         }
-        return GroupDecision(decided.release, told, decided.wait, counts, len(decided.notices), self._repository.note)
+        return GroupedAlerts(decided.release, told, decided.wait, counts, len(decided.notices), self._repository.note)
 
 
-def apply_to(watch: Watch, decision: GroupDecision, now: datetime) -> DeliveryCounts:
+def apply_to(watch: Watch, decision: GroupedAlerts, now: datetime) -> DeliveryCounts:
     """Write ``decision`` into the record of one run, and send the alerts that it released.
 
     ``watch`` need not have looked in this pass. Never raises for anything that the store or a channel does; an alert

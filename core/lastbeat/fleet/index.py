@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Annotated, ClassVar, Final
 
-from lastbeat.decide.flapping import steady_at
-from lastbeat.decide.verdict import last_alive
+from lastbeat.decide.flapping import settles_at
+from lastbeat.decide.verdict import last_alive, silence_limit_s
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
+from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.persisted import TRANSIENT, Columns, Form, UnixTime, part
 from lastbeat.model.policy import Policy
@@ -70,6 +71,8 @@ class IndexedRun:
     """It ended or timed out, and still writes heartbeats that change nothing."""
     by_log: bool = field(default=False, metadata=_TIMES)
     """Its logs stand in for a heartbeat that this attempt has not written."""
+    silence_limit_s: float | None = field(default=None, metadata=_TIMES)
+    """The age of its last beat at which a RUNNING run misses beats. None: it does not say how often it beats."""
     files: Annotated[Files, _FILES] = field(default_factory=dict)
     """Sentinels, heartbeats, record and log as the last look saw them."""
     pending: int = field(default=0, metadata=_COUNTS)
@@ -79,6 +82,17 @@ class IndexedRun:
     alerts: int = field(default=0, metadata=_COUNTS)
     progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, whether it was read or not."""
+    step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)
+    """Where step and loss came from at the last look of this process."""
+
+    @property
+    def beat_at(self) -> float | None:
+        """When the newest heartbeat was stored; without one, the newest log."""
+        beats = [file[0] for file in map(self.files.get, _BEATS) if file is not None]
+        log = self.files.get(LOG)
+        if not beats:
+            return log[0] if log is not None else None
+        return max(*beats, self.moved, self.progressed)
 
     def settled(self, now: float) -> bool:
         """Whether it ended long ago and all its alerts are delivered."""
@@ -232,7 +246,7 @@ def after_look(
             outcome.cause,
             outcome.action,
             tuple(outcome.conditions),
-            record.since if record else None,
+            (record.happened_at or record.since) if record else None,
             record.attempt.number if record else 1,
         ),
         looked_at=snapshot.at,
@@ -250,8 +264,15 @@ def after_look(
         and known.line.status is outcome.status
         and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
         by_log=by_log,
+        silence_limit_s=_silence_limit_s(outcome),
         progressed=progress[0] if progress else 0.0,
+        step_source=outcome.step_source,
     )
+
+
+def _silence_limit_s(outcome: Outcome) -> float | None:
+    seen = outcome.observation
+    return silence_limit_s(seen.metadata) if isinstance(seen, Seen) and outcome.status is Status.RUNNING else None
 
 
 def beats_of(files: Files, *, by_log: bool) -> tuple[str, ...]:
@@ -278,7 +299,7 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
     open_ = [d for alert in record.outbox for d in alert.deliveries.values() if not d.settled]
     if outcome.pending and open_:
         times = [min(max((d.not_before or outcome.at), (d.claimed_until or outcome.at)).timestamp() for d in open_)]
-    steady = steady_at(record)
+    steady = settles_at(record)
     if steady is not None:
         times.append(steady.timestamp())
     if outcome.status is Status.RUNNING:

@@ -17,7 +17,6 @@ from typing import Final
 
 from lastbeat.codec import codec
 from lastbeat.fleet.index import FleetIndex, IndexedRun, ListingRound
-from lastbeat.fleet.prices import PER_REQUEST, is_paid
 from lastbeat.fleet.scan_plan import SMALL_PAGES
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, Shard
@@ -119,9 +118,10 @@ class FleetIndexStore:
     def _spares(self, unsaved: float, now: datetime, *, first: bool) -> bool:
         """Whether ``unsaved`` dollars are worth a write although only times have moved."""
         long_ago = abs(now.timestamp() - self._saved_at) >= _EVERY_S
-        if not is_paid(self._store.url):
+        prices = self._store.traits.prices
+        if prices.free:
             return long_ago
-        much = unsaved > _WORTH_WRITES * PER_REQUEST["PUT"]
+        much = unsaved > _WORTH_WRITES * prices.per_request["PUT"]
         # The first pass of a process may be its only one, and the next begins with what was saved.
         return unsaved > 0 if long_ago and first else much and (long_ago or first)
 

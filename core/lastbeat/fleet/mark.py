@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from lastbeat.fleet.prices import dollars, is_paid
 from lastbeat.model import runid
 from lastbeat.model.fleet import PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
@@ -78,9 +77,9 @@ class MarkWriter:
 
     def __init__(self, store: Store, fleet: FleetPolicy, shard: Shard | None = None) -> None:
         self._store = TimelyStore(store)
-        self._paid = is_paid(store.url)
+        self._prices = store.traits.prices
         self._interval_s = fleet.interval_s
-        self._every_s = max(fleet.interval_s, EVERY_S) if self._paid else fleet.interval_s
+        self._every_s = max(fleet.interval_s, EVERY_S) if not self._prices.free else fleet.interval_s
         self._shard = shard or Shard()
         self._left_at: datetime | None = None
         """The time of this process's last pass that left a mark."""
@@ -109,7 +108,7 @@ class MarkWriter:
         return report
 
     def _due(self, at: datetime) -> bool:
-        if not self._paid or self._left_at is None:
+        if self._prices.free or self._left_at is None:
             return True
         # Passes are not punctual: half an interval early is better than nearly a whole one late.
         return abs((at - self._left_at).total_seconds()) >= self._every_s - self._interval_s / 2
@@ -122,6 +121,7 @@ class MarkWriter:
             return report
         self._store.until = until
         own = {"PUT": 1}
+        dollars = self._prices.dollars
         much = dollars(report.requests) - dollars(self._recent[-1].requests) > 2 * dollars(own)
         at_once = much and self._left_at == report.at and time.monotonic() < until
         if at_once:
@@ -149,7 +149,7 @@ class MarkWriter:
             "runs": _runs(report),
             "statuses": dict(report.statuses),
             "requests": dict(report.requests),
-            "dollars": round(dollars(report.requests), 9),
+            "dollars": round(self._prices.dollars(report.requests), 9),
             "plan": report.plan,
             "complete": report.complete,
             "oldest_observation_s": round(report.oldest_observation_s, 1),

@@ -9,10 +9,9 @@ from functools import partial
 
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import half_until
-from lastbeat.fleet.groups import GroupDecision, apply_to
+from lastbeat.fleet.groups import GroupedAlerts, apply_to
 from lastbeat.fleet.index import FleetIndex, IndexedRun, after_look, wake_of
 from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, report
-from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.scan_plan import ScanPlan
 from lastbeat.fleet.screen import screen, share
@@ -30,8 +29,8 @@ log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called again and again with how many runs were looked at, and how many are known to need it."""
-_LOOK_DOLLARS = 2 * PER_REQUEST["GET"]
-"""Price of a look that finds two heartbeats that moved, and nothing else."""
+_LOOK_REQUESTS = {"GET": 2}
+"""Those of a look that finds two heartbeats that moved, and nothing else."""
 _FAULT_LIMIT = 200
 """Characters of an unexpected error."""
 _LIVING = frozenset({Status.RUNNING, Status.TIMED_OUT})
@@ -137,7 +136,7 @@ class Pass:
             waiting_count = decision.counts.pending
             return report(self.results, index, self._deliveries, waiting_count, self._now, self._plan.told)
 
-    def _group(self, deferred: tuple[DeferredAlert, ...], until: float) -> GroupDecision:
+    def _group(self, deferred: tuple[DeferredAlert, ...], until: float) -> GroupedAlerts:
         """What belongs together, if that can be found out by ``until``."""
         on, ledger = self._on, self._ledger
         live = sum(run.line.status in _LIVING for run in self._index.known())
@@ -149,7 +148,7 @@ class Pass:
         if decision is not None:
             return decision
         late = f"there was no time to find out which of {len(deferred)} alerts belong together: a later pass tells them"
-        return GroupDecision(note=late if deferred else None)
+        return GroupedAlerts(note=late if deferred else None)
 
     def _status_of(self, run_id: str) -> Status | None:
         run = self._index.runs.get(run_id)
@@ -264,7 +263,7 @@ class Pass:
         run = replace(run, wake=min((wake for wake in wakes if wake is not None), default=None))
         deferred = on.groups.deferred_by(outcome)
         with index.lock:
-            index.unsaved += _LOOK_DOLLARS
+            index.unsaved += self._on.store.traits.prices.dollars(_LOOK_REQUESTS)
             index.finished.pop(run_id, None)
             if outcome.recorded:
                 index.runs[run_id] = run
@@ -290,7 +289,7 @@ class Pass:
             if known is not None:
                 index.runs[run_id] = replace(known, wake=now)
 
-    def _apply(self, decision: GroupDecision, run_id: str) -> None:
+    def _apply(self, decision: GroupedAlerts, run_id: str) -> None:
         """Write into the run's record which of its alerts a group tells, and send the others."""
         on, index = self._on, self._index
         watch = on.watches.take(run_id)

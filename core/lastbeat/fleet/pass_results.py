@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lastbeat.fleet.index import FleetIndex, IndexedRun
 from lastbeat.fleet.shared_channel import SharedChannel
-from lastbeat.model.fleet import LINES_LIMIT, PassReport, RunLine
+from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, RunFigures, RunLine
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Transition
@@ -99,6 +99,7 @@ def report(
         looked=results.looked,
         transitions=tuple(results.transitions),
         lines=tuple(lines[:LINES_LIMIT]),
+        figures=tuple(_figures(line, index.runs[line.run_id]) for line in lines[:FIGURES_LIMIT]),
         unreadable=dict(list(results.unreadable.items())[:LINES_LIMIT]),
         unreadable_count=len(results.unreadable),
         ignored=results.ignored,
@@ -114,6 +115,22 @@ def report(
 def _line(run: IndexedRun, results: PassResults) -> RunLine:
     why = results.unreadable.get(run.line.run_id)
     return run.line if why is None else replace(run.line, status=Status.UNKNOWN, reason=why[:200])
+
+
+def _figures(line: RunLine, run: IndexedRun) -> RunFigures:
+    source, beat_at = run.step_source, run.beat_at
+    if line.status is Status.UNKNOWN:
+        # It may have beaten since.
+        beat_at = None
+    return RunFigures(
+        line,
+        beat_age_s=None if beat_at is None else max(0.0, run.seen_at - beat_at),
+        step=source.step if source is not None else None,
+        total_steps=source.total_steps if source is not None else None,
+        loss=source.loss if source is not None else None,
+        step_at=source.modified if source is not None else None,
+        pending=run.pending,
+    )
 
 
 def _shown(line: RunLine) -> str:

@@ -35,7 +35,7 @@ class Probe:
             return True
         if self.between:
             return False
-        if run.line.status not in {Status.SUCCEEDED, Status.FAILED}:
+        if not run.line.status.ended:
             return True
         return (self.nth + sum(run.line.run_id.encode())) % OVER_EVERY == 0
 
@@ -73,7 +73,7 @@ class Probe:
 
     def _sentinels_due(self, beat: Blob | None) -> bool:
         """A run whose heartbeat moves lives, so its sentinels can wait; one whose heartbeat stopped may have ended."""
-        if self.run.line.status in {Status.SUCCEEDED, Status.FAILED}:
+        if self.run.line.status.ended:
             # An error outranks a success, also if it is written later.
             return self.run.line.status is Status.SUCCEEDED
         moved = beat is not None and beat.modified.timestamp() != self.run.moved

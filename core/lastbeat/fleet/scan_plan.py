@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import Final
 
 from lastbeat.fleet.index import FleetIndex, IndexedRun, ListingRound
-from lastbeat.fleet.prices import PER_REQUEST
 from lastbeat.model import runid
 from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
+from lastbeat.stores.kind import Prices
 
 
 class ScanPlan(Enum):
@@ -39,8 +39,8 @@ _STILL_GETS = 3
 """Reads for a run whose heartbeat did not move: the heartbeat and both sentinels."""
 
 
-def choose(index: FleetIndex, now: float, fleet: FleetPolicy, *, free: bool) -> ScanPlan:
-    """The cheapest plan, by S3's prices, that finds new runs soon enough. ``free``: requests cost nothing.
+def choose(index: FleetIndex, now: float, fleet: FleetPolicy, prices: Prices) -> ScanPlan:
+    """The cheapest plan, by the store's ``prices``, that finds new runs soon enough.
 
     1. List everything if that is free, if the last pass did not come to its end, or if it was not done for six hours.
     2. A fleet of one or two pages: if the last pass of this process listed it, and asking the runs that run is cheaper
@@ -48,43 +48,43 @@ def choose(index: FleetIndex, now: float, fleet: FleetPolicy, *, free: bool) -> 
     3. A larger fleet: ask the runs that live and list a part, if that is cheaper than listing everything.
     """
     whole = not index.cursor and index.listed_at and 0 <= now - index.listed_at < RELIST_S
-    if free or not whole:
+    if prices.free or not whole:
         return ScanPlan.LIST
     if index.pages <= SMALL_PAGES:
         fresh = index.just_listed and now - index.listed_at < fleet.discover_s / 2
-        asking = fresh and 0 < between_dollars(index, fleet) < listing_dollars(index)
+        asking = fresh and 0 < between_dollars(index, fleet, prices) < listing_dollars(index, prices)
         return ScanPlan.BETWEEN if asking else ScanPlan.LIST
-    return ScanPlan.LIST if listing_dollars(index) <= rolling_dollars(index, fleet) else ScanPlan.ROLL
+    return ScanPlan.LIST if listing_dollars(index, prices) <= rolling_dollars(index, fleet, prices) else ScanPlan.ROLL
 
 
-def listing_dollars(index: FleetIndex) -> float:
+def listing_dollars(index: FleetIndex, prices: Prices) -> float:
     """Price of a pass that lists everything."""
-    return index.pages * PER_REQUEST["LIST"]
+    return index.pages * prices.per_request["LIST"]
 
 
-def between_dollars(index: FleetIndex, fleet: FleetPolicy) -> float:
+def between_dollars(index: FleetIndex, fleet: FleetPolicy, prices: Prices) -> float:
     """Price of a pass that asks each run that runs, between two that list everything."""
-    return sum(_asking_dollars(run, fleet) for run in index.known() if run.line.status is Status.RUNNING)
+    return sum(_asking_dollars(run, fleet, prices) for run in index.known() if run.line.status is Status.RUNNING)
 
 
-def _asking_dollars(run: IndexedRun, fleet: FleetPolicy) -> float:
+def _asking_dollars(run: IndexedRun, fleet: FleetPolicy, prices: Prices) -> float:
     if not run.files.get(runid.METADATA):
         # Its logs show its life, and only a listing of its folder shows their names.
-        return PER_REQUEST["LIST"]
+        return prices.per_request["LIST"]
     # A run that did not beat during the last pass is not expected to have done so since.
     if run.seen_at - run.moved <= fleet.interval_s:
-        return PER_REQUEST["GET"]
-    return PER_REQUEST["LIST"] if run.by_log else PER_REQUEST["GET"] * _STILL_GETS
+        return prices.per_request["GET"]
+    return prices.per_request["LIST"] if run.by_log else prices.per_request["GET"] * _STILL_GETS
 
 
-def rolling_dollars(index: FleetIndex, fleet: FleetPolicy) -> float:
+def rolling_dollars(index: FleetIndex, fleet: FleetPolicy, prices: Prices) -> float:
     """Price of a pass that asks each run that lives and lists its part of everything."""
     runs = index.known()
     live = [run for run in runs if run.line.status in {Status.RUNNING, Status.TIMED_OUT}]
-    asked = sum(_asking_dollars(run, fleet) for run in live)
+    asked = sum(_asking_dollars(run, fleet, prices) for run in live)
     rarely = len(live) * 2 / SENTINELS_EVERY + (len(runs) - len(live)) / OVER_EVERY
     part = min(1.0, fleet.interval_s / fleet.discover_s) + fleet.interval_s / RELIST_S
-    return asked + rarely * PER_REQUEST["GET"] + listing_dollars(index) * part
+    return asked + rarely * prices.per_request["GET"] + listing_dollars(index, prices) * part
 
 
 def rolled(index: FleetIndex, now: float, fleet: FleetPolicy) -> tuple[ListingRound, float]:

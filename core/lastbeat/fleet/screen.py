@@ -5,9 +5,10 @@ not miss a change that a look would act on. A look too many costs three requests
 """
 
 import zlib
+from collections.abc import Sequence
 from enum import Enum
 
-from lastbeat.fleet.index import FileSnapshot, IndexedRun, beats_of
+from lastbeat.fleet.index import Files, FileSnapshot, IndexedRun, beats_of
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
@@ -38,7 +39,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     2. A sentinel came, changed or went.
     3. A heartbeat appeared or vanished.
     4. It does not run, and writes: at once the first time, then every five minutes. Or it runs, and a heartbeat became
-       stale, or fresh again.
+       stale, or fresh again; or the run began or ceased to miss its own beats.
     5. Another watcher wrote its record.
     6. Something falls due (:func:`lastbeat.fleet.index.wake_of`).
     7. It runs, and its heartbeats were not read for ``read_s``, or for a quarter of the stall limit.
@@ -57,8 +58,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     if known.line.status is not Status.RUNNING:
         if moved and (not known.beating or files.at - known.looked_at >= BEATING_S):
             return LookReason.BEATS
-    elif any(_stale(shown[name], files.at, policy) != _stale(before.get(name), known.looked_at, policy)
-             for name in beats):  # fmt: skip
+    elif _changed_age(files, known, beats, policy):
         return LookReason.STALE
     if runid.RECORD in shown and _version(shown[runid.RECORD]) != _version(before.get(runid.RECORD)):
         return LookReason.RECORD
@@ -80,6 +80,21 @@ def share(run_id: str) -> float:
 
 def _version(file: tuple[float, str] | None) -> str | None:
     return file[1] if file else None
+
+
+def _changed_age(files: FileSnapshot, known: IndexedRun, beats: Sequence[str], policy: Policy) -> bool:
+    shown, before = files.files, known.files
+    if _is_silent({**before, **shown}, files.at, known) != _is_silent(before, known.looked_at, known):
+        return True
+    return any(
+        _stale(shown[name], files.at, policy) != _stale(before.get(name), known.looked_at, policy) for name in beats
+    )
+
+
+def _is_silent(files: Files, at: float, known: IndexedRun) -> bool:
+    beats = [file[0] for file in (files.get(runid.METADATA), files.get(runid.PROGRESS)) if file is not None]
+    limit_s = known.silence_limit_s
+    return limit_s is not None and bool(beats) and at - max(*beats, known.progressed) > limit_s
 
 
 def _stale(file: tuple[float, str] | None, at: float, policy: Policy) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.index import FleetIndex, ListingRound, newest_of, snapshot_of
-from lastbeat.fleet.prices import PER_REQUEST, is_paid
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.scan_plan import ScanPlan, moved_on, rolled
 from lastbeat.fleet.screen import screen
@@ -142,7 +141,7 @@ class Selection:
         index.pages, index.listed_at, index.just_listed = pages, now, True
         index.round = ListingRound(now + self._on.fleet.interval_s, done=False)
         yield from self._gone(frozenset(self._order))
-        if len(early) <= _SMALL_FLEET and not is_paid(self._on.store.url):
+        if len(early) <= _SMALL_FLEET and self._on.store.traits.prices.free:
             for _, run in sorted(early, key=lambda each: each[0])[:_EARLY_LOOKS]:
                 yield Wanted(run.run_id, run)
 
@@ -217,7 +216,7 @@ class Selection:
         if place is not None:
             done, reached = False, self._order[place - 1] if place else before.reached
         index.round = moved_on(before, part.listing.pages, reached, done=done)
-        index.unsaved += part.listing.pages * PER_REQUEST["LIST"]
+        index.unsaved += part.listing.pages * self._on.store.traits.prices.per_request["LIST"]
         if done:
             index.pages = index.round.pages
 

@@ -9,17 +9,17 @@ from typing import Protocol
 
 from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
-from lastbeat.effects.blindness import BlindnessAlert, state_key
+from lastbeat.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import PassTimes, half_until
 from lastbeat.fleet.index import FleetIndex
 from lastbeat.fleet.mark import MarkWriter
 from lastbeat.fleet.one_pass import Pass, Progress
 from lastbeat.fleet.ping import Ping, ping_pass
-from lastbeat.fleet.prices import is_paid
 from lastbeat.fleet.scan_plan import choose, split
 from lastbeat.model.fleet import WHOLE, PassReport, Shard
 from lastbeat.model.policy import FleetPolicy
+from lastbeat.model.status import Status
 from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import StoreError
@@ -29,6 +29,7 @@ from lastbeat.watchdog import WatchContext
 _SINGLE_LIMIT = 10
 """Up to so many runs that cannot be observed, people are alerted about each."""
 _FLEET = "_fleet"
+_SOME = "_some"
 
 
 class PageWriter(Protocol):
@@ -110,7 +111,7 @@ class Sweep:
         current: Pass | None = None
         try:
             index, now = self._index_and_time()
-            plan = choose(index, now.timestamp(), on.fleet, free=not is_paid(on.store.url))
+            plan = choose(index, now.timestamp(), on.fleet, on.store.traits.prices)
             current = Pass(on, index, now, until, progress, on_sight)
             current.run(plan)
         except StoreError as error:
@@ -165,7 +166,9 @@ class FleetBlindness:
         self._clock = context.clock
         self._state = context.state or VolatileStore(context.clock)
         self._token = os.urandom(6).hex()
-        self._fleet = self._alert(_FLEET)
+        self._fleet = self._alert(_FLEET, FLEET)
+        # Apart from the fleet: if many runs are closed for good, people still have to hear when nothing is seen.
+        self._some = self._alert(_SOME, SOME_RUNS)
         self._runs: dict[str, BlindnessAlert] = {}
 
     def lost(self, reason: str) -> None:
@@ -179,9 +182,14 @@ class FleetBlindness:
         if report.unreadable_count > _SINGLE_LIMIT:
             first, why = next(iter(report.unreadable.items()))
             reason = f"{report.unreadable_count} runs could not be observed, {first} among them: {why}"
-            self._fleet.lost(self._url, reason)
+            if any(count for status, count in report.statuses.items() if status != Status.UNKNOWN.value):
+                self._fleet.regained(self._url)
+                self._some.lost(self._url, reason)
+            else:
+                self._fleet.lost(self._url, reason)
             return (reason,)
         self._fleet.regained(self._url)
+        self._some.regained(self._url)
         for run_id, why in report.unreadable.items():
             if run_id not in self._runs:
                 self._runs[run_id] = self._alert(run_id)
@@ -195,11 +203,9 @@ class FleetBlindness:
         """A run that passes could not observe was observed."""
         (self._runs.pop(run_id, None) or self._alert(run_id)).regained(run_id)
 
-    def _alert(self, run_id: str) -> BlindnessAlert:
-        whole = run_id == _FLEET
+    def _alert(self, run_id: str, subject: Subject = RUN) -> BlindnessAlert:
         repository = RecordRepository(self._state, state_key("blind", self._url, run_id), self._token)
-        place = RunLocation(f"{self._url.rstrip('/')}/{'' if whole else run_id + '/'}")
-        subject = "this fleet" if whole else "this run"
+        place = RunLocation(f"{self._url.rstrip('/')}/{run_id + '/' if subject is RUN else ''}")
         return BlindnessAlert(repository, self._channels, self._policy, place, self._clock, subject=subject)
 
 

@@ -8,64 +8,60 @@ from typing import Any
 
 from keras.callbacks import Callback
 
-from lastbeat.integrations.session import Block, Session, metrics_of, quiet
-from lastbeat.sdk.values import counted
+from lastbeat.integrations.session import ContextCallback, Session, metrics_of, never_raises
+from lastbeat.sdk.values import immediate_int
 
 
-class LastbeatCallback(Block, Callback):
+class LastbeatCallback(ContextCallback, Callback):
     """Reports each ``model.fit()`` as an attempt of ``run_id``.
 
-    ``chosen`` goes to :func:`lastbeat.start` (``root``, ``resume``, …). Keras tells its callbacks nothing of
-    exceptions: one that nobody catches, ``sys.exit`` and SIGTERM are seen all the same. Where exceptions are caught,
-    as notebooks do, use the callback as a block around ``model.fit()``.
+    ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …). Keras tells its callbacks nothing of
+    exceptions. An uncaught one, ``sys.exit`` and SIGTERM are seen all the same. If exceptions are caught, as in a
+    notebook, use the callback as a context manager around ``model.fit()``.
     """
 
-    def __init__(self, run_id: str, **chosen: Any) -> None:
+    def __init__(self, run_id: str, **options: Any) -> None:
         super().__init__()
-        self._session = Session(run_id, chosen)
+        self._session = Session(run_id, options)
         self._steps = 0
         self._epoch = 0
 
-    @quiet
+    @never_raises
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Begin an attempt."""
         self._steps, self._epoch = 0, 0
-        self._session.begin(_total(self.params or {}))
+        self._session.begin(_total_steps(self.params or {}))
 
-    @quiet
+    @never_raises
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Epochs count from 0, and from ``initial_epoch`` where training is resumed."""
         self._epoch = epoch
 
-    @quiet
+    @never_raises
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """One batch. The loss is the mean of its epoch so far, as Keras shows it."""
+        """One batch. The loss is the mean of the epoch so far, as Keras shows it."""
         run = self._session.run
         if run is not None:
             self._steps += 1
-            told = logs or {}
-            run.step(self._steps, loss=told.get("loss"), epoch=self._epoch, **metrics_of(told))
+            found = logs or {}
+            run.step(self._steps, loss=found.get("loss"), epoch=self._epoch, **metrics_of(found))
 
-    @quiet
+    @never_raises
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """An evaluation within the training."""
-        self._phase("evaluation")
+        """An evaluation during training."""
+        self._session.set_phase("evaluation")
 
-    @quiet
+    @never_raises
     def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Training goes on."""
-        self._phase("training")
+        """Back to training."""
+        self._session.set_phase("training")
 
-    @quiet
+    @never_raises
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """The training has come to its end, early or not."""
+        """The training has ended, early or not."""
         self._session.end()
 
-    def _phase(self, name: str) -> None:
-        if self._session.active and self._session.run is not None:
-            self._session.run.set_phase(name)
 
-
-def _total(params: Mapping[str, Any]) -> int | None:
-    epochs, steps = counted(params.get("epochs")), counted(params.get("steps"))
+def _total_steps(params: Mapping[str, Any]) -> int | None:
+    epochs, steps = immediate_int(params.get("epochs")), immediate_int(params.get("steps"))
     return epochs * steps if epochs is not None and steps is not None else None

@@ -1,13 +1,13 @@
-"""What all callbacks have in common: one run for each training of a framework, ended whatever ends the training.
+"""What all callbacks share: one run for each training, ended however the training ends.
 
-Frameworks tell their callbacks that a training begins, goes on and ends. Most do not tell of an exception, so three
-things stand in for that, and each training ends by whichever comes first:
+Frameworks tell their callbacks when a training begins, advances and ends, but most say nothing of an exception. Three
+things make up for that, and a training ends by whichever comes first:
 
-- an exception that nobody catches, ``sys.exit`` and SIGTERM are seen as :func:`lastbeat.start` sees them;
-- a callback is a block as well: ``with LastbeatCallback("my-run") as callback: …`` ends the run with the exception
-  that leaves the block, which is what notebooks need, whose exceptions no hook sees;
-- a process that ends while a training has neither ended nor raised is an error, not a success: somebody caught the
-  exception and went on without the training.
+- :func:`lastbeat.start` sees an uncaught exception, ``sys.exit`` and SIGTERM.
+- A callback is also a context manager: ``with LastbeatCallback("my-run") as callback: …`` ends the run with the
+  exception that leaves the block. Notebooks need this, because no hook sees their exceptions.
+- If the process ends while a training has neither ended nor raised, that is an error, not a success: something caught
+  the exception, and went on without the training.
 """
 
 import atexit
@@ -19,51 +19,52 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 import lastbeat
-from lastbeat.sdk.endings import known_error
+from lastbeat.sdk.process_exit import known_exit
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.saying import say, why
-from lastbeat.sdk.values import plain_text
+from lastbeat.sdk.safe_log import fault_text, safe_log
+from lastbeat.sdk.values import plain_str
 
-LEFT = "training was left before its end: what stopped it was caught, and the program went on without it"
-AGAIN = "training was left before its end: another one began in the same process"
-_NAMES = {"self", "step", "loss", "learning_rate", "epoch", "tokens"}
+ABANDONED = "training did not reach its end: what stopped it was caught, and the program went on without it"
+REPLACED = "training did not reach its end: another one began in the same process"
+_ARGUMENTS = {"self", "step", "loss", "learning_rate", "epoch", "tokens"}
+"""Names that ``run.step`` has for its own arguments, so that no metric can have them."""
 
 _P = ParamSpec("_P")
-_B = TypeVar("_B", bound="Block")
+_C = TypeVar("_C", bound="ContextCallback")
 
 
-def quiet(method: Callable[_P, None]) -> Callable[_P, None]:
-    """``method``, whose errors are logged, once each kind of them, and never reach the training."""
-    told: set[type[Exception]] = set()
+def never_raises(method: Callable[_P, None]) -> Callable[_P, None]:
+    """``method``, with its errors logged instead of raised into training, each type of error once."""
+    logged: set[type[Exception]] = set()
 
     @functools.wraps(method)
     def guarded(*args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
             method(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - a callback that fails would end the training that it watches
-            # Some are called with every batch.
-            if type(error) not in told:
-                told.add(type(error))
-                say(logging.WARNING, "lastbeat could not follow the training (%s): %s", method.__name__, why(error))
+        except Exception as error:  # noqa: BLE001 - a callback that raises would end the training that it reports
+            # Once, because some methods are called with every batch.
+            if type(error) not in logged:
+                logged.add(type(error))
+                what = "lastbeat could not follow the training (%s): %s"
+                safe_log(logging.WARNING, what, method.__name__, fault_text(error))
 
     return guarded
 
 
 def metrics_of(logs: Mapping[Any, object] | None) -> dict[str, Any]:
-    """What a framework logs besides the quantities that have a name of their own. What is named by no text is left
-    out."""
-    named = ((plain_text(name), value) for name, value in (logs or {}).items() if issubclass(type(name), str))
-    return {name: value for name, value in named if name not in _NAMES}
+    """What a framework logs under a name of its own. Names that are not text are left out."""
+    named = ((plain_str(name), value) for name, value in (logs or {}).items() if issubclass(type(name), str))
+    return {name: value for name, value in named if name not in _ARGUMENTS}
 
 
 class Session:
-    """The runs of one callback: at most one at a time. ``chosen`` goes to :func:`lastbeat.start`."""
+    """The runs of one callback, at most one at a time. ``options`` go to :func:`lastbeat.start`."""
 
-    def __init__(self, run_id: str, chosen: Mapping[str, Any]) -> None:
+    def __init__(self, run_id: str, options: Mapping[str, Any]) -> None:
         self.run: Run | None = None
         self._run_id = run_id
-        self._chosen = dict(chosen)
-        self._process = os.getpid()
+        self._options = dict(options)
+        self._pid = os.getpid()
 
     @property
     def active(self) -> bool:
@@ -71,36 +72,41 @@ class Session:
         return self.run is not None and not self.run.ended
 
     def begin(self, total_steps: Any, rank: int | None = None, world_size: int | None = None) -> Run:
-        """A training begins. One that has not ended was left."""
+        """A training begins. If the previous one has not ended, it fails."""
         if self.run is not None and not self.run.ended:
-            self.run.fail(AGAIN)
-        told = {"rank": rank, "world_size": world_size} | self._chosen
-        self.run = lastbeat.start(self._run_id, total_steps=total_steps, **told)
+            self.run.fail(REPLACED)
+        options = {"rank": rank, "world_size": world_size} | self._options
+        self.run = lastbeat.start(self._run_id, total_steps=total_steps, **options)
         self.run.set_phase("training")
-        self._process = os.getpid()
-        # After start(), so it is called before what start() registers, and that would take silence for success.
+        self._pid = os.getpid()
+        # Registered after start() registers its own exit function, so called before that, which would report success.
         atexit.unregister(self.leave)
         atexit.register(self.leave)
         return self.run
 
     def end(self, error: BaseException | None = None) -> None:
-        """The training has ended, with this exception or with none."""
+        """The training has ended, with this exception or without one."""
         atexit.unregister(self.leave)
         if self.run is not None and not self.run.ended:
             self.run.end_with(error)
 
     def leave(self, error: BaseException | None = None) -> None:
-        """The block or the process ends; a training that has not is an error."""
-        if self.active and self.run is not None and os.getpid() == self._process:
-            error = error if error is not None else known_error()
+        """The block or the process ends. If the training has not ended, that is an error."""
+        if self.active and self.run is not None and os.getpid() == self._pid:
+            error = error if error is not None else known_exit()
             if error is None:
-                self.run.fail_unexplained(LEFT)
+                self.run.fail_unexplained(ABANDONED)
             else:
                 self.run.end_with(error)
 
+    def set_phase(self, name: str) -> None:
+        """Name what a training does, if one is active."""
+        if self.active and self.run is not None:
+            self.run.set_phase(name)
 
-class Block:
-    """Makes a callback a block: the exception that leaves it ends the run."""
+
+class ContextCallback:
+    """Makes a callback a context manager: the exception that leaves its block ends the run."""
 
     _session: Session
 
@@ -109,7 +115,7 @@ class Block:
         """The run of the training that began last."""
         return self._session.run
 
-    def __enter__(self: _B) -> _B:
+    def __enter__(self: _C) -> _C:
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
 """The vocabulary: frozen data, no I/O, no clock.
 
-The large classes have no slots: those would make each class twice, and every ``--once`` pays for it at its start.
+The large classes have no slots: ``slots=True`` creates each class twice, a cost at the start of every ``--once``.
 """

@@ -1,4 +1,4 @@
-"""An action is data: something that is to be done to the world, and how far that is."""
+"""An action as data: what is to be done to the world, and how far it has got."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,37 +9,37 @@ from lastbeat.model.persisted import Persisted
 
 @dataclass(frozen=True)
 class Action(Persisted):
-    """Something to be done at most once: a restart, a command. It stands in the record before anything is done."""
+    """Something to do at most once: a restart, a command. It is in the record before anything is done."""
 
     name: str
-    """Names it for good. By this name the world can be asked whether it has happened."""
+    """Identifies it for good. By this name the world can be asked whether it has happened."""
     kind: str
-    """Which executor carries it out: ``restart``, ``command``. Whoever has none of that kind leaves it alone."""
+    """Which executor performs it: ``restart``, ``command``. A watcher without that executor leaves it alone."""
     asked_at: datetime
     """When it was decided, by the store's clock."""
     asked_by: str
-    """Whose wish it is: a policy's, a person's."""
+    """The policy or person that asked for it."""
     why: str
     attempt: int = 1
-    """The attempt that it was decided in."""
+    """The attempt in which it was decided."""
     details: Mapping[str, str] = field(default_factory=dict)
-    """What the executor has to know."""
+    """Parameters for the executor."""
     not_before: datetime | None = None
-    """Back-off: not to be begun before this."""
+    """Back-off: do not begin before this."""
     claims: int = 0
-    """How often somebody set about it."""
+    """How often it was claimed."""
     claimed_by: str | None = None
-    """Token of whoever is at it, or died over it, since the last answer that was certain."""
+    """Token of the watcher that claimed it and has not settled it, perhaps because it died."""
     claimed_until: datetime | None = None
-    """Nobody else sets about it before this."""
+    """No other watcher may claim it before this."""
     done_at: datetime | None = None
     result: str | None = None
-    """What the world calls it now that it is done: a job's id."""
+    """The world's name for the finished action: a job id."""
     failed: str | None = None
-    """Why it was not done and will not be."""
+    """Why it was not done and never will be."""
     last_error: str | None = None
 
     @property
     def settled(self) -> bool:
-        """Whether it is done, or never will be."""
+        """Whether it is done or never will be."""
         return self.done_at is not None or self.failed is not None

@@ -1,4 +1,4 @@
-"""An alert is data: a channel-neutral message, and what became of it on each channel."""
+"""An alert as data: a channel-neutral message, and what became of it on each channel."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,14 +9,14 @@ from lastbeat.model.persisted import AnyFloat, Persisted
 from lastbeat.model.status import Event, Status
 
 NAMES_LIMIT = 50
-"""How many runs an alert about many names; it counts the rest."""
+"""The most runs that an alert about many names; it counts the rest."""
 
 
 @dataclass(frozen=True)
 class Message(Persisted):
-    """What people are told, before any channel dresses it up.
+    """The content of an alert before a channel formats it.
 
-    Everything that came from training is hostile text: bounded here, escaped by each channel.
+    Text from training is hostile: it is bounded here and escaped by each channel.
     """
 
     run_id: str
@@ -28,11 +28,11 @@ class Message(Persisted):
     attempt: int = 1
     cause: str | None = None
     confidence: float | None = None
-    """How sure the cause is, from 0 to 1; None where nothing says."""
+    """Of the cause, from 0 to 1. None: unknown."""
     evidence: Evidence | None = None
     """The line that shows the cause."""
     also_seen: tuple[str, ...] = ()
-    """What followed from the cause or may have been it as well, a line each; few."""
+    """Downstream errors and other candidates, a line each; few."""
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
     instance_id: str | None = None
@@ -46,24 +46,24 @@ class Message(Persisted):
     log_tail: tuple[str, ...] = ()
     """Last lines of the training log, oldest first."""
     stack: tuple[str, ...] = ()
-    """Innermost frames of the main thread of a training that makes no progress, the innermost last."""
+    """Innermost frames of the main thread of a training process without progress, the innermost last."""
     notes: tuple[str, ...] = ()
-    """What people must know about the alert itself: the log could not be read, earlier alerts were dropped."""
+    """Remarks on the alert itself: the log could not be read, earlier alerts were dropped."""
     where: str = ""
     """Path or ``s3://`` URL of the run's files."""
     link: str | None = None
     """A web address to look at, when there is one."""
     key: str = ""
-    """Names this alert for good: the same on every delivery of it."""
+    """Identifies this alert: the same on every delivery of it."""
     members: tuple[str, ...] = ()
     """Of an alert about many runs: their ids, at most :data:`NAMES_LIMIT`."""
     member_count: int = 0
-    """How many runs it is about; 0: it is about ``run_id`` alone."""
+    """The number of runs in an alert about many. 0: it is about ``run_id`` alone."""
     shared: Mapping[str, str] = field(default_factory=dict)
     """What these runs have in common: ``Zone`` → ``us-east-1a (93 of 97)``."""
 
     def masked(self, mask: Callable[[str], str]) -> "Message":
-        """The same with ``mask`` applied to every text in it but its names (run id, status, event)."""
+        """A copy with ``mask`` applied to all text except run id, status and event."""
 
         def maybe(text: str | None) -> str | None:
             return None if text is None else mask(text)
@@ -87,8 +87,13 @@ class Message(Persisted):
         )
 
     @property
+    def severity(self) -> str:
+        """``critical``, ``warning`` or ``info``: what a pager filters on."""
+        return "warning" if self.event is Event.SUCCEEDED and self.conditions else self.event.severity
+
+    @property
     def subject(self) -> str:
-        """Who it is about, for people."""
+        """What it is about, for people."""
         if self.member_count <= 0:
             return self.run_id
         if self.member_count == 1 and self.members:
@@ -99,7 +104,7 @@ class Message(Persisted):
 
 @dataclass(frozen=True)
 class Delivery(Persisted):
-    """One alert on one channel. Neither sent nor failed: it still has to go out."""
+    """One alert on one channel. Until it is sent or failed it still has to go out."""
 
     tries: int = 0
     sent_at: datetime | None = None
@@ -107,12 +112,12 @@ class Delivery(Persisted):
     """Why it will never go out: a permanent error."""
     last_error: str | None = None
     not_before: datetime | None = None
-    """Back-off: not to be tried again before this. Where nothing was tried yet, it is held until then, because a
-    group may tell it; see ``deliver.hold``."""
+    """Back-off: no further try before this. Without any try so far the alert is deferred until then, because a group
+    may tell it; see ``effects.deferral``."""
     claimed_until: datetime | None = None
     claimed_by: str | None = None
     told_by: str | None = None
-    """Key of the alert of a group that told it in its stead, at ``sent_at``."""
+    """Key of the group's alert that told it instead, at ``sent_at``."""
 
     @property
     def settled(self) -> bool:

@@ -1,4 +1,4 @@
-"""What follows from a decision, as data. Each kind has a rule of its own for how often it may happen."""
+"""What follows from a decision, as data. Each kind has its own rule for how often it may happen."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from lastbeat.model.status import Event
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """People are told of ``event``: at least once on each channel, see ``effects.outbox``."""
+    """An alert of ``event``: at least once on each channel, see ``effects.outbox``."""
 
     event: Event
 

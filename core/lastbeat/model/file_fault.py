@@ -1,17 +1,17 @@
-"""What is wrong with a file that somebody wrote by hand."""
+"""A fault in a file that a user wrote by hand."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 
 class FileFault(NamedTuple):
-    """One thing that is wrong, and where."""
+    """One fault and its place."""
 
     file: str
     line: int
-    """From 1; 0 where no one line is to blame."""
+    """From 1. 0: no single line is to blame."""
     what: str
-    """What is wrong; what to write instead."""
+    """What is wrong, and what to write instead."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.what}" if self.line else f"{self.file}: {self.what}"

@@ -1,4 +1,4 @@
-"""What one pass over a fleet was told to do, and what it found."""
+"""What one pass over a fleet covers, and what it found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,9 @@ from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
 
 LINES_LIMIT = 100
-"""How many runs a report names; it counts all of them."""
+"""The most runs that a report names; it counts all of them."""
+FIGURES_LIMIT = 1000
+"""The most runs whose figures a report has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ WHOLE: Final = Shard()
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run as a pass knows it. ``UNKNOWN``: this pass could not observe it."""
+    """One run in a pass report. ``UNKNOWN``: this pass could not observe it."""
 
     FORM: ClassVar[Form] = Form.ROW
 
@@ -46,58 +48,79 @@ class RunLine:
     attempt: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """One run in numbers, as a pass knows it. What is not known, or was not read by this process yet, is None."""
+
+    line: RunLine
+    beat_age_s: float | None = None
+    """How old the last heartbeat was by the store's clock when the run was last asked about; of a run that this pass
+    could not observe, nobody knows."""
+    step: int | None = None
+    total_steps: int | None = None
+    loss: float | None = None
+    """May be NaN or infinite."""
+    step_at: datetime | None = None
+    """When the store got what tells step and loss, which is not read anew in each pass."""
+    pending: int = 0
+    """Deliveries that still have to go out."""
+
+
 @dataclass(frozen=True)
 class PassReport:
     """What one pass did."""
 
     at: datetime
-    """When it began, by the store's clock; by ours while that cannot be asked."""
+    """When it began, by the store's clock, or by this host's while that cannot be read."""
     seconds: float = 0.0
     blind: str | None = None
-    """Why the fleet could not be seen at all; then everything below says nothing."""
+    """Why the fleet could not be observed at all; then nothing below counts."""
     advice: str = ""
     complete: bool = True
-    """False: the time ran out, and the next pass goes on where this one was."""
+    """False: time ran out, and the next pass continues here."""
     plan: str = "list"
     """``list``: everything was listed; ``probe``: the runs that are known to be active were asked one by one."""
     statuses: Mapping[str, int] = field(default_factory=dict)
     """Status → runs that have it, of those that run or ended within a day; ``RUNNING (WARNING)`` is counted apart."""
     finished: int = 0
-    """Older ones, which nothing is asked about any more."""
+    """Runs that ended earlier, which are no longer looked at."""
     looked: int = 0
-    """Runs whose evidence was read and judged in this pass; of the others it was enough that nothing had changed."""
+    """Runs whose evidence this pass read and judged. The others had not changed."""
     transitions: tuple[tuple[str, Transition], ...] = ()
-    """Run id and transition, of those that this pass decided."""
+    """Run id and transition, as decided by this pass."""
     lines: tuple[RunLine, ...] = ()
-    """At most :data:`LINES_LIMIT` runs, those that need people first."""
+    """At most :data:`LINES_LIMIT` runs, those that need attention first."""
+    figures: tuple[RunFigures, ...] = ()
+    """At most :data:`FIGURES_LIMIT` runs, those that need attention first."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Run id → why it could not be observed, at most :data:`LINES_LIMIT`."""
     unreadable_count: int = 0
     ignored: tuple[str, ...] = ()
     """Folders whose names no run may have, at most ten."""
     unrecorded: int = 0
-    """Runs whose decision could not be written down, so that its alerts are still to come."""
+    """Runs whose decision could not be recorded, so their alerts are outstanding."""
     sent: int = 0
     """Deliveries of this pass."""
     failed: int = 0
-    """Deliveries that this pass tried in vain."""
+    """Deliveries that failed in this pass."""
     pending: int = 0
     """Deliveries that still have to go out."""
     requests: Mapping[str, int] = field(default_factory=dict)
-    """What the store was asked: ``LIST``, ``GET``, ``PUT``, ``DELETE`` → how often."""
+    """Requests to the store: ``LIST``, ``GET``, ``PUT``, ``DELETE`` → how many."""
     oldest_observation_s: float = 0.0
-    """Age of the oldest look that a run's known status rests on."""
+    """Age of the oldest look that any run's known status rests on."""
     notes: tuple[str, ...] = ()
-    """What people must know about the watching itself."""
+    """Remarks on the watching itself."""
 
     @property
     def exit_status(self) -> int:
-        """By the convention of monitoring plug-ins, as for one run: the worst there is."""
+        """By the convention of monitoring plug-ins: that of the worst run."""
         counts = self.statuses
         if self.blind is not None:
             return 3
-        if counts.get(Status.FAILED.value) or counts.get(Status.TIMED_OUT.value):
+        if any(counts.get(status.value) for status in (Status.FAILED, Status.TIMED_OUT, Status.CANCELLED)):
             return 2
         if self.unreadable_count:
             return 3
-        return 1 if counts.get("RUNNING (WARNING)") else 0
+        ended_badly = any(line.conditions and line.status is Status.SUCCEEDED for line in self.lines)
+        return 1 if counts.get("RUNNING (WARNING)") or ended_badly else 0

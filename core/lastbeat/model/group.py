@@ -1,7 +1,7 @@
-"""Runs that time out together: who belongs to which group, and what people have been told of each.
+"""Runs that time out together: the members of each group, and the notices sent about it.
 
-The *ledger* is the one place where each held alert is given away, to be sent alone or told by a group: it is changed
-by compare-and-set, so two sweeps never give away the same alert twice. It is a record with an outbox of its own.
+The *ledger* decides for each deferred alert whether it is sent alone or told by a group. It is changed by
+compare-and-set, so two sweeps never decide on the same alert twice. It is a record with an outbox of its own.
 """
 
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from lastbeat.model.record import Record
 from lastbeat.model.status import Event
 
 LEDGER: Final = "_watchdog/groups.json"
-"""Where it lies, beside the runs."""
+"""Its key, beside the runs."""
 LEDGER_ID: Final = "_groups"
-"""Stands in a group's alerts where the run id stands in others; no run can have it."""
+"""In a group's alerts it takes the place of the run id. No run can have it."""
 
 FACTS: Final = ("Instance type", "Zone", "Host", "Phase", "Reason")
-"""What runs may have in common, in the order in which people are told."""
+"""What runs may have in common, in the order in which alerts list it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredAlert:
-    """An alert of one run that no pass sends until it is known whether a group tells it."""
+    """An alert of one run that waits until it is known whether a group tells it."""
 
     run_id: str
     number: int
@@ -34,18 +34,18 @@ class DeferredAlert:
     event: Event
     message: Message
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Of :data:`FACTS`, those that are known."""
+    """The known ones of :data:`FACTS`."""
 
 
-class State(str, Enum):
-    """What a member of a group is now."""
+class MemberState(str, Enum):
+    """What became of a member of a group."""
 
     OUT = "out"
     """Still timed out."""
     BACK = "back"
     """It recovered."""
     LEFT = "left"
-    """It ended, or came back without anybody having to be told."""
+    """It ended, or came back without an alert."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Member(Persisted):
 
     FORM: ClassVar = Form.ROW
 
-    state: State = State.OUT
+    state: MemberState = MemberState.OUT
     waiting: tuple[int, ...] = ()
-    """TIMED_OUT alerts that the next notice tells."""
+    """TIMED_OUT alerts for the next notice."""
     back: tuple[int, ...] = ()
-    """RECOVERED alerts that the next notice tells."""
+    """RECOVERED alerts for the next notice."""
     told: Mapping[int, int] = field(default_factory=dict)
-    """Number of the run's alert → number of the notice that told it; the latest few."""
+    """Number of the run's alert → number of the notice that told it. The latest few."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ class Group(Persisted):
 
     @property
     def out(self) -> tuple[str, ...]:
-        """The members that still are timed out."""
-        return tuple(run_id for run_id, member in self.members.items() if member.state is State.OUT)
+        """The members that are still timed out."""
+        return tuple(run_id for run_id, member in self.members.items() if member.state is MemberState.OUT)
 
 
 @dataclass(frozen=True)
-class Alone(Persisted):
-    """A time-out that was told by itself. It counts when the next ones are counted."""
+class SingleTimeout(Persisted):
+    """A time-out that was told on its own. It counts towards opening a group with later ones."""
 
     FORM: ClassVar = Form.ROW
 
@@ -104,27 +104,27 @@ class Ledger(Record):
     opened: int = 0
     """Number of the last group."""
     groups: tuple[Group, ...] = ()
-    """Those that are open, and for a while those that were."""
-    alone: tuple[Alone, ...] = ()
+    """Open groups, and closed ones for a while."""
+    alone: tuple[SingleTimeout, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One alert of a group: TIMED_OUT for those that went out, RECOVERED for those that came back."""
+    """One alert of a group: TIMED_OUT for runs that timed out, RECOVERED for those that came back."""
 
     number: int
-    """Of the alert in the ledger."""
+    """Number of its alert in the ledger."""
     event: Event
     runs: tuple[str, ...]
-    """Those that this notice tells of."""
+    """The runs it tells about."""
     out: tuple[str, ...]
-    """Those that are timed out now."""
+    """The members that are timed out now."""
     size: int
-    """All members that the group has had."""
+    """How many members the group has had."""
     opened_at: datetime
     first: bool = False
     repeated: bool = False
-    """Nothing is new: it only still is so."""
+    """Nothing is new: a reminder."""
     earlier: int = 0
-    """Members that had been told of one by one before it was known that they are many."""
+    """Members that were told one by one before the group was opened."""
     shared: Mapping[str, str] = field(default_factory=dict)

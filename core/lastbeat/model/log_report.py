@@ -1,4 +1,4 @@
-"""What a look learned from a run's logs, as the decision needs it."""
+"""What a look learned from a run's logs, in the form that the decision needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from lastbeat.model.persisted import AnyFloat, Form
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """All times are the store's: a line counts as printed when its file was stored with it, at the latest."""
+    """All times are the store's: a line was printed, at the latest, when its file was stored with it."""
 
     FORM: ClassVar = Form.SPARSE
 
     written_at: datetime | None = None
-    """When the newest of the log files was stored with text that is new."""
+    """When any log file was last stored with new text."""
     progress_at: datetime | None = None
-    """When the newest line that tells a later step was first there."""
+    """When the latest step first appeared."""
     step: int | None = None
     total_steps: int | None = None
     loss: AnyFloat | None = None
@@ -27,21 +27,21 @@ class LogReport:
     throughput_unit: str = ""
     explanation: Explanation = NOTHING
     shown_at: datetime | None = None
-    """When the file that shows the cause was last stored with text that is new."""
+    """When the file with the cause was last stored with new text."""
     last_seen: Mapping[str, datetime] = field(default_factory=dict)
-    """Signal name → when a line that matches it was last new; for the signals that absence rules name."""
+    """For the signals of absence rules: signal name → when a matching line was last new."""
     notes: tuple[str, ...] = ()
-    """What was skipped or could not be read, for people."""
+    """For people: what was skipped or could not be read."""
     mark: str = ""
-    """Names what stood in the files as it was read: text that is stored again unchanged has the same."""
+    """Digest of what was read: the same if the same text is stored again."""
     cold: bool = field(default=False, compare=False)
-    """Whoever read it knew of no earlier look, so all of it seemed new."""
+    """The reader knew of no earlier look, so all text seemed new."""
     unread: tuple[str, ...] = ()
-    """Files whose newest text could not be read in this look, be it for the store or for want of time. While there are
-    any, that no later step and no other line is known means nothing: unreadable is not empty."""
+    """Files whose newest text could not be read in this look, because of the store or for lack of time. While there are
+    any, a missing step or line proves nothing: unreadable is not empty."""
     unread_at: datetime | None = None
-    """When the newest of those was stored, as far as that could be seen: its text may be new."""
+    """When the newest of those was stored, if known: its text may be new."""
     hidden: tuple[str, ...] = ()
-    """What could not even be looked at, and why: nobody knows whether something was written there."""
+    """Logs that could not even be looked at, and why: they may have been written to."""
     empty_at: datetime | None = None
-    """When the newest log was stored that holds nothing so far."""
+    """When the newest empty log was stored."""

@@ -1,4 +1,4 @@
-"""Numbers as JSON can hold them, and as hand-made documents do."""
+"""Numbers as JSON can hold them, and as hand-made documents hold them."""
 
 import math
 from typing import Final
@@ -15,7 +15,7 @@ def json_number(value: float | None) -> float | str | None:
 
 
 def number(value: object) -> float | None:
-    """A float that may be NaN or infinite, also where it was written as text (``"NaN"``); None for anything else."""
+    """A float, perhaps NaN or infinite, also if written as text (``"NaN"``). None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
@@ -27,18 +27,18 @@ def number(value: object) -> float | None:
 
 
 def finite(value: object) -> float | None:
-    """The same, where it is a number that can be reckoned with."""
+    """As :func:`number`, but None unless finite."""
     told = number(value)
     return told if told is not None and math.isfinite(told) else None
 
 
 def amount(value: object) -> float | None:
-    """The same, where it is not below zero."""
+    """As :func:`finite`, but None if negative."""
     told = finite(value)
     return told if told is not None and told >= 0 else None
 
 
 def whole(value: object) -> int | None:
-    """A whole number of no more than fifteen digits, or None."""
+    """A whole number of at most fifteen digits, or None."""
     told = finite(value)
     return int(told) if told is not None and told == int(told) and abs(told) <= _LARGEST else None

@@ -19,11 +19,15 @@ class Heartbeat:
     own_time: datetime | None = None
     """The document's own timestamp, by the clock of the training instance."""
     zoned: bool = True
-    """That timestamp names its zone, or is a number of seconds. One that does not was read as UTC."""
+    """The timestamp names its zone or is an epoch number. Otherwise it was read as UTC."""
     clock_offset_s: float | None = None
     """How far the store's clock is ahead of the instance's, as the document says."""
+    beat_s: float | None = None
+    """How often it is written, in seconds, as it says."""
+    longest_gap_s: float | None = None
+    """The longest time between two of them so far in this attempt, as it says."""
     fault: str | None = None
-    """Why the document could not be understood; it still counts as a heartbeat at ``modified``."""
+    """Why the document could not be parsed. It still counts as a heartbeat at ``modified``."""
 
     phase: str | None = None
     instance_id: str | None = None
@@ -33,29 +37,31 @@ class Heartbeat:
     start_time: datetime | None = None
     attempt: int | None = None
     thread_error: str | None = None
-    """What ended one of training's threads: no end of the run by itself."""
+    """The exception that ended a thread of training. By itself it does not end the run."""
 
     step: int | None = None
     total_steps: int | None = None
     loss: float | None = None
     """May be NaN or infinite: the document said so."""
+    not_finite_since: int | None = None
+    """The step since which the loss has been NaN or infinite, as far as the document's latest points tell."""
 
 
 @dataclass(frozen=True)
 class Sentinel:
-    """``_error`` or ``_complete``. ``text`` is bounded and may be empty; it is hostile text."""
+    """``_error`` or ``_complete``. ``text`` is hostile, bounded and may be empty."""
 
     modified: datetime
     version: str
     size_bytes: int
     text: str = ""
     fault: str | None = None
-    """Why ``text`` could not be fetched although the sentinel exists. Its existence alone still counts."""
+    """Why ``text`` could not be read. The sentinel's existence still counts."""
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """``logs/training_log_latest.txt`` as the listing shows it; its text is read only when it is needed."""
+    """A log file as the listing shows it. Its text is read only when needed."""
 
     modified: datetime
     version: str
@@ -72,19 +78,19 @@ class Seen:
     complete: Sentinel | None = None
     log: LogFile | None = None
     stacks: LogFile | None = None
-    """``logs/stacks.txt``, which is there while training hangs."""
+    """``logs/stacks.txt``, which exists while training hangs."""
     logs: LogReport | None = None
-    """What the logs say; None: none were read, and nothing follows from that."""
+    """What the logs say. None: none were read, which proves nothing."""
 
     @property
     def knows_step(self) -> Heartbeat | None:
-        """What tells the step: progress.json, else a metadata.json that has one, else the logs."""
+        """The source of the step: progress.json, else a metadata.json with one, else the logs."""
         found = (beat for beat in (self.progress, self.metadata, self._from_logs) if beat is not None)
         return next((beat for beat in found if beat.step is not None or beat.loss is not None), None)
 
     @property
     def log_notes(self) -> tuple[str, ...]:
-        """What people must know about the reading of the logs; few."""
+        """Remarks on the reading of the logs; few."""
         return self.logs.notes[:_LOG_NOTES] if self.logs is not None else ()
 
     @property
@@ -103,7 +109,7 @@ class NeverSeen:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """The store could not be asked, or its answer could not be read. Nothing follows about the run."""
+    """The store could not be read. Nothing follows about the run."""
 
     reason: str
     """What went wrong and where, in one line without secrets."""

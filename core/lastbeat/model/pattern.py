@@ -8,10 +8,10 @@ Found = Callable[..., "re.Match[str] | None"]
 
 
 class Pattern:
-    """Like what ``re.compile`` gives, which it calls when it is first asked to look for something.
+    """As ``re.compile`` returns it, but compiled at the first search.
 
-    Whoever reads logs knows dozens of patterns, and a process that takes one look at a run needs few of them: to
-    compile them all would take longer than to read a megabyte.
+    A log reader knows dozens of patterns, and a process that looks at one run once needs few of them. Compiling all
+    would take longer than reading a megabyte.
     """
 
     def __init__(self, text: str, flags: int = 0) -> None:
@@ -22,7 +22,7 @@ class Pattern:
     def compiled(self) -> "re.Pattern[str]":
         return re.compile(self.text, self.flags)
 
-    # As attributes, which cost no call more than those of ``re.Pattern``.
+    # As attributes, they cost no more per call than those of ``re.Pattern``.
 
     @cached_property
     def search(self) -> Found:

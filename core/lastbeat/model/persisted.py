@@ -1,4 +1,4 @@
-"""What a dataclass says about how it is kept, for :mod:`lastbeat.codec`."""
+"""How a dataclass declares the way it is kept, for :mod:`lastbeat.codec`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ from typing import Annotated, Any, Final
 class Persisted:
     """Part of a document that older and newer versions of lastbeat read and rewrite side by side.
 
-    ``unknown`` is what the document holds that this version does not know, as JSON data: fields of a newer version, and
-    entries of a list or mapping that use a word which a newer version has added. ``dataclasses.replace`` carries it
-    along, so a rewrite gives it back unchanged.
+    ``unknown`` holds the parts that this version does not know, as JSON data: fields of a newer version, and entries of
+    a list or mapping with a word that a newer version added. ``dataclasses.replace`` carries it along, so a rewrite
+    returns it unchanged.
     """
 
     unknown: Mapping[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
 
 
 class Form(str, Enum):
-    """The shape in which a dataclass is written; it says so in a class variable ``FORM``."""
+    """The shape in which a dataclass is written, set in its class variable ``FORM``."""
 
     OBJECT = "object"
     ROW = "row"
-    """A JSON array of the fields in their order, for what is kept by the thousand. A newer version may add fields at
-    the end. Fields of one :func:`part` share an array within it."""
+    """A JSON array of the fields in order, for objects kept by the thousand. Newer versions add fields at the end.
+    Fields of one :func:`part` share an array within it."""
     SPARSE = "sparse"
     """An object without the fields that have their default value."""
 
@@ -39,7 +39,7 @@ class _NonFinite:
 
 
 AnyFloat = Annotated[float, _NonFinite()]
-"""A float that training told, so it may be NaN, infinite, or of any size. Plain ``float`` fields are finite."""
+"""A float from training, so it may be NaN, infinite, or of any size. Plain ``float`` fields are finite."""
 
 
 class _InBase64:
@@ -47,8 +47,8 @@ class _InBase64:
 
 
 Base64 = Annotated[bytes, _InBase64()]
-"""Bytes of any kind, written in base64: a third longer than they are. Plain ``bytes`` fields stay readable where they
-are ASCII, and take six characters for each byte that is not."""
+"""Arbitrary bytes, written in base64, a third longer. Plain ``bytes`` fields stay readable where they are ASCII, and
+take six characters for every other byte."""
 
 
 class _InUnixSeconds:
@@ -78,4 +78,4 @@ TRANSIENT: Final = {"transient": True}
 """Metadata of a field that is not written."""
 
 FLAT: Final = {"flat": True}
-"""Metadata of a field whose own fields are written among those of its parent."""
+"""Metadata of a field whose own fields are written among its parent's."""

@@ -1,8 +1,9 @@
-"""The watchdog's whole memory of one run: a small versioned document beside the run's evidence."""
+"""The record: the watchdog's whole memory of one run, a small versioned document beside the run's evidence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
@@ -19,66 +20,84 @@ class Attempt(Persisted):
 
     number: int = 1
     start_time: datetime | None = None
-    """As the run's metadata gave it, by the instance's clock."""
+    """From the run's metadata, by the instance's clock."""
     start_skew_s: tuple[float, float] | None = None
-    """How far the store's clock was ahead of the instance's at the start, at least and at most; None: not known
-    yet. It stays what it was when the clock jumps later."""
+    """How far the store's clock was ahead of the instance's at the start: least and most. None: not known yet. It does
+    not change if the clock jumps later."""
     declared: int | None = None
-    """The number that the run's metadata gave, if it gave one."""
+    """The number in the run's metadata, if any."""
     earlier_starts: tuple[datetime, ...] = ()
-    """Start times of attempts before this one: documents that carry one of them are leftovers."""
+    """Start times of earlier attempts: a document with one of them is a leftover."""
     spent: tuple[str, ...] = ()
-    """Tokens of files that lie there from earlier attempts and so say nothing about this one."""
+    """Tokens of files from earlier attempts, which say nothing about this one."""
 
 
 @dataclass(frozen=True)
 class HeartbeatMemory(Persisted):
-    """What the last recorded look knew of one heartbeat; see ``decide.freshness``."""
+    """What is known of one heartbeat, see ``decide.freshness``."""
 
     modified: datetime
     own_time: datetime | None = None
     alive_at: datetime | None = None
-    """Store time at which ``own_time`` was first seen, so the last proof of life."""
+    """The last proof of life, in the store's time: when ``own_time`` was first seen."""
     skew_s: float = 0.0
-    """Store clock minus instance clock, as far as it is known."""
+    """Store clock minus instance clock, as far as known."""
     lag_s: float = 0.0
-    """``modified`` minus ``own_time`` when both were last known together: skew and upload, before any judgement."""
+    """``modified`` minus ``own_time`` when both were last known: skew plus upload."""
     suspect: bool = False
-    """The timestamp lags in a way that a slow clock and an old document that is rewritten have in common."""
+    """The timestamp lags, due either to a slow clock or to an old document that is rewritten."""
     step: int | None = None
     step_at: datetime | None = None
     """Store time at which ``step`` was first seen."""
     missing_since: datetime | None = None
-    """Since when the file, once seen, has been gone."""
+    """Since when the file has been gone after it was seen."""
     gap_s: float = 0.0
-    """Of logs: the longest time between two steps, where one was missed. Some print one a quarter of an hour."""
+    """Of logs: the longest time between two steps where one was overdue. Some programs print one every 15 minutes."""
     mark: str = ""
-    """Of logs: what stood in them, see ``model.log_report``."""
+    """Of logs: digest of their text, see ``model.log_report``."""
+
+
+class LimitName(str, Enum):
+    """Which limit a run can exceed; the words of the settings."""
+
+    STALE = "stale"
+    STALL = "stall"
+    INACTIVITY = "inactivity"
+    START = "start"
+    """It never began."""
+
+
+@dataclass(frozen=True)
+class ExceededLimit(Persisted):
+    """The limit by which a run was TIMED_OUT, as the watcher that decided it had it."""
+
+    name: LimitName
+    limit_s: float
 
 
 @dataclass(frozen=True)
 class Finding(Persisted):
-    """A line that says that the run failed, as logs show it; see ``decide.logs``."""
+    """A log line that says the run failed, see ``decide.logs``."""
 
     line: str
-    """Names the line."""
+    """Identifies the line."""
     seen_at: datetime
-    """Store time at which it was there at the latest."""
+    """The store's time by which it had been printed."""
     alone: bool = False
-    """The run is FAILED on the strength of it alone."""
+    """The run is FAILED because of this line alone."""
     acquitted: bool = False
     """Training went on after it."""
     doubted: bool = False
-    """An earlier one of the same attempt was acquitted, so this one is believed only after a while."""
+    """An earlier one of this attempt was acquitted, so this one counts only after a while."""
 
 
 @dataclass(frozen=True)
-class Explained(Persisted):
-    """Why a run failed or fell silent, as people were told."""
+class RecordedCause(Persisted):
+    """The cause of a failure or a silence, as people were told."""
 
     cause: Cause = field(metadata=FLAT)
     also_seen: tuple[str, ...] = ()
-    """What followed from it or may have been the cause as well, a line each; few."""
+    """Downstream errors and other candidates, a line each; few."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +112,13 @@ class Transition(Persisted):
     attempt: int
     cause: str | None = None
     silenced: str | None = None
-    """Why nobody was told of it, and by whose wish."""
+    """Why it raised no alert: the silence, with its author."""
 
 
 @dataclass(frozen=True)
 class Record(Persisted):
-    """Status, reason, attempt, history, outbox, actions. ``seq`` grows by one with every write. Its fields stand in the
-    order in which a person wants to read them."""
+    """Status, reason, attempt, history, outbox, actions, in the order in which people read them. ``seq`` grows by one
+    with every write."""
 
     run_id: str
     status: Status | None = None
@@ -107,31 +126,36 @@ class Record(Persisted):
     cause: str | None = None
     action: str | None = None
     since: datetime | None = None
+    """When it was seen to be so."""
+    happened_at: datetime | None = None
+    """When it came to be so, as far as the evidence tells: the sentinel, the last beat, the last line."""
+    exceeded: ExceededLimit | None = None
+    """Why it is TIMED_OUT."""
     flapping_since: datetime | None = None
-    """Since when it flaps, see ``decide.flapping``: flips are recorded and not told. None: it does not."""
+    """Since when it flaps, see ``decide.flapping``: flips are recorded but raise no alerts. None: it does not."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Condition name → what was seen, for people."""
     attempt: Attempt = field(default_factory=Attempt)
     seq: int = 0
     written_at: datetime | None = None
     writer: str = ""
-    """Token of the pass that wrote it: how a writer whose answer got lost finds out that it had won."""
+    """Token of the write: a writer that got no answer recognizes by it that its write succeeded."""
     first_looked_at: datetime | None = None
     conditional_writes: bool | None = None
-    """False once the store was found to ignore conditions, which is tested when the record is created."""
+    """False if the store ignores write conditions, which is tested when the record is created."""
     metadata: HeartbeatMemory | None = None
     progress: HeartbeatMemory | None = None
     log: HeartbeatMemory | None = None
-    """What logs tell of life and progress; ``modified`` is when text was last new."""
+    """The logs as a heartbeat. ``modified`` is when text was last new."""
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
-    """Of lines that have to appear again and again: signal name → when one was last new."""
+    """For absence rules: signal name → when such a line was last new."""
     finding: Finding | None = None
-    explained: Explained | None = None
-    """``cause`` and ``action`` with what shows them, of the present status."""
+    explained: RecordedCause | None = None
+    """``cause`` and ``action`` of the present status with their evidence."""
     sentinels: tuple[str, ...] = ()
-    """Tokens of the sentinels of this attempt, so that they never decide for the next one too."""
+    """Tokens of this attempt's sentinels, so that they never count for the next one."""
     continues: str | None = None
-    """Of a copy kept elsewhere: the version of the record beside the run that it goes on from."""
+    """Of a copy kept elsewhere: the version of the record beside the run that it continues."""
     transitions: int = 0
     """Number of the last transition; ``history`` keeps only the latest ones."""
     alerts: int = 0
@@ -139,12 +163,12 @@ class Record(Persisted):
     delivered: int = 0
     """Deliveries settled as sent, over the life of the record."""
     dropped: int = 0
-    """Alerts given up because the outbox was full, over the life of the record."""
+    """Unsettled alerts dropped from a full outbox, over the life of the record."""
     history: tuple[Transition, ...] = ()
     outbox: tuple[Alert, ...] = ()
-    """What people are told: at least once each."""
+    """Alerts: at least once each."""
     actions: tuple[Action, ...] = ()
-    """What is done to the world: at most once each, see ``effects.actions``."""
+    """Actions: at most once each, see ``effects.actions``."""
 
     @property
     def last_metadata_at(self) -> datetime | None:
@@ -153,7 +177,7 @@ class Record(Persisted):
 
     @property
     def last_progress_at(self) -> datetime | None:
-        """When progress was last seen: in progress.json, or in the logs where that was never written."""
+        """When progress was last seen: in progress.json, or in the logs if that was never written."""
         if self.progress is not None:
             return self.progress.alive_at
         return self.log.step_at if self.log is not None else None

@@ -1,4 +1,4 @@
-"""Secrets masked wherever text leaves: logs, errors, alerts."""
+"""Masks secrets wherever text leaves: logs, errors, alerts."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote, urlsplit
 from lastbeat.model.secrets import MASK
 
 SHORTEST = 8
-"""Anything shorter is no secret worth the name, and masking it would garble ordinary words."""
+"""Anything shorter is no real secret, and masking it would garble ordinary words."""
 
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 
@@ -15,9 +15,9 @@ _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 class Redactor:
     """Callable: text → the same text with every secret masked.
 
-    A secret that is a URL is masked as a whole, and so is what identifies it wherever it stands alone: its
-    path with its query, as written and as HTTP libraries log it (percent-encoded), its last path segment
-    when that is long enough to be a token, and its password. AWS access key ids are masked always.
+    A secret URL is masked as a whole, and so are its identifying parts where they stand alone: path with query, as
+    written and percent-encoded as HTTP libraries log it, the last path segment if it is long enough for a token, and
+    the password. AWS access key ids are always masked.
     """
 
     __slots__ = ("_pattern",)

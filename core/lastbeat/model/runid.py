@@ -1,4 +1,4 @@
-"""What a run may be called, and where its files lie below the fleet root."""
+"""Valid run ids, and the names of a run's files below the fleet root."""
 
 import re
 
@@ -11,26 +11,24 @@ COMPLETE = "_complete"
 RECORD = "_watchdog.json"
 
 SWEEP_MARK = "_watchdog/last_pass.json"
-"""Beside the runs: the mark that each sweep of the fleet leaves."""
+"""Beside the runs: the mark that each pass over the fleet leaves."""
 
 _ALLOWED = re.compile(r"[A-Za-z0-9._\-+=@:]{1,200}")
 
 
 class InvalidRunIdError(ValueError):
-    """A run id that no run may have; the message says why."""
+    """Not a valid run id; the message says why."""
 
 
 def is_hardly_a_run(name: str) -> bool:
-    """Whether a folder of this name, into which nobody may look, is taken for no run: the file system's own, or a
-    hidden one."""
+    """Whether an unreadable folder of this name is no run but a hidden one, or one of the file system's own."""
     return name == "lost+found" or name.startswith(".")
 
 
 def check_run_id(run_id: str) -> str:
     """Return ``run_id`` unchanged, or raise :class:`InvalidRunIdError` that says what is wrong with it.
 
-    The rule keeps ids usable as object keys, folder names and shell words, and out of the fleet's own
-    ``_watchdog/`` folder.
+    The rules keep ids usable as object keys, folder names and shell words, and out of the ``_watchdog/`` folder.
     """
     shown = repr(run_id if len(run_id) <= 60 else run_id[:60] + "…")
     if not run_id:

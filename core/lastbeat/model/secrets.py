@@ -1,10 +1,10 @@
-"""Secrets by their shape: what training may have printed and no alert may repeat."""
+"""Secrets recognized by their form: training may have printed them, and no alert may repeat them."""
 
 import re
 
 MASK = "***"
 
-# Each begins with a literal that hardly any text holds by chance, so ordinary log lines cost next to nothing.
+# Each begins with a literal that rarely occurs by chance, so ordinary log lines cost next to nothing.
 _SHAPES = (
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"\bhf_[A-Za-z0-9]{20,}",
@@ -18,7 +18,7 @@ _SHAPES = (
     r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]+",
     r"\beyJ[A-Za-z0-9_-]{10,500}\.[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{1,1000}",
 )
-# What follows a name that announces a secret; the name stays readable.
+# Values after a name that announces a secret. The name stays readable.
 _NAMED = (
     r"(\bbearer\s+|\bauthorization[\"']?\s?[=:]\s?[\"']?basic\s+|[?&]X-Amz-Signature=)[A-Za-z0-9._~+/=-]{8,}"
     # A password, or a token that stands for one, in the address of a repository or a proxy.
@@ -27,7 +27,7 @@ _NAMED = (
     # Counts of tokens are no secrets.
     r"(?![0-9.,e+]+(?:[\s|]|$))[^\s\"',;&]{8,}"
 )
-# Most lines hold none of these, and finding that out so is many times faster than the expressions are.
+# Most lines hold none of these, and checking that is many times faster than the expressions.
 _LITERALS = (
     "AKIA", "ASIA", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "xapp-", "AIza",
     "sk-", "hooks.slack.com/", "eyJ",

@@ -1,7 +1,7 @@
-"""A setting: its name, once, with all there is to say of it. ``lastbeat.settings`` alone reads their values.
+"""A setting is defined once, with everything about it. Only ``lastbeat.settings`` reads the values.
 
-Parsers here and elsewhere turn a text into a value, or raise ``ValueError`` with what is wrong with it, as the end of a
-sentence: ``is not a number of minutes``. :meth:`Setting.read` says the rest.
+Parsers turn text into a value, or raise ``ValueError`` with the end of a sentence: ``is not a number of minutes``.
+:meth:`Setting.read` adds the rest.
 """
 
 import math
@@ -30,25 +30,27 @@ _SWITCH: Final = {
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
-    """One environment variable. Where it has no default its value may be None: ``Setting[float | None]``."""
+    """One environment variable. Without a default its value may be None: ``Setting[float | None]``."""
 
     name: str
     parse: Callable[[str], T]
-    """Never called for a blank text: blank is unset."""
+    """Never called for blank text: blank means unset."""
     help: str
     """One sentence or two for ``.env.example``, the docs and ``--help``."""
     default: str = ""
-    """As it would be written in ``.env``; empty when unset by default."""
+    """As written in ``.env``. Empty: unset by default."""
     example: str = ""
-    """What a fault shows as a value that would do."""
+    """A valid value, for error messages."""
     secret: bool = False
-    """Its value is never shown, and masked wherever it turns up."""
+    """Its value is never shown, and masked wherever it appears."""
     option: str = ""
-    """How the command line gives it, where it can: ``--root``."""
+    """Its command-line option, if any: ``--root``."""
+    stands_in: tuple[str, ...] = ()
+    """Other environment variables that serve if this one is not set, in this order."""
 
     def read(self, text: str, called: str = "") -> T:
-        """The value of ``text``. Raises ``ValueError`` with one whole sentence for people, which names the setting, or
-        ``called`` in its place."""
+        """The value of ``text``. Raises ``ValueError`` with a whole sentence that names the setting, or ``called``
+        instead."""
         try:
             return self.parse(text.strip())
         except ValueError as why:
@@ -80,7 +82,7 @@ class SettingValues:
 
 
 def shown(text: str) -> str:
-    """``text`` for an error message: bounded, without the password of a URL or what else looks like a secret."""
+    """``text`` for an error message: bounded, without URL passwords and anything else that looks like a secret."""
     text = mask_tokens(re.sub(r"//[^/@]*@", "//***@", text))
     return repr(text if len(text) <= 80 else text[:80] + "…")
 
@@ -116,7 +118,7 @@ def count(least: int) -> Callable[[str], int]:
 
 
 def switch(text: str) -> bool:
-    """Parses what turns something on or off."""
+    """Parses on/off."""
     if text.lower() not in _SWITCH:
         raise ValueError("is neither on nor off")
     return _SWITCH[text.lower()]

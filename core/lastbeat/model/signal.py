@@ -1,4 +1,4 @@
-"""What lastbeat looks for in logs: a signal is a named pattern with what it means."""
+"""What lastbeat looks for in logs: a signal is a named pattern with its meaning."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
@@ -7,9 +7,9 @@ from lastbeat.model.error_type import ErrorType
 
 Severity = Literal["critical", "error", "warning", "info"]
 Role = Literal["root", "cascade", "confirmation"]
-"""``root``: primary evidence, what went wrong. ``cascade``: what follows from something else that went wrong (a peer
-that closed, a launcher's SIGTERM), a cause only where nothing better is known. ``confirmation``: says that something
-ended or how, and never what the cause is (ChildFailedError, an exit status)."""
+"""``root``: primary evidence of what went wrong. ``cascade``: a consequence (a peer that closed, a launcher's SIGTERM),
+a cause only if nothing better is known. ``confirmation``: says that or how something ended, never why
+(ChildFailedError, an exit status)."""
 Verdict = Literal["crash", "stalled", "timeout", "success"]
 
 _NONE: Final[Mapping[str, Any]] = {}
@@ -18,7 +18,7 @@ ROOT: Final = "root"
 CASCADE: Final = "cascade"
 CONFIRMATION: Final = "confirmation"
 
-# Named tuples, of which hundreds are made in a moment, and whose classes are: each look at a run with a log needs them.
+# Named tuples: each look at a run with a log creates hundreds of them, and they are cheap to create and to define.
 
 
 class Signal(NamedTuple):
@@ -43,24 +43,24 @@ class Signal(NamedTuple):
     extract: Mapping[str, str] = _NONE
     """Field → named group of the pattern."""
     hint: str = ""
-    """More specific than its error type's; ``{field}`` stands for what was extracted."""
+    """More specific than its error type's. ``{field}`` is replaced by what was extracted."""
     restartable: bool | None = None
     """None: as its error type says."""
     literals: tuple[str, ...] = ()
-    """At least one of these (lower-cased if ``ignore_case``) is in every line that the pattern matches; empty: nothing
-    is known, the pattern has to be tried on each line."""
+    """Every line that the pattern matches has at least one of these (lower-cased if ``ignore_case``). Empty: none are
+    known, and the pattern is tried on each line."""
     demand: str = ""
-    """What the template of such a line contains, as ``line_templates.demand`` writes it; empty: nothing, or not worked
-    out."""
+    """What the template of such a line must contain, as ``line_templates.demand`` writes it. Empty: nothing, or not
+    computed yet."""
     source: str = ""
-    """The catalogue that it stands in."""
+    """The catalogue that defines it."""
 
 
 class Absence(NamedTuple):
     """A line that has to appear: within ``within_s`` of the attempt's start, and then again every ``every_s``."""
 
     name: str
-    """Of the rule, and so of the condition that it raises."""
+    """Of the rule and of the condition that it raises."""
     signal: str
     """Name of the signal that has to be seen."""
     within_s: float

@@ -1,4 +1,4 @@
-"""A silence: for which runs, until when and why people do not want to be told."""
+"""A silence: for which runs, until when and why there are no alerts."""
 
 import re
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ SILENCES = "_watchdog/silences.json"
 WHY_LIMIT = 200
 LEAST_S, MOST_S = 60.0, 30 * 86400.0
 _CLOCKS = timedelta(seconds=10)
-"""How far two watchers may disagree about the store's time: whoever makes a silence wants it from now on."""
+"""How far two watchers may disagree about the store's time: a silence has to hold at once."""
 _GLOB = re.compile(r"(?:[A-Za-z0-9._\-+=@:*?]|\[!?[A-Za-z0-9._\-+=@:]+\])+")
 
 
 class InvalidSilenceError(ValueError):
-    """A silence that cannot be; the message says why."""
+    """An invalid silence; the message says why."""
 
 
 @dataclass(frozen=True)
 class Silence(Persisted):
-    """Transitions of the runs it covers are recorded and not told."""
+    """Transitions of the runs it covers are recorded but raise no alerts."""
 
     id: str
     runs: str
@@ -38,15 +38,15 @@ class Silence(Persisted):
     """Who made it, as ``user@host``."""
 
     def covers(self, run_id: str, now: datetime) -> bool:
-        """Whether nobody wants to be told of this run now, by the store's clock."""
+        """Whether it applies to this run now, by the store's clock."""
         return self.starts_at - _CLOCKS <= now < self.until and fnmatchcase(run_id, self.runs)
 
     def is_over(self, now: datetime) -> bool:
         return now >= self.until
 
     @property
-    def told(self) -> str:
-        """Who silenced what and why, in one line: what a record keeps."""
+    def summary(self) -> str:
+        """Who silenced what and why, in one line, for the record."""
         until = format_time(self.until.replace(microsecond=0))
         return f"{self.why} (silence {self.id} of {self.runs} until {until}, by {self.by})"
 

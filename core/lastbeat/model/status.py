@@ -1,4 +1,4 @@
-"""Status, condition and event names: one word for one thing, as people read them in alerts."""
+"""Names of statuses, conditions and events, as people read them in alerts."""
 
 import re
 from enum import Enum
@@ -6,16 +6,18 @@ from typing import Final
 
 
 class Status(str, Enum):
-    """What a run is. ``UNKNOWN`` is no status of a run: it is the answer of a pass that could not observe.
+    """The status of a run. ``UNKNOWN`` is no status of a run but the answer of a pass that could not observe.
 
-    A record may hold a status that a newer lastbeat has added. It becomes a member of its own, which equals none of
-    these, is shown as it is written, and is written again as it was; see :attr:`is_foreign`.
+    A record may hold a status that a newer lastbeat has added. It becomes a member that equals none of these and is
+    shown and written unchanged; see :attr:`is_foreign`.
     """
 
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
+    CANCELLED = "CANCELLED"
+    """A person ended it, at its own terminal or through lastbeat."""
     UNKNOWN = "UNKNOWN"
 
     def __str__(self) -> str:
@@ -37,7 +39,12 @@ class Status(str, Enum):
     @property
     def finished(self) -> bool:
         """Whether a watch of one run has nothing left to wait for."""
-        return self in {Status.SUCCEEDED, Status.FAILED, Status.TIMED_OUT}
+        return self.ended or self is Status.TIMED_OUT
+
+    @property
+    def ended(self) -> bool:
+        """Whether only a new attempt changes it."""
+        return self in {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
 
 
 class Event(str, Enum):
@@ -46,7 +53,10 @@ class Event(str, Enum):
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
     SUCCEEDED = "SUCCEEDED"
+    CANCELLED = "CANCELLED"
     RECOVERED = "RECOVERED"
+    STARTED = "STARTED"
+    """The first heartbeat of a run that was TIMED_OUT because it had none: wanted with RECOVERED."""
     RESTARTED = "RESTARTED"
     """A new attempt reopened a finished run."""
     WARNING = "WARNING"
@@ -79,6 +89,7 @@ def steps_done(step: int, total: int | None, status: "Status | None") -> int:
 
 # Conditions: warnings that are raised and cleared beside RUNNING.
 METADATA_STALE: Final = "metadata_stale"
+BEATS_MISSED: Final = "beats_missed"
 PROGRESS_STALE: Final = "progress_stale"
 HEARTBEAT_UNREADABLE: Final = "heartbeat_unreadable"
 CLOCK_SKEW: Final = "clock_skew"

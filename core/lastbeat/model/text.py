@@ -1,13 +1,13 @@
-"""Hostile text made harmless: what came from training is shown, and never interpreted.
+"""Makes hostile text harmless: what came from training is shown, never interpreted.
 
-Nothing here knows a channel. A channel escapes what is special to it after this, and measures after that.
+Nothing here knows a channel. A channel then escapes what is special to it, and measures after that.
 """
 
 import re
 from collections.abc import Callable, Iterator
 
 CUT = "…"
-"""Stands where something was left out."""
+"""Marks where something was left out."""
 
 # CSI and OSC sequences whole, so that a colour leaves no "[31m" behind, then any other escape of two bytes.
 _ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?")
@@ -19,7 +19,7 @@ _HARMFUL = re.compile(
 )
 _NEWLINE = re.compile("\r*\n|\x85|\u2028|\u2029")
 _MOST = 200_000
-"""Characters that are looked at at all; everything beyond is far above any channel's limit."""
+"""Characters beyond this are ignored: far more than any channel takes."""
 
 
 def clean(text: str) -> str:

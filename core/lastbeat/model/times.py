@@ -13,11 +13,10 @@ _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
 
 def parse_time(value: object) -> datetime | None:
-    """Read a timestamp as training scripts write it; ``None`` when it is none.
+    """Parse a timestamp as training scripts write it. ``None``: it is none.
 
-    Accepts ISO 8601, basic or extended, with ``Z``, an offset or nothing (then it is UTC), any number of fraction
-    digits or a day alone, and
-    epoch numbers in s, ms, µs or ns, as a number or as text. Never raises.
+    Accepts ISO 8601, basic or extended, with ``Z``, an offset or nothing (then it is UTC), with any number of fraction
+    digits or a day alone; and epoch numbers in s, ms, µs or ns, as a number or as text. Never raises.
     """
     if isinstance(value, bool):
         return None
@@ -42,7 +41,7 @@ def parse_time(value: object) -> datetime | None:
 
 
 def names_zone(value: object) -> bool:
-    """Whether a time that :func:`parse_time` reads says what zone it is in; epoch numbers do."""
+    """Whether a time that :func:`parse_time` accepts names its zone. Epoch numbers do."""
     if not isinstance(value, str):
         return True
     match = _ISO.fullmatch(value.strip()) if len(value) <= 64 else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lastbeat.model.record import Explained, Transition
+from lastbeat.model.record import RecordedCause, Transition
 from lastbeat.model.status import Status
 
 SPARK_POINTS = 24
@@ -39,6 +39,7 @@ class Row:
     action: str | None = None
     conditions: tuple[str, ...] = ()
     since: datetime | None = None
+    """When it came to be so, as far as the evidence tells."""
     attempt: int = 1
     phase: str | None = None
     step: int | None = None
@@ -145,6 +146,8 @@ class Point:
     step: int
     loss: float | None = None
     learning_rate: float | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    """Training's own figures that it told with this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +238,10 @@ class RunView:
     """A web address of its files (https), where there is one."""
     stale_s: float | None = None
     """Silence for longer than this is a reason to worry."""
+    seen_at: datetime | None = None
+    """When a watchdog saw the run to be what it is; the row's ``since`` is when it came to be so."""
     conditions: Mapping[str, str] = field(default_factory=dict)
-    explained: Explained | None = None
+    explained: RecordedCause | None = None
     evidence: Excerpt | None = None
     """The line that shows the cause, in its log context."""
     beats: tuple[HeartbeatFile, ...] = ()

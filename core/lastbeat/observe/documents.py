@@ -1,6 +1,7 @@
-"""Reading what training wrote: minimal, hand-made, broken or hostile documents alike."""
+"""Reads the documents that training wrote, be they minimal, hand-made, broken or hostile."""
 
 import json
+import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -15,14 +16,16 @@ _TEXT_LIMIT = 200
 _TIME_KEYS = ("last_update", "last_updated", "timestamp")
 _PLAUSIBLE = timedelta(days=3653)
 _LEAD = timedelta(minutes=1)
+_POINT = 3
+"""A point of ``recent`` has at least a time, a step and a loss."""
 
 
 def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Heartbeat:
-    """Understand a heartbeat document as far as it can be understood. ``mask`` hides the secrets in its texts, before
-    they are cut: of one that a cut runs through, a part would stay.
+    """Parse a heartbeat document as far as possible. ``mask`` hides secrets in its text before that is cut: a cut could
+    leave part of a secret behind.
 
-    Never raises: whatever is wrong with it is said in ``fault``, and it still is a heartbeat at its
-    ``LastModified``. Fields of an unexpected type are missing, unknown fields are ignored.
+    Never raises: ``fault`` says what is wrong, and it still counts as a heartbeat at its ``LastModified``. Fields of an
+    unexpected type are missing; unknown fields are ignored.
     """
     document = _parse(blob)
     if isinstance(document, str):
@@ -32,7 +35,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
     start = _time(document.get("start_time"), blob)
     fault = _time_fault(document, mask)
     if start is not None and start > (own or blob.modified) + _LEAD:
-        # Left in, it would make every sentinel look older than the attempt.
+        # It would make every sentinel look older than the attempt.
         fault, start = "its start_time is later than the document itself; write both times in UTC", None
     return Heartbeat(
         modified=blob.modified,
@@ -40,6 +43,8 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         own_time=own,
         zoned=names_zone(document.get(own_key)),
         clock_offset_s=_offset(document.get("clock_offset_s")),
+        beat_s=_span(document.get("beat_seconds")),
+        longest_gap_s=_span(document.get("longest_gap_s")),
         fault=fault,
         phase=_text(document.get("phase"), mask),
         instance_id=_text(document.get("instance_id"), mask),
@@ -52,11 +57,12 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),
+        not_finite_since=_not_finite_since(document),
     )
 
 
 def _time(value: object, blob: Blob) -> datetime | None:
-    """A time that can have to do with this file: no clock is off by ten years, but a placeholder is (year 1, 9999)."""
+    """A plausible time for this file: no clock is off by ten years, but placeholders are (year 1, 9999)."""
     when = parse_time(value)
     return when if when is not None and abs(when - blob.modified) < _PLAUSIBLE else None
 
@@ -64,6 +70,25 @@ def _time(value: object, blob: Blob) -> datetime | None:
 def _offset(value: object) -> float | None:
     offset_s = finite(value)
     return offset_s if offset_s is not None and abs(offset_s) < _PLAUSIBLE.total_seconds() else None
+
+
+def _span(value: object) -> float | None:
+    span_s = finite(value)
+    return span_s if span_s is not None and 0 < span_s < _PLAUSIBLE.total_seconds() else None
+
+
+def _not_finite_since(document: dict[str, object]) -> int | None:
+    """The first step of the points at the end of ``recent`` whose loss is not finite; None if the loss itself is."""
+    loss, points = number(document.get("loss")), document.get("recent")
+    if loss is None or math.isfinite(loss):
+        return None
+    since = whole(document.get("step"))
+    for point in reversed(points if isinstance(points, list) else []):
+        value = number(point[2]) if isinstance(point, list) and len(point) >= _POINT else None
+        if value is None or math.isfinite(value):
+            break
+        since = whole(point[1])
+    return since
 
 
 def _time_fault(document: dict[str, object], mask: Callable[[str], str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Finding every run of a fleet, and its own files, in one listing."""
+"""Lists every run of a fleet with its files."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,22 +17,22 @@ _OWN = runid.SWEEP_MARK.split("/", maxsplit=1)[0]
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """A run's own files by their name below its folder, as they were at ``at`` or later, by the store's clock."""
+    """A run's files by their name below its folder, as of ``at`` or later, by the store's clock."""
 
     run_id: str
     files: dict[str, Entry]
     at: datetime
     fault: StoreError | None = None
-    """Why nobody knows what this run is; then nothing follows from ``files``."""
+    """Why the run cannot be judged; then nothing follows from ``files``."""
 
 
 @dataclass
 class FleetListing:
-    """Lists a shard once, from the folder behind ``after`` on; iterate over it.
+    """Lists a shard once, starting after the folder ``after``; iterate over it.
 
-    What training keeps beside a run's own files costs as little as in :func:`lastbeat.observe.listing.run_files`:
-    where a page ends inside of it, the listing goes on right before the next wanted name, or behind the folder.
-    Raises :class:`StoreError` in the middle when a page cannot be had.
+    Other files in a run's folder cost as little as in :func:`lastbeat.observe.listing.run_files`: where a page ends
+    among them, the listing continues right before the next wanted name, or after the folder. Raises
+    :class:`StoreError` midway if a page cannot be listed.
     """
 
     store: Store
@@ -45,14 +45,14 @@ class FleetListing:
     own_fault: StoreError | None = None
     """Why that folder could not be listed."""
     ignored: list[str] = field(default_factory=list)
-    """The first folders whose names no run may have."""
+    """The first folders whose names are no valid run ids."""
     done: bool = False
     until: float = float("inf")
-    """A time of ``time.monotonic()`` after which no page is asked for any more."""
+    """Deadline by ``time.monotonic()`` for asking for another page."""
     most_pages: float = float("inf")
-    """So many pages are asked for, and more only until one folder was seen to its end."""
+    """Pages to ask for; more only until one folder was listed to its end."""
     reached: str = ""
-    """The last folder that was seen to its end, be it a run's or not: where another listing goes on."""
+    """The last folder listed to its end, a run's or not: another listing can continue there."""
 
     def __iter__(self) -> Iterator[RunFiles]:
         now = self.clock or self.store.clock
@@ -74,7 +74,7 @@ class FleetListing:
                 if name != folder:
                     self.reached = folder or self.reached
                     yield from self._run(folder, run, at)
-                    # Where a store lists folder by folder, ``a`` comes before ``a-1``: behind both orders is behind.
+                    # A store that lists folder by folder puts ``a`` before ``a-1``. The end is past both orders.
                     end = self.shard.until
                     if end and name > end and _order(name) > _order(end):
                         self.done = True
@@ -112,7 +112,7 @@ class FleetListing:
 
 
 class _OwnFolder(Folder):
-    """The fleet's own folder, in which everything is wanted."""
+    """The fleet's own folder. Everything in it is wanted."""
 
     def __init__(self, own: dict[str, Entry]) -> None:
         super().__init__()
@@ -129,13 +129,12 @@ class _OwnFolder(Folder):
 
 
 def _order(run_id: str) -> bytes:
-    """Runs lie in the order of their folders: ``a-b/`` before ``a/``."""
+    """Runs are listed in the order of their folders: ``a-b/`` before ``a/``."""
     return f"{run_id}/".encode() if run_id else b""
 
 
 def _go_on(last: str, run: Folder) -> str:
-    """Where the listing goes on behind ``last``, in the folder of ``run``, so that the fewest pages carry nothing
-    wanted."""
+    """Where the listing continues after ``last``, in the folder of ``run``, with the fewest pages of unwanted files."""
     folder, slash, rest = last.partition("/")
     if not slash:
         return last

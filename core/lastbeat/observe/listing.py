@@ -1,41 +1,41 @@
-"""Finding a run's own files by listing, whatever else training keeps in the same folder."""
+"""Lists a run's own files among whatever else training keeps in the same folder."""
 
 from lastbeat.model import runid
 from lastbeat.observe.log_files import FOLDER, LISTED, choose, is_log, of_logs
 from lastbeat.stores.port import Entry, Store, StoreError
 
-# In the order of their UTF-8 bytes, which is the order in which a store lists keys.
+# Ordered by their UTF-8 bytes, as stores list keys.
 _NAMES = (runid.COMPLETE, runid.ERROR, runid.RECORD, runid.LOG, runid.STACKS, runid.METADATA, runid.PROGRESS)
 WANTED = tuple(sorted(_NAMES, key=str.encode))
 LOG_PAGES = 1
-"""So many pages may be asked for on top of those that hold a run's own files, for what else lies in ``logs/``."""
+"""Pages that may be listed for other log files, on top of those with a run's own files."""
 BEHIND = "\U0010ffff"
-"""Sorts after whatever lies in a folder."""
+"""Sorts after everything in a folder."""
 _CLOSED = 10
-"""So many logs that cannot be looked at are remembered."""
+"""The most unreadable logs that are remembered."""
 
 
 class Folder:
-    """One run's own files, picked out of all that is listed of its folder.
+    """Picks one run's own files out of a listing of its folder.
 
-    Wanted are :data:`WANTED` and every log in ``logs/``. Logs are looked for in the page that the listing comes to
-    ``logs/`` with and in :data:`LOG_PAGES` more, which together hold more of them than are ever read; then the listing
-    goes on with the next wanted name. Of very many logs those are kept that :func:`choose` chooses.
+    Wanted are :data:`WANTED` and the logs in ``logs/``. Logs are taken from the page in which the listing reaches
+    ``logs/`` and from :data:`LOG_PAGES` more, which together hold more logs than are ever read; then the listing
+    continues with the next wanted name. Of very many logs, :func:`choose` selects.
 
-    What could not be looked at is the ``fault`` of the run where a decision needs it. A log, or the folder of them, is
-    among the files with its own: the run is watched without it.
+    A file that a decision needs and that could not be looked at becomes the ``fault`` of the run. An unreadable log, or
+    log folder, is kept with its own fault: the run is watched without it.
     """
 
     def __init__(self) -> None:
         self.fault: StoreError | None = None
-        """Why nobody knows what this run is."""
+        """Why the run cannot be judged."""
         self._found: dict[str, Entry] = {}
         self._logs: dict[str, Entry] = {}
         self._closed: dict[str, Entry] = {}
         self._pages_left = LOG_PAGES
 
     def see(self, name: str, entry: Entry) -> None:
-        """``name``, below the folder, was listed; it is empty for the folder itself."""
+        """``name``, below the folder, was listed. Empty: the folder itself."""
         if entry.fault is not None:
             self._miss(name, entry, entry.fault)
         elif is_log(name):
@@ -52,17 +52,17 @@ class Folder:
 
     @property
     def files(self) -> dict[str, Entry]:
-        """What was found, by name."""
+        """The files found so far, by name."""
         return {**self._found, **choose(self._logs, LISTED), **self._closed}
 
     def onward(self, last: str) -> str | None:
-        """The name right after which the next page begins, when ``last`` was the last of one; None: it holds nothing
-        more that is wanted. Asked once a page."""
+        """The name after which the next page begins, if ``last`` was the last of this page. None: nothing more is
+        wanted. Called once per page."""
         if last.startswith(FOLDER):
             if self._pages_left > 0:
                 self._pages_left -= 1
                 below, slash, _ = last.removeprefix(FOLDER).partition("/")
-                # What lies deeper in is none of ours.
+                # Deeper folders are not ours.
                 return f"{FOLDER}{below}/{BEHIND}" if slash else last
         elif last.encode() < FOLDER.encode():
             ahead = next((name for name in WANTED if name.encode() > last.encode()), FOLDER)
@@ -73,8 +73,8 @@ class Folder:
 
 
 def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
-    """The same from one read for each name: seven cost half of what a listing does. Of the logs it knows the main one
-    alone, so that a log file which is missing here need not be gone."""
+    """The run's files by one read per name: seven reads cost half as much as a listing. Of the logs it covers only the
+    main one, so a log file missing here need not be gone."""
     found: dict[str, Entry] = {}
     for name in WANTED:
         key = f"{run_id}/{name}"
@@ -85,14 +85,13 @@ def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
 
 
 def run_files(store: Store, run_id: str, folder: Folder | None = None) -> dict[str, Entry]:
-    """The run's files by their name below its folder, from as few listing requests as possible; ``folder`` picks them
-    out, where more is wanted than :class:`Folder` knows.
+    """The run's files by their name below its folder, with as few listing requests as possible. ``folder`` selects
+    them; pass one of your own if you want more than :class:`Folder` does.
 
-    One page (1,000 keys) usually holds them all. Where it does not, because checkpoints lie between them,
-    the listing goes on right before the next wanted name, so 100,000 checkpoint files cost one request more
-    and nothing costs more than one for each wanted name.
+    One page (1,000 keys) usually holds them all. If checkpoints lie between them, the listing continues right before
+    the next wanted name: 100,000 checkpoint files cost one more request, and there is never more than one per name.
 
-    Raises :class:`StoreError`, also where something could not be looked at that a decision needs.
+    Raises :class:`StoreError`, also if something that a decision needs could not be looked at.
     """
     prefix = f"{run_id}/"
     folder = Folder() if folder is None else folder
@@ -112,7 +111,7 @@ def run_files(store: Store, run_id: str, folder: Folder | None = None) -> dict[s
             return folder.files
         start_after = max(prefix + onward, last, key=str.encode)
         if start_after in begun:
-            # A store that lists folder by folder, in which the same page would come for ever.
+            # A store that lists folder by folder would return the same page forever.
             start_after = last
         if start_after in begun:
             return folder.files

@@ -1,4 +1,4 @@
-"""Logs on this machine, by path and pattern, of whatever run."""
+"""Logs on this machine, found by paths and patterns."""
 
 import errno
 import glob
@@ -25,7 +25,7 @@ _JOB = "AJj"
 
 @dataclass(frozen=True, slots=True)
 class LocalLog:
-    """A file on this machine. Links are followed. What is no regular file does not exist."""
+    """A regular file on this machine. Links are followed; anything else counts as missing."""
 
     path: Path
     name: str
@@ -58,7 +58,7 @@ class LocalLog:
         return sorted(self._beside(), key=lambda log: log.modified, reverse=True)[:_COPIES]
 
     def _beside(self) -> "list[LocalLog]":
-        """Those whose names begin with its name, as those of rotated files do."""
+        """Files whose names begin with its name, as those of rotated logs do."""
         try:
             with os.scandir(self.path.parent) as found:
                 names = [each.name for each in islice(found, _MATCHES) if each.name.startswith(self.path.name)]
@@ -69,7 +69,7 @@ class LocalLog:
 
 
 def local_log(path: Path, name: str | None = None) -> LocalLog | None:
-    """The regular file at ``path`` as a log; None if there is none. Raises ``OSError`` if that cannot be told."""
+    """The regular file at ``path`` as a log. None: there is none. Raises ``OSError`` if that cannot be determined."""
     found = regular(path)
     if found is None:
         return None
@@ -77,21 +77,21 @@ def local_log(path: Path, name: str | None = None) -> LocalLog | None:
 
 
 class LocalLogs(NamedTuple):
-    """What patterns lead to."""
+    """The logs that patterns match."""
 
     logs: list[LocalLog]
     notes: list[str]
-    """For people: patterns without a file, files left out."""
+    """For people: patterns without a match, files left out."""
     hidden: list[str]
     """What could not be looked at, and why. Unreadable is not missing."""
 
 
 def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] = ()) -> LocalLogs:
-    """The files that match any of ``patterns``; of too many, those that :func:`choose` chooses. Never raises. ``known``
-    are paths where logs were before, which may be hidden now.
+    """The files that match any of ``patterns``; of too many, :func:`choose` selects. Never raises. ``known`` are paths
+    of logs that were there before and may be unreadable now.
 
-    A pattern is a path, which may have ``*``, ``?``, ``[…]``, a leading ``~``, and what Slurm replaces in file names
-    (``slurm-%j.out``, ``%x-%t.log``). If it has the number of a job, only the latest job's files count.
+    A pattern is a path with ``*``, ``?``, ``[…]``, a leading ``~``, and Slurm's placeholders (``slurm-%j.out``,
+    ``%x-%t.log``). If it contains a job number, only the latest job's files count.
     """
     logs: dict[str, LocalLog] = {}
     notes: list[str] = []
@@ -118,7 +118,7 @@ def local_logs(patterns: Iterable[str], most: int = MOST, known: Iterable[str] =
 
 
 def _matching(pattern: str) -> tuple[dict[str, LocalLog], list[str]]:
-    """The files, and what could not be looked at."""
+    """The matching files, and what could not be looked at."""
     expanded = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would lose what a pattern ends in
     wild = _SLURM.sub("*", expanded) if _SLURM.search(expanded) else expanded
     found: dict[str, LocalLog] = {}
@@ -143,7 +143,7 @@ def _matching(pattern: str) -> tuple[dict[str, LocalLog], list[str]]:
 
 
 def _trouble(path: object, error: OSError | ValueError) -> list[str]:
-    """Why ``path`` cannot be looked at; empty if it merely does not exist."""
+    """Why ``path`` cannot be looked at. Empty: it merely does not exist."""
     if not isinstance(error, OSError) or error.errno in NO_SUCH_FILE:
         return []
     return [f"{path} cannot be looked at now: {error.strerror or type(error).__name__}."]
@@ -158,7 +158,7 @@ def _trouble_at(path: Path) -> str | None:
 
 
 def _fixed_folder(wild: str) -> Path:
-    """The folder that all matches of a pattern share."""
+    """The folder above the first wildcard of a pattern."""
     folder = Path(wild).parent
     while glob.has_magic(str(folder)):
         folder = folder.parent
@@ -166,7 +166,7 @@ def _fixed_folder(wild: str) -> Path:
 
 
 def _may_exist(path: Path) -> bool:
-    """Whether something is there, or that cannot be told."""
+    """Whether something is there, or may be."""
     try:
         path.stat()
     except OSError as error:
@@ -192,7 +192,7 @@ def _expanded(wild: str) -> list[str]:
 
 
 def _of_one_job(pattern: str, found: dict[str, LocalLog]) -> dict[str, LocalLog]:
-    """The latest job's files alone, if ``pattern`` says which part of a name is the job's number."""
+    """Only the latest job's files, if ``pattern`` shows which part of a name is the job number."""
     if len(found) < 2 or not any(code in _JOB for code in _SLURM.findall(pattern)):
         return found
     expression, last, named = "", 0, False

@@ -1,4 +1,4 @@
-"""A place in a log, and how it is found again whatever was done to the file meanwhile."""
+"""A position in a log, and how to find it again whatever happened to the file in between."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from lastbeat.stores.port import Blob
 TAIL_BYTES = 256
 REACH_BYTES = 4096
 SEARCHABLE_BYTES = 64
-"""A shorter tail could be anywhere: it is not searched for."""
+"""A shorter tail could be anywhere and is not searched for."""
 _LEFT_OVER_BYTES = 32
 _TRIES = 500
 
 
 @dataclass(eq=False, repr=False)
 class Cursor:
-    """Everything before ``offset`` was read, or was not wanted.
+    """Everything before ``offset`` was read or is not wanted.
 
-    The ``reach`` bytes before it are recognized by their digest, which tells a file that grew from one that was
-    rewritten. The last of them, ``tail``, are kept, to search for the place in a file whose text has moved, such as the
-    window that the SDK ships.
+    The digest of the ``reach`` bytes before it distinguishes a file that grew from one that was rewritten. The last of
+    those bytes are kept as ``tail``, to search for the position in a file whose text has moved, such as the window that
+    the SDK ships.
     """
 
     FORM: ClassVar = Form.SPARSE
@@ -36,9 +36,9 @@ class Cursor:
     head: str = ""
     """Digest of the file's first bytes, if they were read."""
     moves: bool = False
-    """The file is a window that moves along a log: its place had shifted the last time."""
+    """The file is a window that moves along a log: its position had shifted the last time."""
     behind: bool = False
-    """There was more to read than was read."""
+    """Part of the file was left unread."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.reach <= min(self.offset, REACH_BYTES):
@@ -47,22 +47,22 @@ class Cursor:
 
     @property
     def anchor(self) -> int:
-        """Where a read has to begin to show whether the file merely grew."""
+        """Where a read must begin to show whether the file merely grew."""
         return self.offset - self.reach
 
     def fits(self, before: bytes) -> bool:
-        """Whether ``before``, the file's text right before :attr:`offset` now, is what it was then."""
+        """Whether ``before``, the file's text right before :attr:`offset` now, is unchanged."""
         return len(before) == self.reach and _digest(before) == self.digest
 
     def find(self, text: bytes) -> int | None:
-        """How many bytes of ``text``, the file as it is now, were read before. None if that cannot be told.
+        """How many bytes of ``text``, the file as it is now, were read before. None: unknown.
 
         1. A short tail proves nothing: give up.
-        2. Search for the tail from the end. Where the whole reach precedes it, its digest decides.
-        3. Where less than the reach precedes it, the window has moved past the rest: remember the last such place.
-        4. Without the tail, the text may still begin with the last whole lines of it.
+        2. Search for the tail from the end. If the whole reach precedes it, the digest decides.
+        3. If less precedes it, the window has moved past the rest: remember the last such place.
+        4. If the tail is not found, the text may still begin with its last whole lines.
 
-        On ties choose the last place: skipping a repeat beats counting a line twice.
+        On ties take the last place: skipping a repeat beats counting a line twice.
         """
         if len(self.tail) < SEARCHABLE_BYTES:
             return None
@@ -84,7 +84,7 @@ class Cursor:
         return self.head != "" and _digest(text[: min(TAIL_BYTES, self.offset)]) == self.head
 
     def _left_over(self, text: bytes) -> int | None:
-        """A window of whole lines may begin with the last few that were read."""
+        """A window of whole lines may begin with the last few lines that were read."""
         at = self.tail.find(b"\n") + 1
         while 0 < at <= len(self.tail) - _LEFT_OVER_BYTES:
             if text.startswith(self.tail[at:]):
@@ -93,7 +93,7 @@ class Cursor:
         return None
 
     def move(self, blob: Blob, begin: int, read: int) -> None:
-        """Move behind the first ``read`` bytes of ``blob``, which was read from offset ``begin`` on."""
+        """Move past the first ``read`` bytes of ``blob``, which was read from offset ``begin``."""
         before = blob.body[max(0, read - REACH_BYTES) : read]
         self.offset = begin + read
         self.tail, self.reach, self.digest = before[-TAIL_BYTES:], len(before), _digest(before)

@@ -1,4 +1,4 @@
-"""Which of a run's files are logs, which rank wrote each, and which are read if there are very many."""
+"""Which files are logs, which rank wrote each, and which are read if there are very many."""
 
 import re
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from lastbeat.stores.port import Entry
 FOLDER = "logs/"
 SUFFIXES = (".txt", ".log", ".out", ".err")
 MOST = 64
-"""Log files of one run that are read."""
+"""The most log files that are read per run."""
 LISTED = 96
-"""Log files that a listing passes on: more than are read, so that it can be said that some are left out."""
+"""The most log files that a listing returns: more than are read, so that a note can say that some are left out."""
 _TOGETHER = timedelta(hours=1)
 _ONE_LIFE = timedelta(hours=3)
-"""Longer than any collective waits for a dead rank, and more than clocks of one cluster differ."""
+"""Longer than any collective waits for a dead rank, and more than the clocks of a cluster differ."""
 
-# Compiled when first needed: most runs have one log, and then nobody asks for its rank.
+# Compiled when first needed: most runs have one log, whose rank does not matter.
 _RANK = r"(?i)(?:^|[^a-z])(?<!local[._-])(?:global[._-]?)?(?:rank|proc|worker)[._-]?([0-9]{1,6})(?![0-9])"
 _STREAM = r"(?i)(?:stderr|stdout|err|out|log)[._-]([0-9]{1,5})"
 
@@ -35,12 +35,12 @@ def is_log(name: str) -> bool:
 
 
 def of_logs(name: str) -> bool:
-    """Whether ``name`` is a log, or what would hold them all."""
+    """Whether ``name`` is a log or the folder of logs."""
     return is_log(name) or name.rstrip("/") == FOLDER[:-1]
 
 
 def is_of_now(written: datetime | None, newest: datetime | None) -> bool:
-    """Whether a log last written at ``written`` belongs to the same job as the ``newest``, not to one before it."""
+    """Whether a log last written at ``written`` belongs to the same job as the ``newest``, not to an earlier one."""
     return written is not None and newest is not None and newest - written <= _ONE_LIFE
 
 
@@ -62,11 +62,11 @@ def rank_of(name: str) -> int | None:
 
 
 def choose(files: Mapping[K, Entry], most: int = MOST) -> dict[K, Entry]:
-    """At most ``most`` of these log files, always the same choice for the same files.
+    """At most ``most`` of these log files; always the same choice for the same files.
 
     1. The main log.
-    2. Those written within an hour of the newest, since a folder may hold the logs of every job there ever was: first
-       those without a rank, then by rank.
+    2. Logs written within an hour of the newest, since a folder may hold those of all earlier jobs: first those without
+       a rank, then by rank.
     3. The others, newest first.
     """
     if len(files) < 2:

@@ -1,4 +1,4 @@
-"""Follows one log file: reads what is new, in as few requests as possible, and nothing twice."""
+"""Follows one log file: reads what is new, with as few requests as possible, and nothing twice."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,23 +13,23 @@ from lastbeat.stores.port import Blob, StoreError, UnreachableError
 FIRST_BYTES = 256 * 1024
 """How much of the end of a file the first look reads."""
 LONG_LINE_BYTES = 64 * 1024
-"""A longer line counts before it has ended."""
+"""A longer line counts even before it ends."""
 _WINDOW_BYTES = 128 * 1024
 _CHUNK_BYTES = 512 * 1024
 
 
 def follow(file: TailedLog, source: LogSource, room_bytes: int, since: datetime | None, readers: Readers) -> int:
-    """Read what is new in ``file``, at most about ``room_bytes``, and return how many bytes were read. What was written
-    before the attempt began, at ``since``, does not count.
+    """Read what is new in ``file``, about ``room_bytes`` at most. Returns how many bytes were read. Text from before
+    the attempt's start ``since`` does not count.
 
-    1. A file that was not known: read its end.
-    2. More is new than there is room for: check that the file merely grew, say what is skipped, read its end.
-    3. Otherwise read from before the cursor: if the text there is what it was, the file grew, and the rest is new.
-    4. If it is not, look for the place in what is there now, see :meth:`Cursor.find`.
-    5. If it is nowhere: the file was rotated (read the rest under its new name, then this one from its start), is a
-       window that moved on too far (go on after a gap), or is another file now (begin anew).
+    1. An unknown file: read its end.
+    2. More new text than ``room_bytes``: check that the file merely grew, note what is skipped, read its end.
+    3. Otherwise read from before the cursor. If the text there is unchanged, the file grew, and the rest is new.
+    4. If it changed, search the file for the cursor's text, see :meth:`Cursor.find`.
+    5. If that is not found, the file was rotated (read the rest under its new name, then this one from its start), is a
+       window that moved on too far (continue after a gap), or is a different file (start over).
 
-    Raises :class:`StoreError`, and then nothing has changed.
+    Raises :class:`StoreError`; then nothing has changed.
     """
     file.notes, file.anew = [], False
     cursor = file.cursor
@@ -47,11 +47,11 @@ class _Read:
     readers: Readers
 
     def take(self, cursor: Cursor, blob: Blob, begin: int, read: int) -> None:
-        """What ``blob``, which starts at offset ``begin``, has behind its first ``read`` bytes is new.
+        """Take what is new: all of ``blob``, which starts at offset ``begin``, after its first ``read`` bytes.
 
-        1. Feed the lines that have ended, or the whole of a line that grows too long.
-        2. Keep the beginning of the last line; if that is all that is new, new text was written none the less.
-        3. Move the cursor behind what was fed.
+        1. Feed the lines that have ended, or all of a line that grows too long.
+        2. Keep the beginning of the last line. It counts as new text even if it is all there is.
+        3. Move the cursor past what was fed.
         """
         file, body = self.file, blob.body
         end = max(body.rfind(b"\n", read), body.rfind(b"\r", read)) + 1
@@ -80,7 +80,7 @@ class _Read:
             if begin + old == end:
                 file.partial_is_old = True
                 return
-            # A reader that came into the middle of a line waits for its end.
+            # A reader that starts in the middle of a line waits for its end.
             begin += old if file.reader is None or not old else old - 1
         file.start_found = True
         reader = file.read_by(self.readers)
@@ -92,7 +92,7 @@ class _Read:
             file.step, file.progress_at = step, at
 
     def skip(self, count: int) -> None:
-        """So many bytes are left out here. 0: nobody knows how many."""
+        """``count`` bytes are left out here. 0: an unknown number."""
         self.file.read_by(self.readers).skipped(count)
         self.file.late, self.file.shift = True, None
 
@@ -107,19 +107,19 @@ class _Read:
 
 
 class _FirstRead(_Read):
-    """Of a file that was not known."""
+    """Of an unknown file."""
 
     def run(self) -> int:
         size = self.source.size_bytes
         if self.since is not None and self.source.modified < self.since - TOLERANCE:
-            # An earlier attempt's. This attempt's text will begin where it ends now.
+            # An earlier attempt wrote it. This attempt's text will begin where it ends now.
             begin = max(0, size - REACH_BYTES)
             blob = self.read(begin, REACH_BYTES)
             cursor = Cursor(0, "", blob.modified)
             cursor.move(blob, begin, len(blob.body))
             self.file.cursor, self.file.own_bytes = cursor, 0
             return max(1, len(blob.body))
-        # From the byte before, to see whether a line begins there.
+        # One byte early, to see whether a line begins there.
         begin = max(0, size - min(FIRST_BYTES, self.room_bytes) - 1)
         blob = self.read(begin, self.room_bytes + 1)
         if begin:
@@ -130,7 +130,7 @@ class _FirstRead(_Read):
 
 @dataclass
 class _NextRead(_Read):
-    """Of a file that has changed, or of which something was left to read."""
+    """Of a file that has changed, or was not read to its end."""
 
     cursor: Cursor
 
@@ -142,7 +142,7 @@ class _NextRead(_Read):
         if unread > self.room_bytes:
             return self._jump()
         if cursor.reach < SEARCHABLE_BYTES and self.source.renamed(cursor.version) is not None:
-            # So little was read that any file looks as if it had merely grown, and this one was rotated.
+            # Too little was read to recognize the file again, and it was rotated.
             begin = max(0, size - self.room_bytes)
             blob = self.read(begin, self.room_bytes)
             return max(1, len(blob.body)) + self._begin_again(blob, begin)
@@ -156,7 +156,7 @@ class _NextRead(_Read):
         return len(blob.body) + self._search()
 
     def _jump(self) -> int:
-        """More is new than there is room for: its end matters most."""
+        """More is new than may be read: the end matters most."""
         cursor = self.cursor
         if not cursor.fits(self.read(cursor.anchor, cursor.reach).body):
             return cursor.reach + self._search()
@@ -170,13 +170,14 @@ class _NextRead(_Read):
         return cursor.reach + len(blob.body)
 
     def _search(self) -> int:
-        """The file did not merely grow: find the place in what is there now."""
+        """The file did not merely grow: find the cursor's place in it."""
         begin = max(0, self.source.size_bytes - self.room_bytes)
         blob = self.read(begin, self.room_bytes)
         return max(1, len(blob.body)) + self._go_on(blob, begin)
 
     def _go_on(self, blob: Blob, begin: int) -> int:
-        """Go on behind what was read last, wherever that is in ``blob`` now. Returns how many more bytes were read."""
+        """Continue after what was read last, wherever that is in ``blob`` now. Returns how many more bytes were
+        read."""
         cursor = self.cursor
         place: int | None = cursor.offset - begin
         if not cursor.fits(blob.body[max(0, cursor.anchor - begin) : max(0, cursor.offset - begin)]):
@@ -211,21 +212,21 @@ class _NextRead(_Read):
         return rotated or 0
 
     def _is_window(self, blob: Blob, begin: int) -> bool:
-        """Whether a file in which nothing is recognized may be a window that moved on by more than its length: it is
-        about as long as before."""
+        """Whether a file without known text may be a window that moved on by more than its length: it is about as
+        long as before."""
         cursor = self.cursor
         if begin == 0 and cursor.begins_as_before(blob.body):
             return False
         return (cursor.moves or cursor.offset >= _WINDOW_BYTES) and blob.size_bytes * 4 >= cursor.offset * 3
 
     def _read_rotated(self) -> int | None:
-        """If the file was rotated, read what was written to it since, under its new name. Returns how many bytes that
-        took; None if it was not rotated, as far as can be known."""
+        """If the file was rotated, read what was written since under its new name. Returns how many bytes were read.
+        None: it was not rotated, as far as can be seen."""
         cursor = self.cursor
         former = self.source.renamed(cursor.version)
         candidates = [former] if former is not None else []
         if not candidates and cursor.reach >= SEARCHABLE_BYTES:
-            # It may have been copied and truncated.
+            # It may have been copied, then truncated.
             candidates = list(self.source.beside())
         blobs = map(self._continued_in, candidates)
         blob = next((each for each in blobs if each is not None), None)
@@ -242,7 +243,7 @@ class _NextRead(_Read):
         return len(blob.body)
 
     def _continued_in(self, former: LogSource) -> Blob | None:
-        """The text of ``former`` from the cursor's anchor on, if it has what was read."""
+        """The text of ``former`` from the cursor's anchor on, if it is the file that was read."""
         cursor = self.cursor
         try:
             blob = former.read(cursor.anchor, cursor.reach + self.room_bytes)

@@ -1,4 +1,4 @@
-"""Which logs a run has, in its folder and on this machine, and how their text is read."""
+"""The logs of a run, in its folder and on this machine, and how their text is read."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from lastbeat.stores.port import Blob, Entry, Store
 
 
 class LogSource(Protocol):
-    """One log file as it was listed, and its text as it is now."""
+    """One log file as listed, and its text as it is now."""
 
     @property
     def name(self) -> str:
@@ -33,11 +33,11 @@ class LogSource(Protocol):
         ...
 
     def renamed(self, version: str) -> "LogSource | None":
-        """The file that had this name at ``version``, if it was rotated to another one. None if that is not known."""
+        """The file that had this name at ``version``, if it was renamed since. None: unknown."""
         ...
 
     def beside(self) -> Sequence["LogSource"]:
-        """A few files that may be copies of what this one was until recently."""
+        """A few files that may be copies of this one as it was until recently."""
         ...
 
 
@@ -69,15 +69,15 @@ class StoredLog:
         return self._store.read(self.entry.key, limit_bytes, start=start)
 
     def renamed(self, version: str) -> None:
-        """An object has no identity but its key."""
+        """None: an object has no identity but its key."""
 
     def beside(self) -> Sequence[LogSource]:
-        """Nobody has listed objects with similar names."""
+        """None: objects with similar names were not listed."""
         return ()
 
 
 class LogSources(NamedTuple):
-    """The logs that are read, and what has to be said of the rest."""
+    """The logs that are read, and remarks on the rest."""
 
     logs: list[LogSource]
     notes: list[str]
@@ -86,8 +86,8 @@ class LogSources(NamedTuple):
 
 
 def sources_of(store: Store, files: Mapping[str, Entry], places: Sequence[str], known: Collection[str]) -> LogSources:
-    """The logs among ``files``, the run's files by their name below its folder, and those of this machine that
-    ``places`` lead to. ``known`` are the names of logs that were read before. Never raises."""
+    """The logs among ``files`` (the run's files by their name below its folder), and those on this machine that match
+    ``places``. ``known`` are the names of logs that were read before. Never raises."""
     logs = {name: entry for name, entry in files.items() if is_log(name) and entry.fault is None}
     chosen = choose(logs, MOST)
     notes = list[str]()

@@ -1,14 +1,14 @@
-"""Which part of a log was printed before an attempt began, by the times that its lines name."""
+"""Which part of a log was printed before an attempt began, by the times in its lines."""
 
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 TOLERANCE = timedelta(minutes=2)
-"""Clocks of one run differ by less; otherwise the log's times could not be compared at all."""
+"""The clocks of one run differ by less; otherwise the times could not be compared at all."""
 _ZONES = timedelta(hours=14)
 _STEP = timedelta(minutes=30)
-"""Nearly all zones differ by multiples of this."""
+"""Nearly all time zones differ by multiples of this."""
 _HEAD = 400
 _EACH = 64
 _NAMES_ZONE = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? ?(?:Z|UTC\b|[+-]\d\d:?\d\d)"
@@ -17,11 +17,11 @@ _NAMES_ZONE = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? ?(?:Z|UTC\b|[+-]\d\d:?\d\d)"
 def bytes_before(text: bytes, since: datetime, modified: datetime) -> int:
     """How many bytes at the beginning of ``text``, a log stored at ``modified``, were printed before ``since``.
 
-    1. Guess the log's zone: its last line was printed when the log was stored or a little before, so full half hours
-       between the two are a zone. What is left is taken for age, so rather too much text counts than too little.
+    1. Guess the log's zone: its last line was printed when the log was stored or a little before, so whole half hours
+       between the two are the zone. The rest is taken for age: counting too much text beats counting too little.
     2. Look at every 64th line with a time until one is new, then at those in between: times go up, more or less.
-    3. Everything before the first new line is old, if its lines do have times. A log without times may show one now
-       and then, such as that of its checkpoint, which proves nothing.
+    3. Everything before the first new line is old, provided that its lines have times. A log without times may show one
+       occasionally, such as a checkpoint's, which proves nothing.
     """
     from lastbeat.scanning.prefixes import time_of  # noqa: PLC0415 - not before there is a log
 
@@ -51,7 +51,7 @@ def bytes_before(text: bytes, since: datetime, modified: datetime) -> int:
 
 
 def _stamps(text: bytes) -> list[int]:
-    """Where the lines begin that start with a time."""
+    """The offsets of lines that start with a time."""
     found: list[int] = []
     at = 0
     for clock in re.finditer(rb":[0-5]\d:[0-5]\d", text):
@@ -73,7 +73,7 @@ def _line(text: bytes, begin: int) -> str:
 def _zone(
     text: bytes, stamps: list[int], modified: datetime, time_of: Callable[[str, datetime], datetime | None]
 ) -> timedelta:
-    """How far the log's times may be behind because of their zone."""
+    """How far the log's times may lag because of their zone."""
     for begin in reversed(stamps):
         line = _line(text, begin)
         when = time_of(line, modified)

@@ -1,4 +1,4 @@
-"""What a run's logs say: followed as they grow, and read further back once something has happened."""
+"""What a run's logs say: they are followed as they grow, and read further back to explain an event."""
 
 import hashlib
 import logging
@@ -19,10 +19,9 @@ from lastbeat.observe.tailed_log import Readers, TailedLog
 from lastbeat.stores.port import Entry, Store, StoreError
 
 if TYPE_CHECKING:
+    from lastbeat.causes.log_reader import LogReader
     from lastbeat.causes.log_summary import LogSummary
-    from lastbeat.causes.reading import LogReader
     from lastbeat.model.signal import Catalogue
-    from lastbeat.observe.log_backfill import NumberedSummary, Share
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +32,14 @@ T = TypeVar("T")
 
 
 class LogReadLimits(NamedTuple):
-    """How much is read."""
+    """How much is read, in bytes and seconds."""
 
     file_bytes: int = 4 << 20
-    """Of one file in a look. If more is new, its end is read."""
+    """Per file and look. If more is new, the end is read."""
     look_bytes: int = 16 << 20
-    """Of all files in a look. Those that get nothing come first in the next."""
+    """Per look. Files left out come first in the next."""
     look_s: float = 10.0
-    """After so long a look asks for no further file."""
+    """After this long a look reads no further file."""
     deep_file_bytes: int = 8 << 20
     deep_bytes: int = 32 << 20
     deep_s: float = 30.0
@@ -51,16 +50,16 @@ DEFAULT: Final = LogReadLimits()
 
 @dataclass(eq=False, repr=False)
 class RunLogsState:
-    """How far the logs of a run were read and what they said, for a later process."""
+    """How far the logs of a run were read and what they say, for a later process."""
 
     FORM: ClassVar = Form.SPARSE
 
     attempt: int | None = None
-    """The attempt that is being read, if anybody has said which."""
+    """The attempt being read, if known."""
     turn: int = 0
     """Counts looks."""
     report: LogReport = field(default_factory=LogReport)
-    """Without what is special about its look."""
+    """Without the fields that hold for one look only."""
     files: list[TailedLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -68,14 +67,14 @@ class RunLogsState:
 
 
 class RunLogs:
-    """The logs of one run: those in its folder, and those of this machine that ``places`` name, paths and patterns as
-    in :mod:`lastbeat.observe.local_logs`.
+    """The logs of one run: those in its folder, and those on this machine that ``places`` match, see
+    :mod:`lastbeat.observe.local_logs`.
 
-    Knows from look to look how far each file was read and what that said; :meth:`state` passes it on to a later
-    process. ``catalogue`` is asked for when there is text to read. ``mask`` hides this watcher's secrets in whatever
-    leaves here; tokens that are recognized by their form are always hidden.
+    Knows from look to look how far each file was read and what it says; :meth:`state` passes that on to a later
+    process. ``catalogue`` is called when there is text to read. ``mask`` hides this watcher's secrets in everything
+    that leaves here; tokens recognized by their form are always hidden.
 
-    The start of an attempt (``since``) is in the store's time.
+    An attempt's start (``since``) is in the store's time.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class RunLogs:
         limits: LogReadLimits = DEFAULT,
     ) -> None:
         self.changed = False
-        """Whether :meth:`state` has changed since it was last asked for, or restored."""
+        """Whether :meth:`state` has changed since it was last returned or restored."""
         self.attempt: int | None = None
         self._store = store
         self._catalogue = catalogue
@@ -101,10 +100,10 @@ class RunLogs:
         self._files: dict[str, TailedLog] = {}
         self._turn = 0
         self._appeared: set[str] = set()
-        """Files that the last look was the first to find."""
+        """Files that the last look found for the first time."""
         self._report = LogReport()
         self._cold = False
-        """Nothing was known before the last look."""
+        """The last look was the first."""
 
     def look(
         self,
@@ -114,16 +113,16 @@ class RunLogs:
         *,
         again: bool = False,
     ) -> LogReport:
-        """What the logs say now. ``files`` are the run's files by their name below its folder, as they were just
-        listed; one that is missing there need not be gone. What was stored by ``old_until`` is an earlier attempt's.
-        ``again``: the last look is taken a second time, so nothing stood still in between. Never raises.
+        """What the logs say now. ``files`` are the run's files by their name below its folder, as just listed; one that
+        is missing there need not be gone. Text stored by ``old_until`` belongs to an earlier attempt. ``again``: the
+        last look is repeated, so an unchanged file did not stand still. Never raises.
 
-        1. Find the logs, and take them in the order in which they were last read: who had to wait goes first.
-        2. A file that has not changed costs nothing. If it stood still for a look, its last line counts as it is.
-        3. One that has changed is followed, which costs a single read if it merely grew. Once the look has read
-           enough, or taken too long, the rest has to wait.
-        4. A file that cannot be read, or trips its reader, is noted as unread and hides no other.
-        5. If anything was new, work out anew what all files say together.
+        1. Find the logs, and take them in the order in which they were last read: those that had to wait go first.
+        2. An unchanged file costs nothing. If it stood still for a whole look, its last line counts as it is.
+        3. Follow a file that has changed, which costs a single read if it merely grew. Once the look has read enough,
+           or taken too long, the rest has to wait.
+        4. Note a file that cannot be read, or trips its reader, as unread. It does not affect the others.
+        5. If anything was new, work out what all files together say.
         """
         sources, notes, hidden = sources_of(self._store, files, self._places, self._files)
         again = again and self._turn > 0
@@ -193,45 +192,38 @@ class RunLogs:
         old_until: datetime | None = None,
         exit_code: int | None = None,
     ) -> Explanation:
-        """Why the run failed or fell silent, by as much of its logs as may be read and the text of ``_error``. Never
-        raises; what cannot be read says nothing.
+        """Why the run failed or fell silent, by its logs, within the limits, and the text of ``_error``. Never raises;
+        a file that cannot be read counts for nothing.
 
-        1. Look once more, as part of the last look: what is told is of one instant.
-        2. Read each file back as far as its share of what may be read goes; after too long, take what is known.
-        3. Add files that were not listed this time, and ``_error``.
+        1. Look once more, as part of the last look, so that the explanation fits what was decided.
+        2. Read the files back, see :func:`lastbeat.observe.log_backfill.backfill`, also those not listed this time.
+        3. Add ``_error``, and explain it all.
         """
-        from lastbeat.observe.log_backfill import NumberedSummary, shares  # noqa: PLC0415 - only at an event
+        from lastbeat.observe.log_backfill import NumberedSummary, backfill  # noqa: PLC0415 - only at an event
 
         self.look(files, since, old_until, again=True)
-        began = time.monotonic()
-        read: list[NumberedSummary | None] = []
         sources, *_ = sources_of(self._store, files, self._places, self._files)
         newest = max((source.modified for source in sources), default=None)
-        found: list[tuple[LogSource, TailedLog]] = [
-            (source, self._known(source)) for source in sources if is_of_now(source.modified, newest)
-        ]
-        for share in shares(found, self._limits.deep_file_bytes, self._limits.deep_bytes):
-            is_late = time.monotonic() - began >= self._limits.deep_s
-            read.append(self._isolation.known(share.file) if is_late else self._isolation.read_back(share, since))
+        found = [(source, self._known(source)) for source in sources if is_of_now(source.modified, newest)]
         listed = {source.name for source in sources}
-        read += [
-            self._isolation.known(file)
+        gone = [
+            file
             for name, file in self._files.items()
             if name not in listed and is_of_now(file.written_at, newest or file.written_at)
         ]
+        read = backfill(found, gone, since, self._limits, self._isolation)
         if error_text:
             reader = self._fresh(ERROR, None, 1)
             reader.feed(error_text.encode("utf-8", "replace"))
             reader.finish()
             read.append(NumberedSummary(reader.summary(), 0))
-        summaries = [each.summary for each in read if each is not None]
-        shifts = {each.summary.file: each.shift for each in read if each is not None}
-        return self._explained(summaries, shifts, exit_code)
+        shifts = {each.summary.file: each.shift for each in read}
+        return self._explained([each.summary for each in read], shifts, exit_code)
 
     def begin_attempt(self, number: int | None = None) -> None:
-        """The text read so far belongs to an earlier attempt, except that of files which the last look found to be new
-        or others than before: they are why there is a new attempt. Does nothing if ``number`` is the attempt being
-        read, or the first that anybody names."""
+        """The text read so far belongs to an earlier attempt, except in files that the last look found to be new or
+        replaced: those began with the new attempt. Does nothing if ``number`` is the attempt being read, or the first
+        one named."""
         known, self.attempt = self.attempt, number
         if number is not None and known in {None, number}:
             return
@@ -241,13 +233,13 @@ class RunLogs:
         self._report, self.changed = self._reported(), True
 
     def state(self) -> RunLogsState:
-        """For :meth:`restore`. From now on nothing has changed."""
+        """For :meth:`restore`. Resets :attr:`changed`."""
         self.changed = False
         files = [file.kept() for file in self._files.values()]
         return RunLogsState(self.attempt, self._turn, self._report, files)
 
     def restore(self, state: RunLogsState) -> None:
-        """Go on where another process was."""
+        """Continue where another process stopped."""
         self.attempt, self._turn, self._report = state.attempt, state.turn, state.report
         self._files = {file.name: file for file in state.files}
         self.changed = False
@@ -268,7 +260,7 @@ class RunLogs:
         return file
 
     def _forget(self, sources: Sequence[LogSource]) -> None:
-        """A file that was not listed may come back, but not every file that ever was is remembered."""
+        """Files that are no longer listed may come back, but only a limited number of them is remembered."""
         listed = {source.name for source in sources}
         gone = sorted((file for name, file in self._files.items() if name not in listed), key=lambda file: file.turn)
         for file in gone[: max(0, len(self._files) - _KNOWN_FILES)]:
@@ -280,7 +272,7 @@ class RunLogs:
         read = [(file, summary) for file in files if (summary := self._isolation.summary(file)) is not None]
         if not read:
             return LogReport()
-        # Where counting began in the middle of a file, whoever began elsewhere would have another number.
+        # Line numbers counted from the middle of a file mean nothing to another reader.
         shifts = {file.name: 0 if file.shift is not None else None for file, _ in read}
         return _report(read, self._explained([summary for _, summary in read], shifts))
 
@@ -302,57 +294,43 @@ class RunLogs:
         return cleaned if most is None or len(texts) <= most else (*cleaned, f"… and {len(texts) - most} notes more.")
 
     def _fresh(self, name: str, rank: int | None, line: int) -> "LogReader":
-        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - only where there is text
+        from lastbeat.causes.log_reader import LogReader  # noqa: PLC0415 - only where there is text
 
         return LogReader(self._catalogue(), name, rank=rank, line=line)
 
     def _restored(self, document: Any) -> "LogReader":
-        from lastbeat.causes.reading import LogReader  # noqa: PLC0415 - only where there is text
+        from lastbeat.causes.log_reader import LogReader  # noqa: PLC0415 - only where there is text
 
         return LogReader.restore(self._catalogue(), document)
 
 
 class Isolation:
-    """Asks each log by itself what it says: one that trips its reader must not hide the others."""
+    """Asks each log on its own: one that trips its reader must not hide the others."""
 
     def __init__(self, run_id: str, readers: Readers) -> None:
         self.tripped: dict[str, str] = {}
-        """Name of each log that tripped since :meth:`begin` → what is said of it."""
+        """Log that tripped since :meth:`begin` → a note about it."""
         self._run_id = run_id
-        self._readers = readers
+        self.readers = readers
 
     def begin(self) -> None:
         """A look begins."""
         self.tripped = {}
 
     def trip(self, file: TailedLog, error: Exception) -> None:
-        """``file`` could not be understood: what it said is lost, and reading goes on from the same place."""
+        """``file`` could not be understood: what it said is lost, and reading continues from the same place."""
         log.error("%s of %s could not be understood", file.name, self._run_id, exc_info=error)
         file.forget()
         self.tripped[file.name] = f"{file.name} could not be understood ({type(error).__name__})."
 
     def summary(self, file: TailedLog) -> "LogSummary | None":
-        """What this attempt's text in ``file`` says; None when there is none."""
-        found = self._ask(file, lambda: file.summary(self._readers))
-        # What it said is lost; that it was written is not.
-        return found or self._ask(file, lambda: file.summary(self._readers))
+        """What this attempt's text in ``file`` says. None: there is none."""
+        found = self.ask(file, lambda: file.summary(self.readers))
+        # If it trips, its content is lost, but not that it was written.
+        return found or self.ask(file, lambda: file.summary(self.readers))
 
-    def known(self, file: TailedLog) -> "NumberedSummary | None":
-        """As :func:`lastbeat.observe.log_backfill.known`."""
-        from lastbeat.observe.log_backfill import known  # noqa: PLC0415 - only at an event
-
-        return self._ask(file, lambda: known(file, self._readers))
-
-    def read_back(self, share: "Share", since: datetime | None) -> "NumberedSummary | None":
-        """As :func:`lastbeat.observe.log_backfill.read_back`; what is known, where the file cannot be read."""
-        from lastbeat.observe.log_backfill import read_back  # noqa: PLC0415 - only at an event
-
-        try:
-            return self._ask(share.file, lambda: read_back(share, since, self._readers))
-        except StoreError:
-            return self.known(share.file)
-
-    def _ask(self, file: TailedLog, question: Callable[[], T]) -> T | None:
+    def ask(self, file: TailedLog, question: Callable[[], T]) -> T | None:
+        """The answer to a question about ``file``; None if that trips its reader. Raises :class:`StoreError`."""
         try:
             return question()
         except StoreError:
@@ -363,7 +341,7 @@ class Isolation:
 
 
 def _report(read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explanation) -> LogReport:
-    """The newest of what the files say. How far training got is told by whichever moved last."""
+    """The files' combined report. Progress comes from the file whose step changed last."""
     written = [file.written_at for file, _ in read if file.written_at is not None]
     seen: dict[str, datetime] = {}
     for _, summary in read:
@@ -399,8 +377,8 @@ def _report(read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explana
 def _masked(
     explanation: Explanation, mask: Callable[[str], str], shifts: Mapping[str, int | None] | None
 ) -> Explanation:
-    """``explanation`` fit to leave: no secrets, and nothing that a terminal would interpret. ``shifts`` tells, file by
-    file, how much its line numbers are too high for the file as it is now."""
+    """``explanation`` without secrets and anything that a terminal would interpret. ``shifts``: file → by how much its
+    line numbers are too high for the file as it is now."""
 
     def safe(text: str) -> str:
         return mask_tokens(mask(text))

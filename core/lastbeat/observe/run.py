@@ -1,7 +1,8 @@
-"""One look at one run."""
+"""Observes one run: its heartbeats, sentinels and excerpts."""
 
+import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
 from lastbeat.model.observation import Heartbeat, LogFile, NeverSeen, Seen, Sentinel
@@ -23,25 +24,27 @@ _SHORTEST_TOKEN = 20
 
 @dataclass
 class Observer:
-    """Looks at one run again and again, and reads again only what has changed since.
+    """Looks at one run repeatedly and reads only what has changed.
 
-    ``mask`` hides this watcher's own secrets in what training wrote; tokens known by their shape are hidden always.
+    ``mask`` hides this watcher's secrets in what training wrote; tokens recognized by their form are always hidden.
     """
 
     store: Store
     run_id: str
     mask: Callable[[str], str] = str
     files: Mapping[str, Entry] = field(default_factory=dict)
-    """What the last look found, by its name below the run's folder."""
+    """Files found by the last look, by their name below the run's folder."""
+    here: str = field(default_factory=platform.node)
+    """The name of this machine."""
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
 
     def look(self, listed: dict[str, Entry] | None = None) -> tuple[Seen | NeverSeen, Entry | None]:
-        """What is there now, and the listing's entry of the watchdog's record.
+        """What is there now, and the listing's entry for the watchdog's record.
 
-        ``listed`` are the run's files by their name below its folder, where somebody has just listed them.
-        Raises :class:`StoreError` when anything needed for a decision could not be read: then nothing at all follows
-        from what could; :class:`ConflictError` when a file went away in between: then look again.
+        ``listed`` are the run's files by their name below its folder, if just listed. Raises :class:`StoreError` if
+        anything that a decision needs could not be read: nothing follows from the rest then; :class:`ConflictError` if
+        a file went away in between: look again.
         """
         files = run_files(self.store, self.run_id) if listed is None else dict(listed)
         record = files.pop(runid.RECORD, None)
@@ -70,15 +73,25 @@ class Observer:
         else:
             blob = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
             if blob is None:
-                # Listed, and gone: written anew in two steps, perhaps. That is no sign of anything.
+                # Listed, then gone: perhaps rewritten in two steps. That proves nothing.
                 raise ConflictError(f"{entry.key} went away while it was looked at")
             heartbeat = read_heartbeat(blob, self._name)
             if heartbeat.fault is not None:
-                # Perhaps it was read while it was written, as ``cat >`` writes: then a second look finds it whole.
+                # It may have been read while ``cat >`` wrote it: a second read finds it whole.
                 again = self.store.read(entry.key, DOCUMENT_LIMIT_BYTES)
                 heartbeat = read_heartbeat(again, self._name) if again is not None else heartbeat
+            heartbeat = self._by_its_clock(heartbeat)
         self._heartbeats[entry.key] = heartbeat
         return heartbeat
+
+    def _by_its_clock(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Where this machine's clock stamps the files, a program of this machine wrote its own time by the very same:
+        that is off by nothing. What was written on another machine has to say so, by its name."""
+        doubtful = heartbeat.own_time is None or not heartbeat.zoned or not self.store.traits.one_clock
+        if doubtful or heartbeat.clock_offset_s is not None:
+            return heartbeat
+        names = {_short(name) for name in (heartbeat.host, heartbeat.instance_id) if name}
+        return replace(heartbeat, clock_offset_s=0.0) if not names or _short(self.here) in names else heartbeat
 
     def _failure(self, entry: Entry | None) -> Sentinel | None:
         if entry is None:
@@ -92,9 +105,9 @@ class Observer:
                 blob = self.store.read(entry.key, ERROR_LIMIT_BYTES)
             except StoreError as error:
                 if error.retryable:
-                    # The next pass will have the text, and with it the cause.
+                    # The next pass will get the text, and with it the cause.
                     raise
-                # That it exists is enough to know that the run failed; a refused text must not hide it.
+                # Its existence proves the failure. An unreadable text must not hide that.
                 fault = str(error)
             else:
                 if blob is None:
@@ -105,11 +118,11 @@ class Observer:
         return sentinel
 
     def log_tail(self) -> tuple[tuple[str, ...], str | None]:
-        """The last lines of the training log, oldest first, and why there are none if they could not be read.
+        """The last lines of the training log, oldest first, and the reason if they could not be read.
 
-        Never raises: an alert goes out without them rather than not at all.
+        Never raises: an alert without them beats none.
         """
-        # The main log, as far as there is one.
+        # The main log if there is one.
         newest = None if runid.LOG in self.files else newest_log(self.files)
         key = newest.key if newest is not None else f"{self.run_id}/{runid.LOG}"
         try:
@@ -122,16 +135,16 @@ class Observer:
         return tuple(self._shown(line) for line in lines), None
 
     def _shown(self, text: str) -> str:
-        """Without what a terminal would interpret, and without secrets, before anything is cut or judged."""
+        """``text`` without secrets and anything a terminal would interpret, before it is cut or judged."""
         return mask_tokens(self.mask(clean(text)))
 
     def _name(self, text: str) -> str:
-        # Most names are shorter than any token, and then there is nothing to search for.
+        # Most names are shorter than any token and need no search.
         return self._shown(text) if len(text) >= _SHORTEST_TOKEN else self.mask(text)
 
     def stack(self) -> tuple[tuple[str, ...], str | None]:
-        """The innermost frames of training's main thread, the innermost last, and why there are none if they could
-        not be read. Never raises, as :meth:`log_tail`."""
+        """The innermost frames of training's main thread, the innermost last, and the reason if they could not be
+        read. Never raises, as :meth:`log_tail`."""
         try:
             blob = self.store.read(f"{self.run_id}/{runid.STACKS}", STACKS_LIMIT_BYTES)
         except StoreError as error:
@@ -144,13 +157,13 @@ def _log_file(entry: Entry | None) -> LogFile | None:
 
 
 def newest_log(files: Mapping[str, Entry]) -> Entry | None:
-    """Whichever of a run's logs was written last, as far as that could be seen."""
+    """The log written last, among those that could be looked at."""
     logs = (entry for name, entry in files.items() if is_log(name) and entry.fault is None)
     return max(logs, key=lambda entry: entry.modified, default=None)
 
 
 def innermost(stacks: str, most: int = STACK_FRAMES) -> tuple[str, ...]:
-    """The innermost frames of the first thread in a ``stacks.txt``, which is the main thread, the innermost last."""
+    """The innermost frames, the innermost last, of the first thread in a ``stacks.txt``: the main thread."""
     block: list[str] = []
     for line in stacks.split("\n"):
         if line.startswith("Thread "):
@@ -162,11 +175,15 @@ def innermost(stacks: str, most: int = STACK_FRAMES) -> tuple[str, ...]:
 
 
 def last_lines(tail: bytes, *, cut_at_start: bool, most: int = LOG_TAIL_LINES) -> tuple[str, ...]:
-    """The last non-empty lines of a log's tail; a progress bar that redraws itself with ``\\r`` is one line."""
-    # Not splitlines(): it also splits at characters that a log line may well contain.
+    """The last non-empty lines of a log's tail. A progress bar that redraws itself with ``\\r`` is one line."""
+    # Not splitlines(): it also splits at characters that log lines may contain.
     lines = tail.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
-    # The first line is cut; it goes unless it is all there is (a progress bar that never began a new line).
+    # The first line is cut. Drop it unless it is the only one (a progress bar without a newline).
     if cut_at_start and any(line.strip() for line in lines[1:]):
         lines = lines[1:]
     drawn = (line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines)
     return tuple(line[:_LINE_LIMIT] for line in drawn if line)[-most:]
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0].lower()

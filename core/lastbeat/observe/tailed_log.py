@@ -1,4 +1,4 @@
-"""One log file as it is tailed: how far it was read, and what its text said."""
+"""One log file as it is tailed: how far it was read, and what its text says."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,28 +17,28 @@ PARTIAL_KEPT_BYTES: Final = 4096
 
 
 class TextReader(Protocol):
-    """Reads the text of one log; :class:`lastbeat.causes.reading.LogReader` does so for its meaning."""
+    """Reads the text of one log; :class:`lastbeat.causes.log_reader.LogReader` does so for its meaning."""
 
     @property
     def next_line(self) -> int:
-        """Number of the line that is being read."""
+        """Number of the line being read."""
         ...
 
     @property
     def step(self) -> int | None:
-        """The last step that the text tells, if this reader looks for steps."""
+        """The last step in the text, if this reader looks for steps."""
         ...
 
     def feed(self, data: bytes, at: datetime | None = None) -> None:
-        """More text, which the store first had at ``at``."""
+        """Read more text, which the store first had at ``at``."""
         ...
 
     def skipped(self, bytes_count: int) -> None:
-        """Text was left out here. 0: nobody knows how much."""
+        """Text was left out here. 0: an unknown amount."""
         ...
 
     def finish(self) -> None:
-        """End of text: a last line that has not ended counts."""
+        """The text ends here: an unfinished last line counts."""
         ...
 
     def summary(self) -> "LogSummary":
@@ -46,12 +46,12 @@ class TextReader(Protocol):
         ...
 
     def document(self) -> Any:
-        """All that a later process needs to read on, as JSON data."""
+        """All that a later process needs to continue, as JSON data."""
         ...
 
 
 class Readers(NamedTuple):
-    """Makes readers. What they are made of is loaded when there is text."""
+    """Creates readers; their code is loaded only when there is text."""
 
     fresh: Callable[[str, int | None, int], TextReader]
     """Of the file's name, its rank and the number of the first line that it will be fed."""
@@ -74,32 +74,32 @@ class TailedLog:
     reader_document: Any = None
     """The reader's document, until the reader is needed."""
     line: int = 1
-    """Number of the line to be read next, while there is no reader."""
+    """Number of the next line, while there is no reader."""
     shift: int | None = 0
-    """How much higher the reader's line numbers are than those of the file as it is now. None: unknown."""
+    """By how much the reader's line numbers exceed those of the file as it is now. None: unknown."""
     late: bool = False
     """The reader missed some of what the attempt wrote to this file."""
     own_bytes: int | None = None
-    """How many bytes before the cursor are this attempt's. None: as many as there are."""
+    """How many bytes before the cursor belong to this attempt. None: all."""
     start_found: bool = False
-    """Where this attempt's text begins in what was read is settled."""
+    """It is known where this attempt's text begins."""
     partial: bytes = b""
-    """The line that has not ended yet, as far as it is kept."""
+    """The beginning of the unfinished last line."""
     partial_is_old: bool = False
     """An earlier attempt wrote that line."""
     still: bool = False
-    """The file has not changed since the look before."""
+    """The file has not changed since the previous look."""
     written_at: datetime | None = None
     """When it was last stored with new text of this attempt."""
     step: int | None = None
     progress_at: datetime | None = None
     turn: int = 0
-    """The look at which it was last read."""
+    """The look that last read it."""
     reader: TextReader | None = field(default=None, init=False)
     anew: bool = field(default=False, init=False)
-    """The last look found another file than before under this name."""
+    """The last look found a different file under this name."""
     notes: list[str] = field(default_factory=list, init=False)
-    """Of the last look, for people."""
+    """Remarks of the last look, for people."""
 
     def __post_init__(self) -> None:
         self.partial = self.partial[:PARTIAL_KEPT_BYTES]
@@ -123,24 +123,24 @@ class TailedLog:
 
     @property
     def mark(self) -> str:
-        """Names the text as it was read: the same for the same text, whoever reads it."""
+        """Identifies the text that was read: the same text gives the same mark in any process."""
         cursor = self.cursor
         return "" if cursor is None else f"{self.name}\0{cursor.offset}\0{cursor.digest}\0{self.partial!r}"
 
     def begin_attempt(self) -> None:
-        """What was read so far belongs to an earlier attempt."""
+        """All text so far belongs to an earlier attempt."""
         self.line = self.next_line
         self.reader, self.reader_document, self.late = None, None, False
         self.own_bytes, self.partial_is_old, self.start_found = 0, bool(self.partial), False
         self.written_at = self.step = self.progress_at = None
 
     def forget(self) -> None:
-        """What its text said is lost; reading goes on at the same place."""
+        """Forget what its text said. Reading continues at the same place."""
         self.line, self.shift, self.late = self.next_line, None, True
         self.reader = self.reader_document = None
 
     def begin_anew(self) -> None:
-        """Another file has this name now: what the former said no longer counts, and all of this one does."""
+        """A different file has this name now: the former's text no longer counts, and all of this one does."""
         self.begin_attempt()
         self.line, self.shift, self.own_bytes, self.partial, self.partial_is_old = 1, 0, None, b"", False
         self.anew = True
@@ -154,19 +154,19 @@ class TailedLog:
         return self.reader
 
     def summary(self, readers: Readers, *, ended: bool = False) -> "LogSummary | None":
-        """What this attempt's text says; None when there is none. ``ended``: the last line counts as it is."""
+        """What this attempt's text says. None: there is none. ``ended``: an unfinished last line counts."""
         if not self.has_text:
             return None
         reader = self.read_by(readers)
         if not self.partial or self.partial_is_old or not (ended or self.still):
             return reader.summary()
-        # The line may go on, so a copy of the reader reads it.
+        # The line may continue, so only a copy of the reader reads it.
         reader = readers.restore(reader.document())
         reader.feed(self.partial, self.written_at)
         reader.finish()
         return reader.summary()
 
     def kept(self) -> "TailedLog":
-        """As a later process should know it."""
+        """A copy for a later process."""
         document = self.reader_document if self.reader is None else self.reader.document()
         return replace(self, reader_document=document, line=self.next_line)

@@ -25,6 +25,7 @@ SCRIPTS: Final = (
     "data.js",
     "morph.js",
     "rows.js",
+    "groups.js",
     "choice.js",
     "around.js",
     "points.js",

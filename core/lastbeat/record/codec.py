@@ -1,4 +1,4 @@
-"""The watchdog's documents as JSON: a record, and the ledger of groups, which is one with more to it."""
+"""Records ↔ bytes: the JSON documents of runs, and of the ledger of groups, which extends a record."""
 
 import json
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ LEDGER_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 
 def encode(record: Record) -> bytes:
-    """One JSON object that people can read, too: a field a line, and an entry a line of what is long."""
+    """One JSON object, readable for people: a line per field, and a line per entry of long lists."""
     document = {"schema": SCHEMA, **codec(type(record)).document(record)}
     text = ",\n".join(f" {json.dumps(name)}: {_text(value)}" for name, value in document.items())
     return f"{{\n{text}\n}}".encode("utf-8", "replace")
@@ -31,10 +31,10 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def decode(body: bytes, kind: type[R], left: list[str] | None = None) -> R:
-    """The record that :func:`encode` wrote, of the class ``kind``. ``left`` is extended by the places of what was left
-    as a newer lastbeat wrote it. Raises :class:`DamagedError` for anything else, :class:`NewerError` where only a newer
-    lastbeat can read it."""
+def decode(body: bytes, kind: type[R], skipped: list[str] | None = None) -> R:
+    """The record that :func:`encode` wrote, of the class ``kind``. Fields with parts that only a newer lastbeat can
+    read are added to ``skipped``. Raises :class:`DamagedError` for anything else, :class:`NewerError` where only a
+    newer lastbeat can read it."""
     try:
         document = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -44,17 +44,17 @@ def decode(body: bytes, kind: type[R], left: list[str] | None = None) -> R:
         raise DamagedError("it is not a JSON object with a schema number")
     if schema > SCHEMA:
         raise NewerError(f"it has schema {schema}, written by a newer lastbeat; this one reads {SCHEMA}")
-    return codec(kind).read(document, left)
+    return codec(kind).read(document, skipped)
 
 
-def decode_record(body: bytes, left: list[str] | None = None) -> Record:
+def decode_record(body: bytes, skipped: list[str] | None = None) -> Record:
     """As :func:`decode`, for the record of a run."""
-    return decode(body, Record, left)
+    return decode(body, Record, skipped)
 
 
-def decode_ledger(body: bytes, left: list[str] | None = None) -> Ledger:
+def decode_ledger(body: bytes, skipped: list[str] | None = None) -> Ledger:
     """As :func:`decode`, for the ledger of a fleet's groups."""
-    return decode(body, Ledger, left)
+    return decode(body, Ledger, skipped)
 
 
 def _no_number(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Keeping a record: read it, change it by compare-and-set, and know who won when the answer got lost."""
+"""Keeps a record: reads it, changes it by compare-and-set, and finds out who won if the answer was lost."""
 
 import logging
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class RecordRepository:
-    """One record in ``store`` under ``key``; where the store refuses writes, in ``fallback`` instead.
+    """One record in ``store`` under ``key``, or in ``fallback`` if the store refuses writes.
 
-    Holds the record between passes, so an unchanged one is not read again. ``token`` names this watcher.
+    It keeps the record between passes, so an unchanged one is not read again. ``token`` identifies this watcher.
     """
 
     store: Store
@@ -37,33 +37,36 @@ class RecordRepository:
     fallback: Store | None = None
     fallback_key: str = ""
     proven: bool = False
-    """The store is known to honour conditional writes, so a new record need not find that out."""
+    """The store is known to honour conditional writes, so a new record need not test that."""
     kind: type[Record] = Record
-    """What kind of record it is, and how large one may be at most."""
+    """The class of the record."""
     limit_bytes: int = RECORD_LIMIT_BYTES
 
+    homeless: bool = False
+    """The run has no folder yet, and none is made for the record alone: it might be a typing error."""
+
     record: Record | None = None
-    """As last read, saved or :meth:`keep`-t."""
+    """As last read, saved or kept."""
     note: str | None = None
-    """What people must know about this record: damaged, or kept elsewhere."""
+    """A remark for people: the record was damaged, or is kept elsewhere."""
     _version: str | None = None
     _elsewhere: str | None = None
-    """Version in the fallback, when the record is kept there."""
+    """Version in the fallback, if the record is kept there."""
     _writes: int = 0
 
     @property
     def version(self) -> str | None:
-        """Of the record in ``store``, as last seen or written; None: there is none there."""
+        """Of the record in ``store``, as last seen or written. None: there is none."""
         return self._version
 
     def load(self, entry: Entry | None) -> Record | None:
-        """The record as it is now. ``entry`` is its line in a listing just made (None: there is none).
+        """The record as it is now. ``entry`` is its entry in a listing just made (None: there is none).
 
-        Raises :class:`StoreError` when it cannot be read, :class:`ConflictError` when it is younger than the listing:
-        its writer has seen what this look has not. A damaged one is replaced, with a note.
+        Raises :class:`StoreError` if it cannot be read, :class:`ConflictError` if it is newer than the listing: its
+        writer has seen more than this look. A damaged one will be replaced, with a note.
         """
         if entry is None:
-            # Whoever deleted it, and the run's files perhaps, did not make this process forget.
+            # Somebody deleted it, perhaps with the run's files, but this process still knows it.
             self._version = None
         elif entry.version != self._version:
             self._read(self.store.read(self.key, self.limit_bytes))
@@ -73,16 +76,16 @@ class RecordRepository:
         return self.record
 
     def reload(self) -> Record | None:
-        """After a lost race: what the winner wrote."""
+        """Read what the winner of a lost race wrote."""
         self._read(self.store.read(self.key, self.limit_bytes))
         self._look_elsewhere()
         return self.record
 
     @contextmanager
     def hurrying(self, limit_s: float) -> Iterator[None]:
-        """Meanwhile each request to ``store`` is given up after ``limit_s`` seconds, whatever the store's own limit is.
+        """Meanwhile each request to ``store`` is abandoned after ``limit_s`` seconds, whatever the store's own limit.
 
-        Every write of a record bears a condition, so one that was given up and arrives late does no harm.
+        Every write of a record is conditional, so an abandoned one that arrives late does no harm.
         """
         own, self.store = self.store, LimitedStore(self.store, limit_s)
         try:
@@ -91,19 +94,28 @@ class RecordRepository:
             self.store = own
 
     def keep(self, record: Record) -> None:
-        """Remember ``record`` for this process's next pass without writing it: it can be seen again."""
+        """Keep ``record`` for this process's next pass without writing it: nothing in it would be lost."""
         self.record = record
 
     def save(self, record: Record, now: datetime) -> Record:
-        """Write ``record`` if nobody else wrote since it was read; returns it as written.
+        """Write ``record`` unless another watcher wrote it since it was read. Returns it as written.
 
-        Raises :class:`ConflictError` when somebody did, and any other :class:`StoreError` when it is not known to
+        1. While the run has no folder, write to the fallback, if there is one.
+        2. Write under the condition that the version is unchanged.
+        3. If the answer is lost, read it back: the record names its writer and write.
+        4. If the store refuses writes for good, write to the fallback.
+        5. After creating a record, test once whether the store honours conditions, and record it if not.
+
+        Raises :class:`ConflictError` if another watcher wrote it, any other :class:`StoreError` if it is not known to
         be written.
         """
         self._writes += 1
         written = replace(
             record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}", continues=None
         )
+        unknown = self._version is None and (self.record is None or self._elsewhere is not None)
+        if self.homeless and unknown and self.fallback is not None:
+            return self._save_elsewhere(written, None)
         body, created = encode(written), self._version is None
         try:
             self._version = self._write(body, written.writer)
@@ -114,7 +126,7 @@ class RecordRepository:
                 raise
             return self._save_elsewhere(written, error)
         self.record = written
-        self._come_back()
+        self._drop_copy()
         if (
             created
             and not self.proven
@@ -130,17 +142,17 @@ class RecordRepository:
         self.record = None if blob is None else self._decode(blob)
 
     def _decode(self, blob: Blob) -> Record | None:
-        left: list[str] = []
+        skipped: list[str] = []
         try:
-            # One that was cut is no whole JSON, so its size needs no check of its own.
-            record = decode(blob.body, self.kind, left)
+            # A truncated one is not valid JSON, so its size needs no check.
+            record = decode(blob.body, self.kind, skipped)
         except NewerError as error:
             raise StoreError(f"{self.key} cannot be used: {error}", "upgrade lastbeat on this machine") from error
         except DamagedError as error:
             self.note = f"The record {self.key} was damaged ({error}); a new one was begun, its alerts may repeat."
             return None
-        if left:
-            where = ", ".join(sorted(set(left)))
+        if skipped:
+            where = ", ".join(sorted(set(skipped)))
             self.note = (
                 f"A newer lastbeat wrote parts of {self.key} that this one does not know ({where}); it leaves them "
                 "as they are. Upgrade lastbeat on this machine to see them."
@@ -152,7 +164,7 @@ class RecordRepository:
         try:
             return self.store.write(self.key, body, expect)
         except (ConflictError, UnreachableError):
-            # The write may have happened and its answer be lost; then the record names this very write.
+            # The write may have succeeded with its answer lost: then the record names this write.
             version = self._version_if_written(writer)
             if version is None:
                 raise
@@ -167,7 +179,7 @@ class RecordRepository:
             return None
 
     def _honoured(self, body: bytes, version: str) -> bool:
-        """Once a record, right after it was created: does the store refuse what it must refuse?"""
+        """Once per record, right after its creation: does the store refuse what it must refuse?"""
         try:
             return honours_conditions(self.store, self.key, body, version)
         except StoreError as error:
@@ -175,7 +187,7 @@ class RecordRepository:
             return True
 
     def _look_elsewhere(self) -> None:
-        """Go on from the copy in the fallback, unless the record beside the run has been written since."""
+        """Continue from the copy in the fallback, unless the record beside the run has been written since."""
         if self.fallback is None:
             return
         try:
@@ -191,20 +203,23 @@ class RecordRepository:
                 self.record, self._elsewhere = copy, blob.version
             self.note = self._note()
         else:
-            # Somebody may write there again; what was decided here meanwhile is theirs to decide now.
+            # The store is written again: its record takes over from the copy.
             self._elsewhere = blob.version
-            self._come_back()
+            self._drop_copy()
 
     def _note(self) -> str:
         kept = self.fallback.url if self.fallback else ""
+        if self.homeless:
+            return f"The run has no folder in {self.store.url} yet: what is known of it is kept in {kept}."
         return (
             f"{self.store.url}/{self.key} cannot be written: the record is kept in {kept}, "
             "and watchers elsewhere do not see it."
         )
 
-    def _save_elsewhere(self, written: Record, refused: StoreError) -> Record:
+    def _save_elsewhere(self, written: Record, refused: StoreError | None) -> Record:
         assert self.fallback is not None  # noqa: S101 - save() has just looked
-        log.info("the record cannot be kept beside the run: %s", refused)
+        if refused is not None:
+            log.info("the record cannot be kept beside the run: %s", refused)
         copy = replace(written, continues=self._version)
         expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
         try:
@@ -212,18 +227,19 @@ class RecordRepository:
         except ConflictError:
             raise
         except StoreError as error:
-            what = f"the record can be kept neither beside the run ({refused}) nor in {self.fallback.url} ({error})"
+            why = refused or "it has no folder"
+            what = f"the record can be kept neither beside the run ({why}) nor in {self.fallback.url} ({error})"
             raise StoreError(what, "set LASTBEAT_STATE_DIR to a directory that can be written") from error
         self.record, self.note = copy, self._note()
         return copy
 
-    def _come_back(self) -> None:
-        """The store takes the record again: the copy elsewhere has done its service."""
+    def _drop_copy(self) -> None:
+        """The store accepts the record again: remove the copy elsewhere."""
         if self._elsewhere is None or self.fallback is None:
             return
         self._elsewhere, self.note = None, None
         try:
             self.fallback.delete(self.fallback_key)
         except StoreError as error:
-            # It says which record it continued, so it will not be taken for a newer one.
+            # It names the version it continues, so it will not be taken for a newer one.
             log.debug("the copy of the record in %s could not be removed: %s", self.fallback.url, error)

@@ -19,9 +19,9 @@ SCHEMA = 1
 LIMIT_BYTES = 64 * 1024
 MOST = 200
 GOOD_FOR_S = 60.0
-"""How long a watcher relies on what it has read: so long a new silence may go unnoticed."""
+"""How long a watcher relies on what it has read, so a new silence takes effect within this time."""
 _ASK_AGAIN_S = 10.0
-"""The same after it could not be read: a pass with a thousand alerts does not ask a thousand times."""
+"""The same after a failed read: a pass with a thousand alerts must not read a thousand times."""
 _RACES = 20
 _NEW = "lastbeat silence RUN-GLOB --for 2h --why …"
 
@@ -36,7 +36,7 @@ class SilenceList(Persisted):
 
 
 class Silences:
-    """Reads when it is first asked, and remembers; may be asked from many threads."""
+    """Reads on the first question and remembers. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,18 +46,18 @@ class Silences:
         self._good_for_s = 0.0
 
     def why(self, run_id: str, now: datetime) -> str | None:
-        """Who silenced the run and why, in one line; None: people want to be told.
+        """Who silenced the run and why, in one line. None: it is not silenced.
 
-        Never raises: where the silences cannot be read people are told, and the log has the reason.
+        Never raises: if the silences cannot be read, alerts go out and the log has the reason.
         """
         for silence in self._known(now):
             if silence.covers(run_id, now):
-                log.info("what happens to %s is not told: %s", run_id, silence.told)
-                return silence.told
+                log.info("%s raises no alerts: %s", run_id, silence.summary)
+                return silence.summary
         return None
 
     def _known(self, now: datetime) -> Silenced:
-        # Whoever comes while another thread asks waits for its answer instead of asking too.
+        # A thread that comes while another reads waits for its answer.
         with self._lock:
             if self._read_at is None or abs((now - self._read_at).total_seconds()) >= self._good_for_s:
                 self._held, self._good_for_s, self._read_at = *self._asked(), now
@@ -73,7 +73,7 @@ class Silences:
         return (), _ASK_AGAIN_S
 
     def all(self, now: datetime) -> Silenced:
-        """Those that are not over, as they are in the store now. Raises :class:`StoreError`."""
+        """The silences in the store that are not over. Raises :class:`StoreError`."""
         try:
             held = _decode(self._store.read(SILENCES, LIMIT_BYTES)).silences
         except DamagedError as fault:
@@ -81,7 +81,7 @@ class Silences:
         return tuple(silence for silence in held if not silence.is_over(now))
 
     def add(self, silence: Silence, now: datetime) -> str | None:
-        """Put ``silence`` beside the others. A note says so if what was there was damaged and had to be replaced.
+        """Add ``silence``. Returns a note if the document was damaged and had to be replaced.
 
         Raises :class:`StoreError`.
         """
@@ -126,10 +126,9 @@ class Silences:
         return tuple(lifted.values())
 
     def _change(self, change: Callable[[Blob | None], SilenceList | None]) -> None:
-        """Write what ``change`` makes of the document; None: it already is as it should be.
+        """Write what ``change`` makes of the document; None: nothing to change.
 
-        After a lost race, or an answer that got lost, it is read anew: if the write happened, there is nothing left
-        to change.
+        After a lost race or a lost answer it is read anew: if the write happened, there is nothing left to change.
         """
         unsure = False
         for _ in range(_RACES):
@@ -168,7 +167,7 @@ def _encode(held: SilenceList) -> bytes:
 
 
 def _decode(blob: Blob | None) -> SilenceList:
-    """Raises :class:`DamagedError`, and :class:`StoreError` for what only a newer lastbeat can read."""
+    """Raises :class:`DamagedError`, and :class:`StoreError` for a document that only a newer lastbeat can read."""
     if blob is None:
         return SilenceList(())
     if blob.size_bytes > LIMIT_BYTES:
@@ -193,7 +192,7 @@ def _decode(blob: Blob | None) -> SilenceList:
 
 
 def _checked(silence: Silence) -> Silence:
-    # Anybody who can write beside the runs may have written this, and terminals show it.
+    # Anybody who can write to the store may have written this, and terminals show it.
     return replace(
         silence,
         id=fit(one_line(silence.id), 40),

@@ -1,4 +1,4 @@
-"""Vets patterns for catastrophic backtracking: which of them hostile text could make slow, told from the pattern alone.
+"""Vets patterns for catastrophic backtracking: finds those that hostile text could make slow, from the pattern alone.
 
 Two checks, after the literature on ReDoS:
 
@@ -24,7 +24,7 @@ from lastbeat.scanning.regex_tree import (
 )
 
 STEPS_LIMIT: Final = 2e8
-"""Steps of a search on the worst line that are allowed: a few tenths of a second."""
+"""The most steps of a search on the worst line: a few tenths of a second."""
 _FEW_TIMES: Final = 8
 """A loop that runs no more often than this cannot blow up, however ambiguous its body."""
 _COPIES_LIMIT: Final = 4
@@ -32,7 +32,7 @@ _POSITIONS_LIMIT: Final = 400
 
 
 def fault(pattern: str, *, ignore_case: bool = False) -> str | None:
-    """Why ``pattern`` must not be used on hostile text; None if it may be.
+    """Why ``pattern`` must not be used on hostile text. None: it may be.
 
     Back-references are refused, since no limit holds for their cost and RE2 has none either. A look-around is allowed
     if what it looks at is bounded; the pattern is then outside RE2's syntax.
@@ -61,7 +61,7 @@ def fault(pattern: str, *, ignore_case: bool = False) -> str | None:
 
 
 def unshared(pattern: str, *, ignore_case: bool = False) -> str | None:
-    """What in ``pattern`` RE2 lacks; None if both engines take it."""
+    """What in ``pattern`` RE2 does not support. None: both engines accept it."""
     for node in regex_tree.nodes(regex_tree.parse(pattern, ignore_case=ignore_case)):
         if isinstance(node, BackReference):
             return "a reference back to a group"

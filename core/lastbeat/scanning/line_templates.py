@@ -1,8 +1,8 @@
-"""Line templates: what is left of a line without digits, punctuation and spaces. A long log has few.
+"""Line templates: a line without digits, punctuation and spaces. Even a long log has few different ones.
 
-Training prints the same lines over and over with other numbers in them. Each template is therefore examined once, and
-from then on a line costs no more than making its template and looking that up: whatever letters a pattern demands have
-to be in the template, in the same order.
+Training prints the same lines again and again with other numbers. So each template is examined once, and afterwards a
+line costs no more than building its template and looking that up. A line can match a pattern only if its template
+contains the letters that the pattern demands, in their order.
 """
 
 import re
@@ -35,18 +35,20 @@ def templates_of(text: bytes) -> list[bytes]:
 
 
 def fold(character: str, *, ignore_case: bool) -> str:
-    """What a character becomes in a template; "" if it is dropped. Templates are compared in lower case under
-    ``ignore_case``."""
+    """What a character becomes in a template; "" if it is dropped. With ``ignore_case`` templates are compared in lower
+    case."""
     kept = character if character in _KEPT else ""
     return kept.lower() if ignore_case else kept
 
 
 def demand(pattern: str, *, ignore_case: bool, substring: bool) -> str:
-    """What the template of a line must contain for the pattern to match it; empty where nothing is known.
+    """What the template of a line must contain for the pattern to match it. Empty: nothing is known.
 
-    Words in lower case, at least one of which must be there in some case; a semicolon; and the whole of
-    :func:`literals.demand`, with parentheses for lists. It is kept as one text because few signals ever need it parsed:
-    that keeps loading a catalogue fast.
+    1. Words in lower case: at least one must occur, in any case.
+    2. A semicolon.
+    3. The whole of :func:`literals.demand`, with parentheses for lists.
+
+    It stays one text until it is needed, for few signals ever need it parsed: that keeps loading a catalogue fast.
     """
     from lastbeat.scanning import literals  # noqa: PLC0415 - it loads a parser, and built-in catalogues are worked out
 
@@ -64,7 +66,7 @@ def _written(demanded: Any) -> str:
 
 class _Demand(NamedTuple):
     all_of_it: bool
-    """Whether all parts must be there, or any one."""
+    """All parts must occur, not only one of them."""
     words: tuple[str, ...]
     nested: tuple["_Demand", ...]
 
@@ -102,13 +104,13 @@ class TemplateIndex:
         self._demand_texts: list[str] = []
         self._demands: dict[int, _Demand] = {}
         self.literals: list[tuple[str, ...]] = []
-        """Of each signal: at least one of these is in every line that it matches; empty where nothing is known."""
+        """Per signal: every line that it matches has at least one of these. Empty: nothing is known."""
         letterless: list[int] = []
         by_word: dict[str, list[int]] = {}
         for index, signal in enumerate(signals):
             texts, demanded = signal.literals, signal.demand
             if not texts or not demanded:
-                texts, demanded = _worked_out(signal)
+                texts, demanded = _computed(signal)
             self.literals.append(texts)
             rare, _, whole = demanded.partition(";")
             self._demand_texts.append(whole)
@@ -117,12 +119,12 @@ class TemplateIndex:
             for text in rare.split():
                 by_word.setdefault(text, []).append(index)
         self.letterless = tuple(letterless)
-        """Signals that demand no letters, so that no template can rule them out."""
+        """Signals that demand no letters, so no template can rule them out."""
         self._by_word = by_word
         self._words = LiteralIndex(by_word, native=native)
 
     def possible(self, template: bytes) -> tuple[int, ...]:
-        """The signals, :attr:`letterless` ones aside, that a line with this template may match, ascending."""
+        """The signals, except :attr:`letterless` ones, that a line with this template may match, ascending."""
         return self.possible_of_each([template])[template]
 
     def possible_of_each(self, templates: Iterable[bytes]) -> dict[bytes, tuple[int, ...]]:
@@ -141,15 +143,22 @@ class TemplateIndex:
         return found
 
     def narrow(self, template: bytes, signals: tuple[int, ...]) -> None:
-        """Remember that of :meth:`possible` only ``signals`` are left, as a closer look found."""
+        """Remember that only ``signals`` of :meth:`possible` are left after a closer examination."""
         if template in self._cache:
             self._cache[template] = signals
 
     def _examine(self, unknown: Sequence[bytes], found: dict[bytes, tuple[int, ...]]) -> None:
+        """Find the signals of templates that are not cached.
+
+        1. Empty a full cache.
+        2. Search all templates at once for the words of all signals, in lower case.
+        3. A template without any of them can match nothing. For the others check the whole demand of each signal.
+        4. Cache the result, except of very long templates.
+        """
         if len(self._cache) + len(unknown) > _CACHE_LIMIT:
             self._cache = {}
         cache = self._cache
-        # What is behind the limit is not part of the line any more.
+        # Text beyond the limit is not part of the line any more.
         cut = [template[:LINE_LIMIT] for template in unknown]
         lowered = b"\n".join(cut).lower().decode("ascii")
         hits = self._words.lines(lowered)
@@ -175,8 +184,8 @@ class TemplateIndex:
         return self._demands[index]
 
 
-def _worked_out(signal: Signal) -> tuple[tuple[str, ...], str]:
-    """Literals and demand of a signal whose catalogue did not bring both."""
+def _computed(signal: Signal) -> tuple[tuple[str, ...], str]:
+    """Literals and demand of a signal whose catalogue does not have both."""
     from lastbeat.scanning import literals  # noqa: PLC0415 - it loads a parser
 
     how = {"ignore_case": signal.ignore_case, "substring": signal.substring}

@@ -1,14 +1,14 @@
-"""Which of many short texts stand in which lines of text that was never seen before."""
+"""Finds which of many short texts occur in which lines of new text."""
 
 import sys
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 _RE2_FROM_CHARS: Final = 512 * 1024
-"""Loading RE2 and compiling all texts pays off after so many characters."""
+"""Loading RE2 and compiling all texts pays off after this many characters."""
 _RE2_MEMORY_BYTES: Final = 64 << 20
 _RARE: Final = 16
-"""A text that is in fewer than one line in so many is searched for from hit to hit."""
+"""A text that occurs in fewer than one in this many lines is searched for from hit to hit."""
 _GRAM: Final = 4
 
 LineHits = Iterator[tuple[int, list[str]]]

@@ -8,8 +8,8 @@ from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.scanning.line_templates import TemplateIndex, template_of
 
 MATCH_LIMIT: Final = 2000
-"""Characters of a line that patterns are searched in. The end of a longer line is searched separately: that is where
-the line of a long command says what became of it."""
+"""Characters of a line in which patterns are searched. The end of a longer line is searched separately: that is where a
+long command line says what became of it."""
 TAIL: Final = 600
 _MATCHERS_LIMIT: Final = 8
 

@@ -1,4 +1,4 @@
-"""Which lines of a batch are worth matching. In a healthy log hardly any are, and telling so is cheap."""
+"""Selects the lines of a batch that are worth matching: in a healthy log hardly any, and finding out is cheap."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from lastbeat.scanning.template_prefilter import TemplatePrefilter
 
 EACH_STEP: Final = frozenset({"progress"})
-"""Kinds of signals that healthy training matches with every other line."""
+"""Kinds of signals that every other line of healthy training matches."""
 MANY: Final = 64
-"""So many suspicious lines in a batch are looked at in groups, and so many groups make it worth examining templates."""
+"""From this many suspicious lines per batch on they are grouped; from this many groups on templates are examined."""
 OFTEN: Final = 16
-"""Lines with one template in a batch that make it worth examining that template."""
+"""From this many lines of one template per batch on that template is examined."""
 LONG_RUN: Final = 10_000
-"""After so many suspicious lines templates are examined however few groups there are: preparing takes milliseconds."""
+"""After this many suspicious lines templates are examined in any case: preparing that takes milliseconds."""
 
 
 class Prefilter:

@@ -1,4 +1,4 @@
-"""A pattern translated to line templates: it matches the template of whatever the pattern matches."""
+"""Translates a pattern for line templates: the result matches the template of every line that the pattern matches."""
 
 import re
 import string
@@ -18,13 +18,18 @@ class TemplateRegex(NamedTuple):
 
     pattern: "re.Pattern[str]"
     is_context_free: bool
-    """Whether the original may be searched for in a text of many lines, prefixes included: nothing in it looks at what
-    stands around a match, word boundaries aside."""
+    """The original may be searched for in text of many lines with their prefixes: except for word boundaries, it does
+    not depend on what surrounds a match."""
 
 
 def template_regex(pattern: str, *, ignore_case: bool) -> TemplateRegex:
-    """Translates ``pattern``: each set of characters becomes the letters of it that templates keep, everything that
-    they drop becomes optional, and assertions go."""
+    """Translate ``pattern``.
+
+    1. Each character set becomes those of its letters that templates keep.
+    2. Characters that templates drop become optional.
+    3. Assertions are dropped.
+    4. Neighbouring runs of varying length, and nested repeats, are merged: they could make the search exponential.
+    """
     tree = regex_tree.parse(pattern, ignore_case=ignore_case)
     is_context_free = all(
         not isinstance(node, Assertion) or node.name == "AT_BOUNDARY" for node in regex_tree.nodes(tree)
@@ -78,7 +83,7 @@ class _Row:
             for _ in range(node.most):
                 self.add(node.item)
         else:
-            # With digits and punctuation gone, a repeat of repeats may be ambiguous, and so exponential.
+            # Without digits and punctuation, a repeat of repeats may be ambiguous and so exponential.
             letters = [
                 _run(inside.mask).letters for inside in regex_tree.nodes(node.item) if isinstance(inside, CharSet)
             ]
@@ -90,7 +95,7 @@ class _Row:
             return
         before = self.tokens[-1] if self.tokens else None
         if isinstance(before, _Run) and run.least < run.most and before.least < before.most:
-            # Two runs of varying length in a row could share their letters out in many ways: merge them.
+            # Two runs of varying length in a row could divide letters between them in many ways: merge them.
             both = before.letters | run.letters
             self.tokens[-1] = _Run(both, before.least + run.least, min(before.most + run.most, _UNLIMITED))
         else:

@@ -1,1 +1,1 @@
-"""What runs inside training: it reports, and never raises into it, blocks it or slows it."""
+"""What runs inside training: it reports the run, and never raises into training, blocks it or slows it."""

@@ -1,13 +1,13 @@
-"""What a process prints, kept in passing: for training whose log is no file.
+"""Keeps a copy of what a process prints, for training whose log is not a file.
 
-The streams stay the very objects that they were: only their ``write`` is stood in front of, so ``fileno``, ``isatty``,
-``encoding``, buffering and every logging handler that holds them go on as before, and what is printed is printed first.
-Nothing here waits, locks or raises, and a write costs well under a microsecond more.
+``sys.stdout`` and ``sys.stderr`` stay the same objects; only their ``write`` is wrapped. So ``fileno``, ``isatty``,
+``encoding``, buffering and logging handlers work as before, and text is printed before it is kept. Nothing here waits,
+locks or raises, and a write takes well under a microsecond longer.
 
-Not seen is what goes round Python's text streams: C and C++ libraries and child processes (they write to the file
-descriptor), ``sys.stdout.buffer``, and whatever is printed while ``sys.stdout`` is replaced (``redirect_stdout``). A
-copy of the file descriptors would see it, at the price that a full pipe stops training; to see everything give a
-``log_file``, or start training with ``lastbeat exec``.
+Output that bypasses Python's text streams is not seen: C and C++ libraries and child processes, which write to the file
+descriptor; ``sys.stdout.buffer``; and whatever is printed while ``sys.stdout`` is replaced (``redirect_stdout``).
+Replacing the file descriptors by pipes would see all of it, but a full pipe would stop training. To ship everything,
+give a ``log_file``, or start training with ``lastbeat exec``.
 """
 
 import logging
@@ -19,8 +19,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lastbeat.sdk.saying import say, why
-from lastbeat.sdk.values import shown
+from lastbeat.sdk.safe_log import fault_text, safe_log
+from lastbeat.sdk.values import value_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ _PIECES = 65_536
 
 
 class Capture:
-    """What was printed and not yet taken, at most about ``2 * LIMIT_CHARS`` of it, the newest."""
+    """The newest text that was printed and not yet taken, at most about ``2 * LIMIT_CHARS``."""
 
     def __init__(self) -> None:
         self._pieces: deque[str] = deque(maxlen=_PIECES)
@@ -39,21 +39,27 @@ class Capture:
         self._trimming = threading.Lock()
         self._undo: list[Callable[[], None]] = []
         self.on = True
-        _captures.add(self)
+        _all_captures.add(self)
 
     def start(self) -> "Capture":
-        """Stand before the ``write`` of ``sys.stdout`` and ``sys.stderr``."""
+        """Wrap the ``write`` of ``sys.stdout`` and ``sys.stderr``."""
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
             if stream is None or (name == "stderr" and stream is sys.stdout):
                 continue
             try:
-                self._stand_before(stream)
-            except Exception as error:  # noqa: BLE001 - a stream may be any object of training's
-                say(logging.WARNING, "lastbeat cannot capture sys.%s, %s: %s", name, shown(stream), why(error))
+                self._wrap(stream)
+            except Exception as error:  # noqa: BLE001 - a stream may be any object that training put there
+                safe_log(
+                    logging.WARNING,
+                    "lastbeat cannot capture sys.%s, %s: %s",
+                    name,
+                    value_label(stream),
+                    fault_text(error),
+                )
         return self
 
-    def _stand_before(self, stream: Any) -> None:
+    def _wrap(self, stream: Any) -> None:
         before, own = stream.write, vars(stream).get("write")
         add = self.add
 
@@ -65,7 +71,7 @@ class Capture:
         stream.write = write
 
         def undo() -> None:
-            # Whoever stood before us since then keeps its place, and calls a write that only passes on.
+            # If another wrapper was put around ours, ours stays, and only passes text on.
             if vars(stream).get("write") is not write:
                 return
             if own is None:
@@ -76,16 +82,16 @@ class Capture:
         self._undo.append(undo)
 
     def add(self, text: Any) -> None:
-        """Keep ``text``, if it is one. Safe from any thread and from signal handlers."""
+        """Keep ``text`` if it is a str. Safe in any thread and in signal handlers."""
         if not self.on or not issubclass(type(text), str):
             return
         if type(text) is not str:
-            # Whatever a subclass makes of len() must not matter here.
+            # A subclass may override len().
             text = "".join((text,))
         if len(text) > LIMIT_CHARS:
             text, self._lost = text[-LIMIT_CHARS:], True
         self._pieces.append(text)
-        # Two threads may lose an addition to each other here; trimming counts anew.
+        # Two threads may race here and lose an addition; trimming counts again.
         self._size += len(text)
         if self._size > 2 * LIMIT_CHARS and self._trimming.acquire(blocking=False):
             try:
@@ -96,7 +102,7 @@ class Capture:
     def _trim(self) -> None:
         pieces = self._pieces
         size = sum(map(len, pieces.copy()))
-        # The beat thread may take them meanwhile.
+        # The beat thread may take pieces meanwhile.
         with suppress(IndexError):
             while size > LIMIT_CHARS:
                 self._lost = True
@@ -104,7 +110,7 @@ class Capture:
         self._size = size
 
     def take(self) -> tuple[str, bool]:
-        """What was printed since the last time, oldest first, and whether something before it was lost."""
+        """The text since the last call, oldest first, and whether text before it was lost."""
         lost, self._lost = self._lost or len(self._pieces) == _PIECES, False
         taken = []
         with suppress(IndexError):
@@ -114,7 +120,7 @@ class Capture:
         return "".join(taken), lost
 
     def stop(self) -> None:
-        """Give the streams back."""
+        """Unwrap the streams, and drop what is kept."""
         self.on = False
         for undo in self._undo:
             undo()
@@ -122,14 +128,14 @@ class Capture:
         self._pieces.clear()
 
 
-_captures: "weakref.WeakSet[Capture]" = weakref.WeakSet()
+_all_captures: "weakref.WeakSet[Capture]" = weakref.WeakSet()
 
 
-def _in_child() -> None:
-    """A forked child has nobody who takes what it prints, so it keeps nothing."""
-    for each in list(_captures):
+def _stop_in_child() -> None:
+    """In a forked child nothing takes the text, so keep none."""
+    for each in list(_all_captures):
         each.on = False
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_stop_in_child)

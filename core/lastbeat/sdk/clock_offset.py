@@ -1,9 +1,9 @@
-"""How far the store's clock is ahead of this machine's, learned from what was written.
+"""How far the store's clock is ahead of this machine's, learned from the stamps of our own writes.
 
-    write ──► the store stamps it ──► read its stamp back: store's time at that instant
-                                      carried on by a clock that nobody sets; minus this machine's clock
+    write ──► the store stamps it ──► read the stamp back: the store's time at that instant,
+                                      carried on by the monotonic clock; minus this machine's clock
 
-So whoever watches need not wonder whether a time that lags is a slow clock or an old document.
+So a watchdog can tell a slow clock from an old document.
 """
 
 import logging
@@ -12,53 +12,53 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from lastbeat.sdk.saying import say
+from lastbeat.sdk.safe_log import safe_log
 from lastbeat.stores.clock import steady
 from lastbeat.stores.port import Store, StoreError
 
 LEAST_S: Final = 2.0
-"""Stores stamp whole seconds and requests take a moment: less than this is no offset at all."""
-_AGAIN_S: Final = 3600.0
-"""Two clocks drift apart by seconds a day: learned anew after this long."""
-_SOON_S: Final = 60.0
-"""The same where it could not be learned."""
+"""Stores stamp whole seconds, and requests take a moment: a smaller offset counts as none."""
+_REFRESH_S: Final = 3600.0
+"""Clocks drift apart by seconds a day, so the offset is learned again after this time."""
+_RETRY_S: Final = 60.0
+"""The same if it could not be learned."""
 
 
 class ClockOffset:
-    """From one machine to one store. For one thread."""
+    """Between one machine and one store. Used by one thread."""
 
-    def __init__(self, wall: Callable[[], float] = time.time, steadily: Callable[[], float] = steady) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time, steady_clock: Callable[[], float] = steady) -> None:
         self._wall = wall
-        self._steadily = steadily
+        self._steady_clock = steady_clock
         self._base: float | None = None
-        """Store's time minus the steady clock."""
+        """The store's time minus the steady clock."""
         self._due = -math.inf
 
     @property
     def seconds(self) -> float | None:
-        """Store's clock minus this machine's, now; None where it is not known."""
+        """The store's clock minus this machine's, now, in s; None if unknown."""
         if self._base is None:
             return None
-        offset_s = self._base + self._steadily() - self._wall()
+        offset_s = self._base + self._steady_clock() - self._wall()
         return 0.0 if abs(offset_s) < LEAST_S else round(offset_s, 1)
 
     def write(self, store: Store, key: str, body: bytes) -> None:
-        """Write ``key``, and learn from it if that is due. Raises :class:`StoreError` when it could not be written."""
-        began = self._steadily()
+        """Write ``key``, and learn the offset from it if that is due. Raises :class:`StoreError` if the write fails."""
+        began = self._steady_clock()
         store.write(key, body)
-        now = self._steadily()
+        now = self._steady_clock()
         if now < self._due:
             return
         try:
             blob = store.read(key, 1)
         except StoreError as error:
-            # Some policies let training write and not read.
-            say(logging.DEBUG, "how far the store's clock is off is not known: %s", error)
+            # Some policies let training write but not read.
+            safe_log(logging.DEBUG, "the offset of the store's clock is unknown: %s", error)
             blob = None
         if blob is None:
-            self._due = now + _SOON_S
+            self._due = now + _RETRY_S
             return
-        # Stamps are cut to whole seconds, by half of one on average.
+        # A stamp truncated to whole seconds is half a second early on average.
         stamp = blob.modified.timestamp() + (0.0 if blob.modified.microsecond else 0.5)
         self._base = stamp - (began + now) / 2
-        self._due = now + _AGAIN_S
+        self._due = now + _REFRESH_S

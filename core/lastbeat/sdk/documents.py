@@ -1,4 +1,4 @@
-"""The documents that a beat writes, made from what training last said."""
+"""The documents that a beat writes, made from what training last reported."""
 
 import json
 from collections.abc import Iterable
@@ -7,149 +7,196 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
+from lastbeat.sdk.curves import RecentPoints, StepSampler
 from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.reading import Reader
-from lastbeat.sdk.recent import Recent
-from lastbeat.sdk.run import CANCELLED, Run
-from lastbeat.sdk.values import number, text, whole
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.value_reader import ValueReader
+from lastbeat.sdk.values import as_int, as_number, as_text, safe_to_read
 
 METRICS_LIMIT = 50
+CURVES_LIMIT = 8
+CURVE_POINTS = 60
 _NAME_CHARS = 100
-_WINDOW_S = 300.0
+_SPEED_WINDOW_S = 300.0
 
 
-def now_text(at: float) -> str:
-    """Unix time as ISO 8601 with ``Z``."""
+def iso_time(at: float) -> str:
+    """Unix time as ISO 8601 with ``Z``, to the millisecond."""
     return datetime.fromtimestamp(at, tz=timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encode(document: dict[str, Any]) -> bytes:
-    """JSON without bare NaN; what is unknown is left out."""
+    """JSON without bare NaN, and without fields that are None."""
     known = {name: value for name, value in document.items() if value is not None}
     return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AttemptIdentity:
     """What does not change during an attempt."""
 
     run_id: str
     attempt: int
     start_time: float
+    """Unix time in s."""
     instance: Instance
     process: int
     version: str
+    """Of lastbeat."""
+    beat_s: float | None = None
+    """How often it beats, in s."""
 
 
-def metadata(
+def metadata_document(
     run: Run,
-    who: Identity,
+    identity: AttemptIdentity,
     at: float | None,
     resources: dict[str, Any] | None = None,
-    reader: Reader | None = None,
+    reader: ValueReader | None = None,
     offset_s: float | None = None,
 ) -> dict[str, Any]:
-    """metadata.json: that it lives, what it does and did, and what it uses. ``offset_s`` is how far the store's clock
-    is ahead; while that is unknown, a document without a time of its own (``at`` is None) leaves nothing to doubt."""
+    """metadata.json: that the run lives, its phases, and the resources it uses.
+
+    ``at`` is the document's own time in Unix seconds. Leave it out while ``offset_s`` (how far the store's clock is
+    ahead of this one) is unknown, so that a slow clock cannot make the document look old.
+    """
     phases = run.phases.copy()
     now, about = run.phase_now
-    asked = [("phase", now, text), ("phase detail", about, text), *(("phase", name, text) for _, name in phases)]
-    phase, detail, *names = (reader or Reader()).told(asked)
-    status = "running"
-    if run.ending is not None:
-        sentinel, why = run.ending
-        status = "completed" if sentinel == "_complete" else "cancelled" if why.startswith(CANCELLED) else "failed"
+    asked = [
+        ("phase", now, as_text),
+        ("phase detail", about, as_text),
+        *(("phase", name, as_text) for _, name in phases),
+    ]
+    phase, detail, *names = (reader or ValueReader()).read(asked)
     return {
-        "run_id": who.run_id,
-        "status": status,
+        "run_id": identity.run_id,
+        "status": run.status,
         "phase": phase,
         "phase_detail": detail,
-        "last_update": now_text(at) if at is not None else None,
+        "last_update": iso_time(at) if at is not None else None,
         "clock_offset_s": offset_s,
-        "start_time": now_text(who.start_time),
-        "attempt": who.attempt,
-        "instance_id": who.instance.id,
-        "zone": who.instance.zone,
-        "instance_type": who.instance.type,
-        "host": who.instance.host,
-        "process": who.process,
+        "beat_seconds": identity.beat_s,
+        "start_time": iso_time(identity.start_time),
+        "attempt": identity.attempt,
+        "instance_id": identity.instance.id,
+        "zone": identity.instance.zone,
+        "instance_type": identity.instance.type,
+        "host": identity.instance.host,
+        "process": identity.process,
         "resources": resources,
-        "phases": told_phases(zip((at for at, _ in phases), names, strict=True)),
+        "phases": distinct_phases(zip((at for at, _ in phases), names, strict=True)),
         "thread_error": run.thread_error.line if run.thread_error is not None else None,
-        "lastbeat": who.version,
+        "lastbeat": identity.version,
     }
 
 
-def told_phases(changes: Iterable[tuple[float, str | None]]) -> list[tuple[float, str]]:
-    """Unix time and name of each phase, oldest first; what only changes its detail is no new phase."""
-    told: list[tuple[float, str]] = []
+def distinct_phases(changes: Iterable[tuple[float, str | None]]) -> list[tuple[float, str]]:
+    """Unix time and name of each phase, oldest first, without changes to the same phase."""
+    phases: list[tuple[float, str]] = []
     for at, name in changes:
-        if name is not None and (not told or told[-1][1] != name):
-            told.append((round(at, 3), name))
-    return told
+        if name is not None and (not phases or phases[-1][1] != name):
+            phases.append((round(at, 3), name))
+    return phases
 
 
 @dataclass
-class Pace:
-    """Progress over time: points, speed, what is left. One a run, used by its beat thread alone."""
+class ProgressHistory:
+    """What progress.json is made of: points, speed, time left. One for each run, used by its beat thread alone."""
 
-    recent: Recent = field(default_factory=Recent)
-    reader: Reader = field(default_factory=Reader)
+    recent: RecentPoints = field(default_factory=RecentPoints)
+    reader: ValueReader = field(default_factory=ValueReader)
+    curves: dict[str, RecentPoints] = field(default_factory=dict)
+    """Points of metrics by name: the first :data:`CURVES_LIMIT` that training reported."""
+    _beat_at: float = 0.0
     _window: list[tuple[float, int, int]] = field(default_factory=list)
-    """Unix time, step, tokens so far, of the last minutes."""
+    """Unix time, step, and tokens so far, of the last minutes."""
 
     def document(self, run: Run, at: float) -> dict[str, Any] | None:
-        """progress.json, or None before the first step."""
+        """progress.json at Unix time ``at``, or None before the first step."""
+        # Taken first, so that none of its steps is newer than the latest.
+        between, run.between = run.between, StepSampler()
         latest = run.latest
         if latest is None:
             return None
-        step, loss, learning_rate, epoch, given = latest
-        named = [(text(name) or "", value) for name, value in islice(given.items(), METRICS_LIMIT)]
-        # What is least likely to hang comes first: of what is not at hand nothing is read behind it.
-        count, total, tokens, phase, *told = self.reader.told(
+        step, loss, learning_rate, epoch, metrics = latest
+        named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
+        # In order of how unlikely they are to hang: what comes after a value that hangs is not read.
+        at_step, total, tokens, phase, *floats = self.reader.read(
             [
-                ("step", step, whole),
-                ("total_steps", run.total_steps, whole),
-                ("tokens", run.tokens, whole),
-                ("phase", run.phase_now[0], text),
-                ("loss", loss, number),
-                ("learning_rate", learning_rate, number),
-                ("epoch", epoch, number),
-                *((f"metric {name[:_NAME_CHARS]!r}", value, number) for name, value in named),
+                ("step", step, as_int),
+                ("total_steps", run.total_steps, as_int),
+                ("tokens", run.tokens, as_int),
+                ("phase", run.phase_now[0], as_text),
+                ("loss", loss, as_number),
+                ("learning_rate", learning_rate, as_number),
+                ("epoch", epoch, as_number),
+                *((f"metric {name[:_NAME_CHARS]!r}", value, as_number) for name, value in named),
             ]
         )
-        if count is None:
+        if at_step is None:
             return None
-        lost, rate, epoch, *metrics = told
-        self.recent.add((round(at, 3), count, lost, rate))
-        self._window.append((at, count, tokens or 0))
-        while len(self._window) > 2 and at - self._window[0][0] > _WINDOW_S:
+        loss_now, rate_now, epoch_now, *metrics_now = floats
+        for point in between.sampled():
+            if self._is_new(point[0], at) and point[1] != at_step:
+                self.recent.add((round(point[0], 3), point[1], as_number(point[2]), as_number(point[3])))
+        self.recent.add((round(at, 3), at_step, loss_now, rate_now))
+        self._add_metrics(between, metrics, at)
+        self._add_points(at, at_step, {name: value for (name, _), value in zip(named, metrics_now, strict=True)})
+        self._beat_at = at
+        self._window.append((at, at_step, tokens or 0))
+        while len(self._window) > 2 and at - self._window[0][0] > _SPEED_WINDOW_S:
             self._window.pop(0)
-        speed, token_speed = self._speeds()
-        left = total - count if total is not None else None
+        steps_per_s, tokens_per_s = self._speeds()
+        left = total - at_step if total is not None else None
         return {
             "run_id": run.run_id,
             "phase": phase,
-            "step": count,
+            "step": at_step,
             "total_steps": total,
-            "loss": lost,
-            "learning_rate": rate,
-            "epoch": epoch,
+            "loss": loss_now,
+            "learning_rate": rate_now,
+            "epoch": epoch_now,
             "tokens": tokens or None,
-            "steps_per_second": speed,
-            "tokens_per_second": token_speed,
-            "eta_s": round(left / speed) if left is not None and left >= 0 and speed else None,
-            "metrics": {name[:_NAME_CHARS]: value for (name, _), value in zip(named, metrics, strict=True)} or None,
+            "steps_per_second": steps_per_s,
+            "tokens_per_second": tokens_per_s,
+            "eta_s": round(left / steps_per_s) if left is not None and left >= 0 and steps_per_s else None,
+            "metrics": {name[:_NAME_CHARS]: value for (name, _), value in zip(named, metrics_now, strict=True)} or None,
             "recent": self.recent.points,
-            "last_updated": now_text(at),
+            "metric_points": {name: [each[:3] for each in curve.points] for name, curve in self.curves.items()} or None,
+            "last_updated": iso_time(at),
         }
 
+    def _is_new(self, when: float, at: float) -> bool:
+        """Whether it was between the last beat and this one, by a clock that went on meanwhile."""
+        return self._beat_at < when <= at
+
+    def _add_metrics(self, between: StepSampler, latest: dict[str, object], at: float) -> None:
+        """The metrics of steps between two beats other than the latest step."""
+        for when, step, metrics in sorted(between.metrics.values(), key=lambda each: each[0]):
+            if metrics is latest or not safe_to_read(step) or not self._is_new(when, at):
+                continue
+            values = {as_text(name) or "": as_number(value) for name, value in islice(metrics.items(), METRICS_LIMIT)
+                      if safe_to_read(value)}  # fmt: skip
+            at_step = as_int(step)
+            if at_step is not None:
+                self._add_points(when, at_step, values)
+
+    def _add_points(self, at: float, step: int, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if value is None or (name not in self.curves and len(self.curves) >= CURVES_LIMIT):
+                continue
+            curve = self.curves.setdefault(name[:_NAME_CHARS], RecentPoints(CURVE_POINTS))
+            # A step that is reported again while training stands still adds no point.
+            if not curve.points or curve.points[-1][1] != step:
+                curve.add((round(at, 3), step, value, None))
+
     def _speeds(self) -> tuple[float | None, float | None]:
-        (then, first, few), (now, last, many) = self._window[0], self._window[-1]
-        span = now - then
-        if span <= 0 or last <= first:
+        """Steps and tokens per second over the window; None if unknown."""
+        (then, first_step, first_tokens), (now, last_step, last_tokens) = self._window[0], self._window[-1]
+        span_s = now - then
+        if span_s <= 0 or last_step <= first_step:
             return None, None
-        return _rounded((last - first) / span), _rounded((many - few) / span) or None
+        return _rounded((last_step - first_step) / span_s), _rounded((last_tokens - first_tokens) / span_s) or None
 
 
 def _rounded(value: float) -> float:

@@ -1,26 +1,27 @@
 """Of several ranks that fail, the first one's error is the run's ``_error``.
 
-A new attempt finds the ``_error`` of the one before it, which rank 0 deletes when it begins. The other ranks do not
-wait for that, so one of them may fail before rank 0 has begun, on either side of the deletion::
+A new attempt finds the ``_error`` of the last one, which rank 0 deletes when it begins. The other ranks do not wait for
+that. So one of them may fail before rank 0 has begun, on either side of the deletion::
 
     rank 0    ········ start ── metadata.json ── look at _error, delete it ── metadata.json "begun" ────
     rank 3    start ── fails: _error ─ ? ─────── ? ─────────────────────────── ? ──────────── exit
 
-Three rules keep the cause, whatever the order:
+Three rules preserve the cause in any order of events:
 
-- *Rank 0 deletes only what is older than its own start*, by the store's clock. What is younger, a rank of this attempt
-  wrote. (A stamp of whole seconds from the second of the start counts as older: a leftover would be a false alarm,
-  and an error that is deleted by mistake comes back by the third rule.)
-- *Until rank 0 has begun, an ``_error`` older than the failing rank's own start is a leftover*, and is overwritten at
-  the very version that was judged. Once rank 0 has begun there are no leftovers, so whatever is there was first.
-- *A rank that failed before rank 0 has begun stays for a few seconds and looks again*: should rank 0 delete its error
-  after all (it started later, or had looked before), it is written again. What rank 0 writes after its deletions
-  says ``begun``, so a look that comes after that is the last one needed. The launcher sees a failure when the
-  process ends, so it does not stop rank 0 while this one waits.
+1. *Rank 0 deletes only what is older than its own start*, by the store's clock. Anything younger was written by a rank
+   of this attempt. (A stamp of whole seconds from the second of the start counts as older: a leftover would be a false
+   alarm, and an error that is deleted by mistake comes back by rule 3.)
+2. *Until rank 0 has begun, an ``_error`` older than the failing rank's own start is a leftover.* It is overwritten, on
+   condition that it is still the version that was judged. Once rank 0 has begun there are no leftovers, so an
+   ``_error`` that is there came first.
+3. *A rank that failed before rank 0 has begun stays for a few seconds and looks again.* If rank 0 deletes its error
+   after all (because it started later, or had looked before), it writes the error again. After its deletions rank 0
+   writes ``begun``, so a look after that is the last one needed. The launcher notices a failure when the process ends,
+   so it does not stop rank 0 while this rank waits.
 
-What remains: a rank 0 that starts more than those seconds after another rank has failed takes that error for a
-leftover. ``ranks/{rank}.error`` still has it. And two ranks that both fail before rank 0 has begun, the second of which
-started after the first had failed: then the second one's error stays, and the first one's is kept as its own.
+Two cases remain. A rank 0 that starts more than those seconds after another rank has failed takes that error for a
+leftover; ``ranks/{rank}.error`` still has it. And if two ranks fail before rank 0 has begun, and the second started
+after the first had failed, the second one's error becomes the run's, and the first one's stays as its own.
 """
 
 import json
@@ -33,7 +34,7 @@ from datetime import datetime, timedelta
 from lastbeat.model import runid
 from lastbeat.sdk.attempts import attempt_of
 from lastbeat.sdk.ranks import rank_error_key
-from lastbeat.sdk.saying import say, why
+from lastbeat.sdk.safe_log import fault_text, safe_log
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
 
 PATIENCE_S = 10.0
@@ -43,54 +44,56 @@ _METADATA_LIMIT_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
-    """What is known of rank 0."""
+class RankZeroState:
+    """What another rank knows of rank 0."""
 
     begun: bool = False
-    """It has begun this attempt, and what the attempt before left behind is gone."""
+    """It has begun this attempt, and has deleted what the last attempt left behind."""
     attempt: int | None = None
 
 
 def started_at(store: Store, seconds_ago: float) -> datetime:
-    """When something began ``seconds_ago`` (by the machine's monotonic clock), by the store's clock."""
+    """The store's time ``seconds_ago`` by this machine's monotonic clock."""
     return store.clock() - timedelta(seconds=seconds_ago)
 
 
-def outdated(modified: datetime, started: datetime) -> bool:
-    """Whether what was written at ``modified`` is surely older than ``started``, seen from a rank that follows."""
+def is_leftover(modified: datetime, started: datetime) -> bool:
+    """Whether a rank other than 0, ``started`` then, can be sure that what was written at ``modified`` is older."""
     return modified < (started if modified.microsecond else started.replace(microsecond=0))
 
 
-def lead_of(store: Store, run_id: str, started: datetime) -> Lead:
-    """What metadata.json tells of rank 0 to another rank that began at ``started`` (by the store's clock).
+def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroState:
+    """What metadata.json says of rank 0 to another rank that ``started`` then, by the store's clock.
 
     Raises :class:`StoreError`.
     """
     try:
         blob = store.read(f"{run_id}/{runid.METADATA}", _METADATA_LIMIT_BYTES)
     except DeniedError:
-        # Training may write and not read: that must not keep an error from being told.
-        return Lead()
-    if blob is None or outdated(blob.modified, started):
-        # Of the attempt before, or of a rank 0 whose next beat will tell.
-        return Lead()
+        # Some policies let training write but not read. That must not keep an error from being written.
+        return RankZeroState()
+    if blob is None or is_leftover(blob.modified, started):
+        # It is the last attempt's, or this rank 0's next beat will tell.
+        return RankZeroState()
     try:
         begun = json.loads(blob.body).get("begun") is True
     except (ValueError, AttributeError, RecursionError):
-        return Lead()
-    return Lead(begun, attempt_of(blob.body) or None)
+        return RankZeroState()
+    return RankZeroState(begun, attempt_of(blob.body) or None)
 
 
 def leftovers(store: Store, run_id: str, started: datetime) -> list[str]:
-    """The keys that rank 0 deletes at the start: what ends an attempt, and was there before it began at ``started``
-    (by the store's clock). Raises :class:`StoreError`."""
+    """Rule 1: the keys that rank 0, ``started`` then by the store's clock, deletes when it begins.
+
+    Raises :class:`StoreError`.
+    """
     found = []
     for name in (runid.ERROR, runid.COMPLETE, rank_error_key(0)):
         key = f"{run_id}/{name}"
         try:
             blob = store.read(key, 1)
         except DeniedError:
-            # Training may write and not read: then nobody can judge, and a leftover would be a false alarm.
+            # Without reading its age is unknown. Delete it, because a leftover would be a false alarm.
             found.append(key)
         else:
             found += [key] if blob is not None and blob.modified <= started else []
@@ -98,18 +101,18 @@ def leftovers(store: Store, run_id: str, started: datetime) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FirstErrorResult:
     """What became of a rank's error."""
 
-    is_first: bool
+    is_run_error: bool
     """It is the run's ``_error``."""
-    is_sure: bool
-    """Rank 0 has begun, so nobody will delete it as a leftover."""
+    is_final: bool
+    """Rank 0 has begun, so it will delete nothing more."""
 
 
-def patience(seconds: float = PATIENCE_S) -> Callable[[], bool]:
-    """Waits a little at each call; False once ``seconds`` are over."""
-    deadline = time.monotonic() + seconds
+def retry_for(limit_s: float = PATIENCE_S) -> Callable[[], bool]:
+    """A function that waits a little at each call, and returns False once ``limit_s`` are over."""
+    deadline = time.monotonic() + limit_s
 
     def wait() -> bool:
         if time.monotonic() >= deadline:
@@ -120,31 +123,45 @@ def patience(seconds: float = PATIENCE_S) -> Callable[[], bool]:
     return wait
 
 
-def tell(store: Store, run_id: str, body: bytes, started: datetime, wait: Callable[[], bool]) -> Told:
-    """Make ``body`` the run's ``_error`` unless another rank of this attempt was first.
+def write_first_error(
+    store: Store, run_id: str, body: bytes, started: datetime, wait: Callable[[], bool]
+) -> FirstErrorResult:
+    """Make ``body`` the run's ``_error``, unless another rank of this attempt was first.
 
-    ``started`` is when this rank did, by the store's clock; ``wait`` is asked whether to look again while rank 0 has
-    not begun. Can be called again after an error: it knows its own text. Raises :class:`StoreError`.
+    ``started`` is when this rank did, by the store's clock. ``wait`` says whether to look again.
+
+    1. Look whether rank 0 has begun. This comes first: only an ``_error`` found after that is certain to stay.
+    2. Write ``_error`` if none is there, or, until rank 0 has begun, over a leftover (rule 2).
+    3. Repeat until rank 0 has begun, or ``wait`` gives up (rule 3).
+
+    Can be called again after an error, because it recognises its own text. Raises :class:`StoreError`.
     """
     while True:
-        # In this order: only what is found after rank 0 has begun stays.
-        begun = _begun(store, run_id, started)
-        is_first = put(store, f"{run_id}/{runid.ERROR}", body, None if begun else started)
+        begun = _has_begun(store, run_id, started)
+        is_run_error = write_if_first(store, f"{run_id}/{runid.ERROR}", body, None if begun else started)
         if begun or not wait():
-            return Told(is_first, begun)
+            return FirstErrorResult(is_run_error, begun)
 
 
-def _begun(store: Store, run_id: str, started: datetime) -> bool:
-    """Whether rank 0 is known to have begun. That nobody can tell must not keep an error from being told."""
+def _has_begun(store: Store, run_id: str, started: datetime) -> bool:
+    """Whether rank 0 is known to have begun."""
     try:
-        return lead_of(store, run_id, started).begun
-    except BaseException as fault:  # noqa: BLE001 - as above, and whatever it is
-        say(logging.DEBUG, "whether rank 0 has begun cannot be read: %s", why(fault))
+        return rank_zero_state(store, run_id, started).begun
+    except BaseException as fault:  # noqa: BLE001 - whatever it is, it must not keep an error from being written
+        safe_log(logging.DEBUG, "cannot tell whether rank 0 has begun: %s", fault_text(fault))
         return False
 
 
-def put(store: Store, key: str, body: bytes, started: datetime | None) -> bool:
-    """Whether ``body`` is there now; what is older than ``started`` gives way. Raises :class:`StoreError`."""
+def write_if_first(store: Store, key: str, body: bytes, started: datetime | None) -> bool:
+    """Write ``body`` unless an error is there. Returns whether ``body`` is there now.
+
+    1. Create the key. If that works, this error is the first.
+    2. Otherwise read what is there: it may be this very text, from a write whose answer was lost.
+    3. If it is a leftover, older than ``started`` (None: there are no leftovers), replace that version of it.
+    4. If another rank was faster, or rank 0 has just deleted it, the next look will tell.
+
+    Raises :class:`StoreError`.
+    """
     try:
         store.write(key, body, Expect.NOTHING)
     except ConflictError:
@@ -156,11 +173,10 @@ def put(store: Store, key: str, body: bytes, started: datetime | None) -> bool:
             return False
         if blob is not None and blob.body == body:
             return True
-        if blob is None or started is None or not outdated(blob.modified, started):
+        if blob is None or started is None or not is_leftover(blob.modified, started):
             return False
         try:
             store.write(key, body, blob.version)
         except ConflictError:
-            # Another rank was faster, or rank 0 has just deleted it: the next look tells.
             return False
     return True

@@ -1,8 +1,8 @@
-"""The GPUs that training may use, as NVIDIA's driver tells: their load and their memory.
+"""The GPUs that training may use, their load and their memory, from NVIDIA's driver.
 
-Needs the package ``nvidia-ml-py`` (the extra ``gpu``) and the driver; without either there are none to tell of. A
-driver whose GPU has fallen off the bus may hang in any call, and just then heartbeats are needed, so it is asked in a
-thread of its own: at most one ever waits.
+Needs the package ``nvidia-ml-py`` (the extra ``gpu``) and the driver; without either, no GPUs are reported. If a GPU
+has fallen off the bus, any call to the driver may hang, and this is when heartbeats matter most. So the driver is asked
+in another thread, and at most one such thread ever waits.
 """
 
 import importlib.util
@@ -12,21 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lastbeat.sdk.forks import watch_over
-from lastbeat.sdk.values import text
+from lastbeat.sdk.fork_guard import delay_forks_during_imports
+from lastbeat.sdk.values import as_text
 
 MOST = 16
 LIMIT_S = 0.5
 """How long a beat waits for an answer."""
-STANDS_S = 150.0
-"""How long an answer stands while the next one does not come."""
+VALID_S = 150.0
+"""How long an answer is used while the next one does not come."""
 _LIBRARY = "libnvidia-ml.so.1"
 
 Gpu = dict[str, Any]
 
 
-class Gpus:
-    """Asked once a beat, by one thread."""
+class GpuMonitor:
+    """Reads the GPUs once a beat, for the beat thread."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
@@ -35,21 +35,21 @@ class Gpus:
         self._off = False
         self._known: tuple[float, list[Gpu]] | None = None
 
-    def look(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
-        """What they do, as it is known ``wait_s`` from now at the latest; None where that is not known."""
+    def read(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
+        """The GPUs' state, waiting up to ``wait_s`` for news; None if unknown."""
         waiting = self._thread is not None and self._thread.is_alive()
         if not self._off and not waiting:
             self._ask(wait_s)
         known = self._known
-        return known[1] if known is not None and time.monotonic() - known[0] < STANDS_S else None
+        return known[1] if known is not None and time.monotonic() - known[0] < VALID_S else None
 
     def _ask(self, wait_s: float) -> None:
         thread = threading.Thread(target=self._answer, name="lastbeat-gpus", daemon=True)
-        # It may import what a forked child would then wait for.
-        watch_over(thread)
+        # It imports, and a forked child must not inherit the lock of an import.
+        delay_forks_during_imports(thread)
         try:
             thread.start()
-        except RuntimeError:  # No more threads: the process is at its limit, or at its end.
+        except RuntimeError:  # No thread can start: the process is at its limit, or ends.
             return
         self._thread = thread
         thread.join(wait_s)
@@ -59,25 +59,25 @@ class Gpus:
         try:
             if self._driver is None:
                 self._driver = _driver()
-        except Exception:  # noqa: BLE001 - whatever a driver's library raises, there is nothing to be had from it
+        except Exception:  # noqa: BLE001 - whatever the driver's library raises, there is no driver then
             self._driver = None
         if self._driver is None:
             self._off = True
             return
         try:
-            gpus = [_told(self._driver, handle) for handle in _visible(self._driver, self._environ)]
+            gpus = [_state(self._driver, handle) for handle in _visible(self._driver, self._environ)]
         except Exception:  # noqa: BLE001 - as above; the next beat asks again
             return
         self._known = began, gpus
 
 
 def _driver() -> Any:
-    """The driver's library, ready to be asked; None where it is not installed. Raises whatever it likes."""
+    """The driver's library, initialised; None if it is not installed. May raise anything."""
     if importlib.util.find_spec("pynvml") is None:
         return None
     import ctypes  # noqa: PLC0415 - only where there may be GPUs
 
-    # Cheaper than the import, which most machines with the package and without a GPU need not make.
+    # Cheaper than the import, and fails on a machine that has the package but no GPU.
     ctypes.CDLL(_LIBRARY)
     import pynvml  # noqa: PLC0415 - as above
 
@@ -86,10 +86,9 @@ def _driver() -> Any:
 
 
 def _visible(driver: Any, environ: Mapping[str, str]) -> Iterator[Any]:
-    """The GPUs that CUDA shows to training: all, or those that CUDA_VISIBLE_DEVICES names, until a wrong name.
+    """The GPUs that CUDA shows to training: all, or those in CUDA_VISIBLE_DEVICES up to the first wrong name.
 
-    Numbers are taken in the order of the PCI bus, which is CUDA's own wherever all GPUs are of one kind. None stands
-    for one that is lost.
+    Numbers follow the order of the PCI bus, which is CUDA's order if all GPUs are of one kind. None is a lost GPU.
     """
     count = driver.nvmlDeviceGetCount()
     said = environ.get("CUDA_VISIBLE_DEVICES")
@@ -107,14 +106,14 @@ def _visible(driver: Any, environ: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _at(driver: Any, index: int) -> Any:
-    """None for a GPU that is lost."""
+    """The handle of a GPU; None if it is lost."""
     return _or_none(lambda: driver.nvmlDeviceGetHandleByIndex(index))
 
 
 def _of_uuid(driver: Any, name: str, count: int) -> Any:
     if name.startswith("MIG-"):
         return _or_none(lambda: driver.nvmlDeviceGetHandleByUUID(name))
-    # CUDA takes the beginning of a UUID, too, as long as it is one GPU's alone.
+    # CUDA accepts the beginning of a UUID if it belongs to one GPU only.
     handles = (_at(driver, index) for index in range(min(count, 4 * MOST)))
     known = [handle for handle in handles if handle is not None and _uuid(driver, handle).startswith(name)]
     return known[0] if len(known) == 1 else None
@@ -125,11 +124,11 @@ def _uuid(driver: Any, handle: Any) -> str:
 
 
 def _text(value: object) -> str:
-    return text(value.decode("utf-8", "replace") if isinstance(value, bytes) else value) or ""
+    return as_text(value.decode("utf-8", "replace") if isinstance(value, bytes) else value) or ""
 
 
-def _told(driver: Any, handle: Any) -> Gpu:
-    """What one GPU does; a question that it does not answer is left out."""
+def _state(driver: Any, handle: Any) -> Gpu:
+    """One GPU's load and memory, without what it does not report."""
     if handle is None:
         return {"name": "GPU"}
     name = _or_none(lambda: driver.nvmlDeviceGetName(handle))
@@ -147,5 +146,5 @@ def _told(driver: Any, handle: Any) -> Gpu:
 def _or_none(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except Exception:  # noqa: BLE001 - a GPU that is lost, or one that does not know the question
+    except Exception:  # noqa: BLE001 - a GPU that is lost, or does not support the question
         return None

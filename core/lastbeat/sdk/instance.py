@@ -1,8 +1,8 @@
 """Which machine this is: what people look for in a console or a queue when a run has died on it.
 
-Asked in this order, and the first answer names the instance: the ECS agent, where the environment says that there is
-one; EC2's metadata service (IMDSv2), where the machine says that it is one of EC2's or the environment names an
-endpoint; then what costs nothing to know: Slurm's node, Kubernetes' pod, the host name.
+Asked in this order, and the first answer is the instance's id: the ECS agent, if the environment names it; EC2's
+metadata service (IMDSv2), if the kernel says that this is an EC2 machine or the environment names an endpoint; then
+what is free to know: Slurm's node, Kubernetes' pod, the host name.
 """
 
 import json
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 LIMIT_S = 1.0
-"""What all questions over the network may take together."""
+"""Time limit for all questions over the network together."""
 _ANSWER_LIMIT_BYTES = 64 * 1024
 _IMDS = "http://169.254.169.254"
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,199}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,199}")
 _KUBERNETES = Path("/var/run/secrets/kubernetes.io")
 
 
@@ -33,37 +33,40 @@ class Instance:
 
     id: str
     zone: str | None = None
-    """Availability zone, where a cloud has told."""
+    """Availability zone, if a cloud reported it."""
     type: str | None = None
     """Instance type, likewise."""
     host: str | None = None
-    """The node, pod or host name, where ``id`` is another."""
+    """The node, pod or host name, if ``id`` is something else."""
 
 
-def at_once(environ: Mapping[str, str], host: str, kubernetes: Path = _KUBERNETES) -> Instance:
-    """What can be said without asking anybody; ``host`` is the host name."""
-    node, job = _said(environ, "SLURMD_NODENAME"), _said(environ, "SLURM_JOB_ID")
+def local_instance(environ: Mapping[str, str], host: str, kubernetes: Path = _KUBERNETES) -> Instance:
+    """The instance as far as environment and files tell, without any network. ``host`` is the host name."""
+    node, job = _variable(environ, "SLURMD_NODENAME"), _variable(environ, "SLURM_JOB_ID")
     if node or job:
         return Instance(node or f"slurm-job-{job}")
-    pod = _said(environ, "POD_NAME")
-    if not pod and (_said(environ, "KUBERNETES_SERVICE_HOST") or kubernetes.is_dir()):
-        pod = _said(environ, "HOSTNAME")
-    return Instance(pod or _plain(host) or "unknown")
+    pod = _variable(environ, "POD_NAME")
+    if not pod and (_variable(environ, "KUBERNETES_SERVICE_HOST") or kubernetes.is_dir()):
+        pod = _variable(environ, "HOSTNAME")
+    return Instance(pod or _name(host) or "unknown")
 
 
-def ask(environ: Mapping[str, str], known: Instance, *, limit_s: float = LIMIT_S, sys: Path = Path("/sys")) -> Instance:
-    """What the cloud says of this machine, within ``limit_s`` whatever its service does; ``known`` where it is silent.
+def cloud_instance(
+    environ: Mapping[str, str], known: Instance, *, limit_s: float = LIMIT_S, sys: Path = Path("/sys")
+) -> Instance:
+    """The instance as the cloud's metadata service knows it; ``known`` if there is none.
 
-    Never raises. ``sys`` is where the kernel tells whose machine it is.
+    Takes at most ``limit_s``, whatever that service does. Never raises. ``sys`` is where the kernel names the machine's
+    vendor.
     """
     until = time.monotonic() + limit_s
     found = None
     with suppress(OSError, ValueError):
-        task = _said(environ, "ECS_CONTAINER_METADATA_URI_V4")
+        task = _variable(environ, "ECS_CONTAINER_METADATA_URI_V4")
         if task:
             found = _ecs(task, until)
-    if found is None and (_said(environ, "AWS_EC2_METADATA_DISABLED") or "").lower() != "true":
-        endpoint = _said(environ, "AWS_EC2_METADATA_SERVICE_ENDPOINT")
+    if found is None and (_variable(environ, "AWS_EC2_METADATA_DISABLED") or "").lower() != "true":
+        endpoint = _variable(environ, "AWS_EC2_METADATA_SERVICE_ENDPOINT")
         if endpoint or _is_ec2(sys):
             with suppress(OSError, ValueError):
                 found = _imds(endpoint or _IMDS, until)
@@ -76,29 +79,29 @@ def _ecs(address: str, until: float) -> Instance | None:
     if not isinstance(document, dict) or not isinstance(document.get("TaskARN"), str):
         return None
     # arn:aws:ecs:region:account:task/cluster/id
-    task = _plain(document["TaskARN"].partition(":task/")[2])
-    return Instance(task, zone=_plain(document.get("AvailabilityZone"))) if task else None
+    task = _name(document["TaskARN"].partition(":task/")[2])
+    return Instance(task, zone=_name(document.get("AvailabilityZone"))) if task else None
 
 
 def _imds(address: str, until: float) -> Instance | None:
     with _connected(address, until) as service:
-        token = _plain(service.answer("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}))
+        token = _name(service.request("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}))
         named = {"X-aws-ec2-metadata-token": token or ""}
-        found = _plain(service.get("/latest/meta-data/instance-id", named)) if token else None
+        found = _name(service.get("/latest/meta-data/instance-id", named)) if token else None
         if found is None:
             return None
         instance = Instance(found)
-        # The id alone is an answer: what goes wrong from here on takes nothing away from it.
+        # The id alone is an answer, and a fault from here on must not lose it.
         with suppress(OSError, ValueError):
             instance = replace(
-                instance, zone=_plain(service.get("/latest/meta-data/placement/availability-zone", named))
+                instance, zone=_name(service.get("/latest/meta-data/placement/availability-zone", named))
             )
-            instance = replace(instance, type=_plain(service.get("/latest/meta-data/instance-type", named)))
+            instance = replace(instance, type=_name(service.get("/latest/meta-data/instance-type", named)))
         return instance
 
 
 def _is_ec2(sys: Path) -> bool:
-    """Whether the kernel calls this one of EC2's: elsewhere nobody is asked for what nobody would answer."""
+    """Whether the kernel says that this is an EC2 machine. Elsewhere the service would not answer."""
     marks = (
         ("devices/virtual/dmi/id/sys_vendor", "amazon ec2"),
         ("devices/virtual/dmi/id/bios_version", "amazon"),
@@ -112,7 +115,7 @@ def _is_ec2(sys: Path) -> bool:
 
 
 class _Service:
-    """One metadata service, until a deadline whatever it does."""
+    """One metadata service, until a deadline, whatever it does."""
 
     def __init__(self, connection: "HTTPConnection", path: str, until: float) -> None:
         self._connection = connection
@@ -120,17 +123,17 @@ class _Service:
         self._until = until
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
-        """The body of the answer, None where there is no such thing. Raises OSError."""
-        return self.answer("GET", path, headers or {})
+        """The body of the answer; None if there is no such thing. Raises OSError."""
+        return self.request("GET", path, headers or {})
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str]) -> bytes | None:
-        """Likewise, of any request."""
+    def request(self, method: str, path: str, headers: Mapping[str, str]) -> bytes | None:
+        """The same for any method."""
         from http.client import HTTPException  # noqa: PLC0415 - as in _connected
 
         left_s = self._until - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
-        self._connection.timeout = left_s  # For a service that closes after each answer.
+        self._connection.timeout = left_s  # Of the next connection, if the service closes after each answer.
         try:
             self._connection.request(method, self._path + path, headers=dict(headers))
             answer = self._connection.getresponse()
@@ -140,7 +143,7 @@ class _Service:
         return body if answer.status == 200 and len(body) <= _ANSWER_LIMIT_BYTES else None
 
     def hang_up(self) -> None:
-        """End whatever it is waiting for."""
+        """Interrupt whatever is waiting for the service."""
         held = self._connection.sock
         if held is not None:
             with suppress(OSError):
@@ -154,12 +157,12 @@ def _connected(address: str, until: float) -> Iterator[_Service]:
     url = urlsplit(address)
     left_s = until - time.monotonic()
     if url.scheme != "http" or not url.hostname:
-        raise ValueError("a metadata service is asked over http alone")
+        raise ValueError("a metadata service has to be at an http address")
     if left_s <= 0:
         raise TimeoutError
     connection = HTTPConnection(url.hostname, url.port, timeout=left_s)
     service = _Service(connection, url.path.rstrip("/"), until)
-    # Time-outs of the socket alone do not bound a call: a byte now and then would meet each of them.
+    # A socket's timeout does not bound a request: one byte now and then would satisfy it.
     timer = threading.Timer(left_s, service.hang_up)
     timer.daemon = True
     timer.start()
@@ -170,12 +173,12 @@ def _connected(address: str, until: float) -> Iterator[_Service]:
         connection.close()
 
 
-def _said(environ: Mapping[str, str], name: str) -> str | None:
+def _variable(environ: Mapping[str, str], name: str) -> str | None:
     text = environ.get(name, "").strip()
     return text if 0 < len(text) <= 200 and text.isprintable() else None
 
 
-def _plain(value: object) -> str | None:
-    """``value`` if it is a name as clouds and clusters give them, and nothing that an answer could smuggle in."""
+def _name(value: object) -> str | None:
+    """``value`` if it looks like a name that clouds and clusters give; None for anything else in an answer."""
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
-    return text.strip() if isinstance(text, str) and _PLAIN.fullmatch(text.strip()) else None
+    return text.strip() if isinstance(text, str) and _NAME.fullmatch(text.strip()) else None

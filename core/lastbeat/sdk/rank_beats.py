@@ -1,4 +1,4 @@
-"""What the ranks of a distributed training write: ranks/{rank}.json, and the errors of those that do not lead."""
+"""What the ranks of a distributed training write: ranks/{rank}.json, and the errors of ranks other than 0."""
 
 import logging
 import time
@@ -6,36 +6,36 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lastbeat.model import runid
+from lastbeat.sdk.beat_tasks import Beat, BeatStep
 from lastbeat.sdk.documents import encode
-from lastbeat.sdk.extra import Beat, Part
-from lastbeat.sdk.first_error import Lead, lead_of, patience, started_at, tell
-from lastbeat.sdk.ranks import Rank, cancelled, first_beat_s, rank_document, rank_error_key, rank_key, told_by
-from lastbeat.sdk.reading import Reader
-from lastbeat.sdk.run import Run
-from lastbeat.sdk.saying import say
+from lastbeat.sdk.first_error import RankZeroState, rank_zero_state, retry_for, started_at, write_first_error
+from lastbeat.sdk.ranks import Rank, first_beat_s, rank_document, rank_error_key, rank_key, with_rank
+from lastbeat.sdk.run import Run, is_cancelled
+from lastbeat.sdk.safe_log import safe_log
+from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.stores.port import Store, StoreError
 
 _IDLE_S = 3600.0
 
 
-class RankBeats:
-    """ranks/{rank}.json of one rank, every ``every_s`` seconds (0: never), at a moment of its own.
+class RankHeartbeat:
+    """ranks/{rank}.json of one rank, every ``every_s`` seconds (0: never), at a time of its own.
 
-    ``began`` is the start by ``time.monotonic()``.
+    ``started`` is by ``time.monotonic()``.
     """
 
     def __init__(
-        self, store: Store, run_id: str, rank: Rank, every_s: float, began: float, reader: Reader | None = None
+        self, store: Store, run_id: str, rank: Rank, every_s: float, started: float, reader: ValueReader | None = None
     ) -> None:
         self._store = store
         self._key = f"{run_id}/{rank_key(rank.number)}"
-        self._reader = reader or Reader()
+        self._reader = reader or ValueReader()
         self._rank = rank
         self._every_s = every_s if rank.world > 1 else 0.0
-        self._next = began + first_beat_s(rank.number, every_s)
+        self._next = started + first_beat_s(rank.number, every_s)
 
     def close(self) -> None:
-        """There is no further beat."""
+        """Release the reader."""
         self._reader.close()
 
     @property
@@ -44,105 +44,108 @@ class RankBeats:
         return max(0.0, self._next - time.monotonic()) if self._every_s else _IDLE_S
 
     def beat(self, run: Run, attempt: int | None, *, last: bool = False) -> None:
-        """Write it if it is due, or if it is the last time. Raises :class:`StoreError`."""
+        """Write it if it is due or ``last``. Raises :class:`StoreError`."""
         if not self._every_s or not (last or self.wait_s == 0.0):
             return
         self._store.write(self._key, encode(rank_document(run, self._rank, attempt, time.time(), self._reader)))
-        # Not from now on: after an outage all ranks would beat at the same moment.
+        # Keep the schedule: counted from now, all ranks would beat at the same moment after an outage.
         behind = time.monotonic() - self._next
         self._next += self._every_s * (1 + max(0.0, behind) // self._every_s)
 
 
-class LeadBeats:
-    """ranks/0.json, which rank 0 writes beside the run's documents, so that all ranks can be compared."""
+class RankZeroHeartbeat:
+    """Beat task: ranks/0.json beside the run's documents, so that all ranks can be compared."""
 
-    def __init__(self, rank: Rank, every_s: float, began: float, attempt: int) -> None:
-        self._rank, self._every_s, self._began, self._attempt = rank, every_s, began, attempt
-        self._beats: RankBeats | None = None
+    purpose = "write the heartbeat of rank 0"
+
+    def __init__(self, rank: Rank, every_s: float, started: float, attempt: int) -> None:
+        self._rank, self._every_s, self._started, self._attempt = rank, every_s, started, attempt
+        self._heartbeat: RankHeartbeat | None = None
 
     def write(self, beat: Beat) -> None:
-        """See :class:`lastbeat.sdk.extra.Extra`."""
-        if self._beats is None:
-            self._beats = RankBeats(beat.store, beat.run.run_id, self._rank, self._every_s, self._began)
-        self._beats.beat(beat.run, self._attempt, last=beat.ending is not None)
+        if self._heartbeat is None:
+            self._heartbeat = RankHeartbeat(beat.store, beat.run.run_id, self._rank, self._every_s, self._started)
+        self._heartbeat.beat(beat.run, self._attempt, last=beat.ending is not None)
 
     def close(self) -> None:
-        if self._beats is not None:
-            self._beats.close()
+        if self._heartbeat is not None:
+            self._heartbeat.close()
 
 
-class Follower:
-    """What a rank writes that does not lead: never metadata.json, progress.json or ``_complete``."""
+class FollowingRank:
+    """What a rank other than 0 writes: its heartbeat and its error. Never metadata.json, progress.json or _complete."""
 
     def __init__(
-        self, store: Store, run_id: str, rank: Rank, every_s: float, began: float, reader: Reader | None = None
+        self, store: Store, run_id: str, rank: Rank, every_s: float, started: float, reader: ValueReader | None = None
     ) -> None:
         self._store = store
         self._run_id = run_id
         self._rank = rank
-        self._began = began
-        self._beats = RankBeats(store, run_id, rank, every_s, began, reader)
-        self._key = f"{run_id}/{rank_error_key(rank.number)}"
+        self._started_monotonic = started
+        self._heartbeat = RankHeartbeat(store, run_id, rank, every_s, started, reader)
+        self._error_key = f"{run_id}/{rank_error_key(rank.number)}"
         self._attempt: int | None = None
         self._body: bytes | None = None
-        self._fresh = True
-        """Whether the error of an attempt before may still lie there."""
-        self._needless = False
-        """Whether the run's own error says what this rank's would."""
+        self._maybe_leftover = True
+        """Whether this rank's error of an earlier attempt may still be there."""
+        self._is_run_error = False
+        """Whether the run's ``_error`` is this rank's, so that it needs none of its own."""
 
     @property
     def wait_s(self) -> float:
         """Seconds until it has something to write."""
-        return self._beats.wait_s
+        return self._heartbeat.wait_s
 
-    def opening(self, ending: tuple[str, str] | None) -> Iterator[Part]:
-        """What comes before it beats or tells how it ended."""
+    def first_steps(self, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
+        """What precedes its heartbeat or its error: delete an old error, and learn the attempt from rank 0."""
         if ending is None and self.wait_s > 0:
             return
-        if self._fresh and ending is None:
-            yield Part(self._clear)
+        if self._maybe_leftover and ending is None:
+            yield BeatStep(self._delete_error)
         if self._attempt is None and (ending is None or ending[0] == runid.ERROR):
-            yield Part(self._learn)
+            yield BeatStep(self._learn_attempt)
 
-    def tell(self, ending: tuple[str, str] | None) -> None:
-        """Tell the error that it ended with, if it did. Raises :class:`StoreError`."""
-        # Who stops a whole training stops rank 0, too, and that one tells. torchelastic also stops the ranks that
-        # outlive one that failed: then it is no cause at all.
-        if ending is not None and ending[0] == runid.ERROR and not cancelled(ending):
-            self._tell(ending[1])
+    def write_error(self, ending: tuple[str, str] | None) -> None:
+        """Write the error that it ended with, if it did. Raises :class:`StoreError`.
 
-    def beat(self, run: Run, ending: tuple[str, str] | None) -> Iterator[Part]:
-        """The heartbeat, where it is due."""
-        if self._needless and self._fresh:
-            yield Part(self._clear)
+        A cancelled rank writes none. Whoever stops a whole training stops rank 0 as well, which reports it. And
+        torchelastic stops the ranks that outlive a failed one, which is not the cause.
+        """
+        if ending is not None and ending[0] == runid.ERROR and not is_cancelled(ending):
+            self._write_error(ending[1])
+
+    def heartbeat_steps(self, run: Run, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
+        """Its heartbeat, if it is due."""
+        if self._is_run_error and self._maybe_leftover:
+            yield BeatStep(self._delete_error)
         if ending is not None or self.wait_s == 0.0:
-            yield Part(lambda: self._beats.beat(run, self._attempt, last=ending is not None))
+            yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, last=ending is not None))
 
-    def _clear(self) -> None:
-        """The error of an attempt before this goes."""
+    def _delete_error(self) -> None:
+        """Delete this rank's error of an earlier attempt."""
         try:
-            self._store.delete(self._key)
+            self._store.delete(self._error_key)
         except StoreError as error:
             if error.retryable:
                 raise
-            # Some policies let training write and not delete.
-            say(logging.DEBUG, "the last attempt's %s stays: %s", self._key, error)
-        self._fresh = False
+            # Some policies let training write but not delete.
+            safe_log(logging.DEBUG, "the last attempt's %s stays: %s", self._error_key, error)
+        self._maybe_leftover = False
 
-    def _learn(self) -> None:
-        self._attempt = self._lead().attempt
+    def _learn_attempt(self) -> None:
+        self._attempt = self._rank_zero().attempt
 
-    def _lead(self) -> Lead:
-        return lead_of(self._store, self._run_id, self._started())
+    def _rank_zero(self) -> RankZeroState:
+        return rank_zero_state(self._store, self._run_id, self._started())
 
     def _started(self) -> datetime:
-        return started_at(self._store, time.monotonic() - self._began)
+        return started_at(self._store, time.monotonic() - self._started_monotonic)
 
-    def _tell(self, text: str) -> None:
+    def _write_error(self, text: str) -> None:
         if self._body is None:
-            # Once: another try after a fault must find its own text again.
-            self._body = told_by(text, self._rank, self._attempt).encode("utf-8", "replace")
-        told = tell(self._store, self._run_id, self._body, self._started(), patience())
-        self._needless = told.is_first and told.is_sure
-        if not self._needless:
-            self._store.write(self._key, self._body)
+            # Made once, so that another try after a fault recognises its own text.
+            self._body = with_rank(text, self._rank, self._attempt).encode("utf-8", "replace")
+        result = write_first_error(self._store, self._run_id, self._body, self._started(), retry_for())
+        self._is_run_error = result.is_run_error and result.is_final
+        if not self._is_run_error:
+            self._store.write(self._error_key, self._body)

@@ -1,4 +1,4 @@
-"""The beat thread: writes what training said, and keeps what could not be written until it can."""
+"""The beat thread: writes what training reported, and keeps what could not be written until it can be."""
 
 import atexit
 import logging
@@ -13,37 +13,54 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.model import runid
-from lastbeat.sdk.attempts import attempt_of, next_attempt, start_of
+from lastbeat.sdk.attempts import attempt_of, next_attempt, start_time_of
+from lastbeat.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks
 from lastbeat.sdk.clock_offset import ClockOffset
-from lastbeat.sdk.documents import Identity, Pace, encode, metadata, now_text
-from lastbeat.sdk.extra import Beat, Extra, Extras, Part
-from lastbeat.sdk.first_error import leftovers, put, started_at
-from lastbeat.sdk.forks import watch_over
+from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, encode, iso_time, metadata_document
+from lastbeat.sdk.first_error import leftovers, started_at, write_if_first
+from lastbeat.sdk.fork_guard import delay_forks_during_imports
 from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.rank_beats import Follower, LeadBeats
-from lastbeat.sdk.ranks import Rank, lead_facts, rank_error_key, told_by
-from lastbeat.sdk.reading import Reader
+from lastbeat.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
+from lastbeat.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.saying import Complaints, say, why
-from lastbeat.sdk.values import truth
+from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.sdk.value_reader import ValueReader
+from lastbeat.sdk.values import as_bool
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
 
 if TYPE_CHECKING:
-    from lastbeat.sdk.resources import Meter
+    from lastbeat.sdk.resources import ResourceMeter
 
 _RETRY_S = 1.0
 _RETRY_CAP_S = 30.0
 _STOP_S = 1.0
-"""How long the end of the process waits for a thread whose run nobody ended."""
+"""How long the end of the process waits for the thread of a run that nobody ended."""
 _HOLD_S = 5.0
-"""How long the sentinel waits for heartbeats that a store does not take at once. What is wrong with them in any other
-way does not hold it back."""
+"""How long the sentinel waits for heartbeats that the store may take on another try. Any other fault of theirs does not
+delay it."""
 _METADATA_LIMIT_BYTES = 64 * 1024
 
 
+class Guard:
+    """Told how the run stands, so that somebody outside can report an end that this process cannot: see
+    :class:`lastbeat.guardian.start.GuardianClient`. This one tells nobody. Nothing here raises."""
+
+    def begin(self, rank: Rank, started_unix: float, started_monotonic: float) -> None:
+        """The run is reported from now on."""
+
+    def beat(self, *, begun: bool) -> None:
+        """A heartbeat was written, or tried; ``begun`` says whether metadata.json of this attempt is in the store."""
+
+    def ending(self, sentinel: str, text: str) -> None:
+        """The run has ended, and its sentinel is about to be written."""
+
+    def over(self) -> None:
+        """The sentinel is written."""
+
+
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a run reports to and from."""
+class RunEnvironment:
+    """What a run reports to, and from where."""
 
     store: Store
     instance_id: str
@@ -52,120 +69,138 @@ class Surroundings:
     beat_s: float = 30.0
     version: str = ""
     """Of lastbeat."""
-    ask: Callable[[], Instance] | None = None
-    """Finds out more about this machine; called once, after the first heartbeat."""
-    extras: tuple[Extra, ...] = ()
-    """What each beat writes besides."""
+    find_instance: Callable[[], Instance] | None = None
+    """Finds out more about this machine. Called once, after the first heartbeat."""
+    tasks: tuple[BeatTask, ...] = ()
+    """What each beat does besides its heartbeats."""
     rank: Rank = field(default_factory=Rank)
-    """Which process of a distributed training this is; only rank 0 writes the run's documents."""
+    """Which process of a distributed training this is. Only rank 0 writes the run's documents."""
     rank_beat_s: float = 60.0
-    """Between two beats of a rank; 0 is never."""
+    """Time between two heartbeats of a rank; 0 means none."""
+    guard: Guard = field(default_factory=Guard)
 
 
 class Reporter:
-    """Beats for one run, from a daemon thread of its own. Every failure is logged, once an outage, and tried again.
-    None ends the thread, and none but the store's keeps the sentinel back.
+    """Beats for one run, in a daemon thread. Each outage is logged once, and everything is tried again.
 
-    ``prepare`` is called in that thread, for it reads settings, connects and may ask the machine who it is.
+    No failure ends the thread, and only the store's failures delay the sentinel. ``prepare`` is called in the thread,
+    because it connects to the store and looks at the machine.
     """
 
     def __init__(
         self,
-        prepare: Callable[[], Surroundings],
-        extras: Iterable[Extra] = (),
+        prepare: Callable[[], RunEnvironment],
+        tasks: Iterable[BeatTask] = (),
         *,
         resume: object = False,
-        meter: "Meter | None" = None,
+        meter: "ResourceMeter | None" = None,
     ) -> None:
         self._prepare = prepare
-        self._surroundings: Surroundings | None = None
+        self._environment: RunEnvironment | None = None
         self._resume = resume
-        # A queue, because a signal handler may interrupt the very call that it makes itself, and put() allows that.
+        # A SimpleQueue, because its put() may be interrupted by a signal handler that calls put() as well.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._stopping = False
-        self._written = False
+        self._end_written = False
+        self._given_up = False
+        """Whether the end will never be written, because no store can be made of the settings."""
         self._thread: threading.Thread | None = None
-        self._identity: Identity | None = None
+        self._identity: AttemptIdentity | None = None
         self._begun = False
+        """Whether this attempt's first metadata.json is written, and the last attempt's sentinels are gone."""
         self._failing = False
-        self._steps_told = 0
-        self._step_told: object = None
-        self._left_behind: set[str] = set()
+        self._failures = 0
+        """Failed beats in a row."""
+        self._written_steps = 0
+        self._written_step: object = None
+        self._undeleted: set[str] = set()
         """Sentinels of an earlier attempt that could not be deleted."""
-        self._complaints = Complaints()
-        self._pace = Pace(reader=Reader(complaints=self._complaints))
-        # Of its own: what is known of a phase must not wait for a tensor.
-        self._reader = Reader(complaints=self._complaints)
+        self._warnings = WarnOnce()
+        self._history = ProgressHistory(reader=ValueReader(warnings=self._warnings))
+        # A reader of its own: the phase must not wait for a tensor that hangs in the other one.
+        self._reader = ValueReader(warnings=self._warnings)
         self._ending_since: float | None = None
         self._meter = meter
-        self._failures = 0
-        self._extras = Extras(extras)
-        self._follower: Follower | None = None
+        self._tasks = BeatTasks(tasks)
+        self._follower: FollowingRank | None = None
         self._offset = ClockOffset()
 
+    # Called by training's threads.
+
     def start(self, run: Run) -> None:
-        """Begin to beat for ``run``; returns at once."""
-        self._began, self._began_monotonic = time.time(), time.monotonic()
-        thread = threading.Thread(target=self._beat_on, args=(run,), name="lastbeat", daemon=True)
-        watch_over(thread)
+        """Start beating for ``run``. Returns at once."""
+        self._started_unix, self._started_monotonic = time.time(), time.monotonic()
+        self._beaten: float | None = None
+        """When the last heartbeat was written, by the monotonic clock."""
+        self._longest_gap_s = 0.0
+        thread = threading.Thread(target=self._beat_until_end, args=(run,), name="lastbeat", daemon=True)
+        delay_forks_during_imports(thread)
         try:
             thread.start()
         except RuntimeError as error:
-            say(logging.ERROR, "lastbeat is off, nothing watches this training: %s", error)
+            safe_log(logging.ERROR, "lastbeat is off, nothing watches this training: %s", error)
             return
-        self._process, self._thread = os.getpid(), thread
-        # A run that nobody ends: its thread must not be in the store's client when the interpreter goes away.
+        self._pid, self._thread = os.getpid(), thread
+        # For a run that nobody ends: the thread must not be inside the store's client when the interpreter exits.
         atexit.register(self._stop)
 
     def _stop(self) -> None:
-        if self._thread is not None and os.getpid() == self._process:
+        if self._thread is not None and os.getpid() == self._pid:
             self._stopping = True
             self._wake.put(None)
             self._thread.join(_STOP_S)
 
-    def soon(self) -> None:
-        """Beat now, and not when it is due."""
+    def beat_now(self) -> None:
+        """Beat at once instead of when the next beat is due."""
         self._wake.put(None)
 
-    def finish(self, until: float) -> bool:
-        """Write the sentinel now; whether that was done before ``until``, by the monotonic clock."""
+    def finish(self, deadline: float) -> bool:
+        """Write the sentinel now. Whether it was written before ``deadline``, by the monotonic clock."""
         self._wake.put(None)
-        # Polled: a signal handler may interrupt the very wait that it would then deadlock with.
-        while self.writing and time.monotonic() < until:
+        # Polled, because a signal handler may interrupt this wait, and would deadlock on a lock held here.
+        while self.end_pending and time.monotonic() < deadline:
             time.sleep(0.005)
-        return self._written
+        return self._end_written
 
     @property
-    def writing(self) -> bool:
-        """Whether the sentinel is not yet written, and is still tried."""
-        return not self._written and self._thread is not None and self._thread.is_alive()
+    def end_pending(self) -> bool:
+        """Whether the sentinel is not written yet and is still being tried."""
+        return not (self._end_written or self._given_up) and self._thread is not None and self._thread.is_alive()
 
-    def _beat_on(self, run: Run) -> None:
-        while not self._stopping and not self._written:
-            self._round(run)
-        if self._written:
+    # Called by the beat thread alone.
+
+    def _beat_until_end(self, run: Run) -> None:
+        """The beat thread's loop.
+
+        1. Beat: write what is new. A failed beat is logged, and never ends the loop.
+        2. Wait until the next beat is due, or sooner after a failure. :meth:`beat_now` and :meth:`finish` cut the wait
+           short.
+        3. Once training has ended the run, the beat also writes the sentinel, and is repeated until that worked, or
+           until it turns out that the settings make no store.
+        4. Release what the tasks and readers hold.
+        """
+        while not (self._stopping or self._end_written or self._given_up):
+            began = time.monotonic()
+            try:
+                self._beat(run)
+                if not (self._end_written or self._given_up):
+                    with suppress(queue.Empty):
+                        self._wake.get(timeout=self._pause_s(time.monotonic() - began))
+            except BaseException as fault:  # noqa: BLE001 - this thread ends with its run, and for no other reason
+                safe_log(logging.WARNING, "lastbeat had an unexpected fault and beats on: %s", fault_text(fault))
+                time.sleep(_RETRY_S)
+        if self._end_written or self._given_up:
             self._close()
 
-    def _round(self, run: Run) -> None:
-        """One beat, and the pause after it."""
-        began = time.monotonic()
-        try:
-            self._beat(run)
-            if not self._written:
-                with suppress(queue.Empty):
-                    self._wake.get(timeout=self._pause(time.monotonic() - began))
-        except BaseException as fault:  # noqa: BLE001 - this thread ends with its run, and with nothing else
-            say(logging.WARNING, "lastbeat stumbled and beats on: %s", why(fault))
-            time.sleep(_RETRY_S)
-
     def _close(self) -> None:
-        self._extras.close()
-        for reader in (self._reader, self._pace.reader):
+        self._tasks.close()
+        for reader in (self._reader, self._history.reader):
             reader.close()
         atexit.unregister(self._stop)
 
-    def _pause(self, spent_s: float) -> float:
-        beat_s = self._surroundings.beat_s if self._surroundings is not None else _RETRY_CAP_S
+    def _pause_s(self, spent_s: float) -> float:
+        """How long to wait after a beat that took ``spent_s``."""
+        beat_s = self._environment.beat_s if self._environment is not None else _RETRY_CAP_S
         if self._failures:
             return min(_RETRY_S * 2.0 ** min(self._failures - 1, 10), max(_RETRY_S, beat_s), _RETRY_CAP_S)
         if self._follower is not None:
@@ -173,7 +208,7 @@ class Reporter:
         return max(0.05, beat_s - spent_s)
 
     def _beat(self, run: Run) -> None:
-        """One beat. Once the run has ended it is the one that writes the sentinel."""
+        """One beat, and what is logged of it. After the end of the run it writes the sentinel as well."""
         ending = run.ending
         if ending is not None and self._ending_since is None:
             self._ending_since = time.monotonic()
@@ -181,193 +216,259 @@ class Reporter:
             self._write(run, ending)
         except BaseException as fault:  # noqa: BLE001 - whatever it is, training must not feel it and beating goes on
             self._failures += 1
-            if not self._failing:
-                cannot = "could not write its last" if self._written else "cannot write its"
-                keeps = "" if self._written else " and keeps trying"
-                say(logging.WARNING, f"lastbeat {cannot} heartbeat{keeps}: %s", why(fault))
+            if self._given_up:
+                what = "lastbeat gives up, and the end of this run is not written: %s"
+                safe_log(logging.ERROR, what, fault_text(fault))
+            elif not self._failing:
+                failure = "could not write its last heartbeat" if self._end_written else "cannot write its heartbeat"
+                keeps_trying = "" if self._end_written else " and keeps trying"
+                safe_log(logging.WARNING, f"lastbeat {failure}{keeps_trying}: %s", fault_text(fault))
             self._failing = True
         else:
             if self._failing:
-                say(logging.INFO, "lastbeat can write again")
+                safe_log(logging.INFO, "lastbeat can write again")
             self._failing, self._failures = False, 0
 
     def _write(self, run: Run, ending: tuple[str, str] | None) -> None:
-        if self._surroundings is None:
-            self._surroundings = self._prepare()
-            self._extras.add(self._surroundings.extras)
-        around = self._surroundings
-        if around.rank.leads:
-            faults = self._tried(run, ending, self._leading(run, around, ending))
+        """Everything that one beat writes.
+
+        1. Unless that has worked before, prepare the environment: store, rank, further tasks. This asks no store for
+           anything, so after the end of the run it is tried once and no more, unless its fault may pass.
+        2. Rank 0 takes the steps of :meth:`_steps`; any other rank takes those that precede its heartbeat.
+        3. If the store may take what failed on another try, leave the rest to the next beat. After the end of the run
+           this holds the sentinel back for ``_HOLD_S`` at most.
+        4. Rank 0 writes the sentinel if the run has ended. Any other rank writes its own error, then its heartbeat.
+        5. Note whether the end is written, so that the loop may stop. Then raise the first fault of any step.
+        """
+        if self._environment is None:
+            try:
+                self._environment = self._prepare()
+            except BaseException as fault:
+                self._given_up = ending is not None and not _may_pass(fault)
+                raise
+            self._tasks.add(self._environment.tasks)
+            self._environment.guard.begin(self._environment.rank, self._started_unix, self._started_monotonic)
+        environment = self._environment
+        if ending is not None:
+            environment.guard.ending(*ending)
+        if environment.rank.leads:
+            faults = self._take(run, ending, self._steps(run, environment, ending))
         else:
-            follower = self._followed(run, around)
-            faults = self._tried(run, ending, follower.opening(ending))
+            follower = self._following_rank(run, environment)
+            faults = self._take(run, ending, follower.first_steps(ending))
+        environment.guard.beat(begun=self._begun)
         if self._held_back(ending, faults):
             raise faults[0]
-        if ending is not None and around.rank.leads:
-            if not self._begun and around.rank.world == 1:
-                # What an attempt before said of its end would outrank what this one says.
+        if ending is not None and environment.rank.leads:
+            if not self._begun and environment.rank.world == 1:
+                # The last attempt's other sentinel may still be there, and would contradict this one.
                 other = runid.COMPLETE if ending[0] == runid.ERROR else runid.ERROR
-                faults += self._tried(run, ending, [Part(lambda: around.store.delete(f"{run.run_id}/{other}"))])
-            self._end(run, around, ending)
-        elif not around.rank.leads:
-            follower.tell(ending)
-            faults += self._tried(run, ending, follower.beat(run, ending))
-        self._written = ending is not None and not self._held_back(ending, faults)
+                delete_other = BeatStep(lambda: environment.store.delete(f"{run.run_id}/{other}"))
+                faults += self._take(run, ending, [delete_other])
+            self._write_sentinel(run, environment, ending)
+        elif not environment.rank.leads:
+            follower.write_error(ending)
+            faults += self._take(run, ending, follower.heartbeat_steps(run, ending))
+        end_written = ending is not None and not self._held_back(ending, faults)
+        if end_written:
+            environment.guard.over()
+        # Last, because the process may end as soon as this is set.
+        self._end_written = end_written
         if faults:
             raise faults[0]
 
-    def _tried(self, run: Run, ending: tuple[str, str] | None, parts: Iterable[Part]) -> list[BaseException]:
-        """Do ``parts`` one after the other, as far as there is sense in it; what went wrong."""
+    def _take(self, run: Run, ending: tuple[str, str] | None, steps: Iterable[BeatStep]) -> list[BaseException]:
+        """Take ``steps`` in order and return their faults. A fault ends them only where it concerns the rest too.
+
+        1. Stop where the sentinel has become more urgent.
+        2. Stop after a fault that may pass: the store would not answer for the rest either, and take as long.
+        3. Stop where the store refuses the step that probes it, except at the end of the run: then all is tried.
+        """
         faults: list[BaseException] = []
         began = time.monotonic()
-        for part in parts:
-            if _enough(run, ending, began + _HOLD_S):
+        for step in steps:
+            if _sentinel_is_urgent(run, ending, began + _HOLD_S):
                 break
             try:
-                part.do()
-            except BaseException as fault:  # noqa: BLE001 - as above
+                step.do()
+            except BaseException as fault:  # noqa: BLE001 - whatever it is, the other steps are taken
                 faults.append(fault)
-                # The store would not answer for the rest either, and take as long. At the end all is tried that may be.
-                if _is_passing(fault) or (part.first and ending is None and isinstance(fault, StoreError)):
+                if _may_pass(fault) or (step.probes_store and ending is None and isinstance(fault, StoreError)):
                     break
         return faults
 
     def _held_back(self, ending: tuple[str, str] | None, faults: list[BaseException]) -> bool:
-        """Whether what else there is waits for what may be written in a moment."""
+        """Whether what comes next in this beat waits, because a failed step may work on another try."""
         waited_s = time.monotonic() - self._ending_since if self._ending_since is not None else 0.0
-        return any(map(_is_passing, faults)) and (ending is None or waited_s < _HOLD_S)
+        return any(map(_may_pass, faults)) and (ending is None or waited_s < _HOLD_S)
 
-    def _leading(self, run: Run, around: Surroundings, ending: tuple[str, str] | None) -> Iterator[Part]:
-        """What a beat writes besides the sentinel, in its order."""
+    def _steps(self, run: Run, environment: RunEnvironment, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
+        """What rank 0 writes in a beat besides the sentinel.
+
+        1. The first beat begins the attempt, which includes metadata.json.
+        2. Any later beat and the last one write metadata.json. So does the first one of a distributed training, to tell
+           the other ranks that the attempt has begun.
+        3. progress.json, if the step advanced.
+        4. The tasks.
+        5. After the first heartbeat, which must not wait for it: ask which machine this is.
+        """
         first, last, now = not self._begun, ending is not None, time.time()
         folder = f"{run.run_id}/"
         if first:
-            yield Part(lambda: self._begin(run, around), first=True)
-        # At the start of a distributed training twice: the other ranks want to know that it has begun.
-        if self._begun and (not first or last or around.rank.world > 1):
-            yield Part(lambda: self._metadata(run, around, now, quick=first or last), first=True)
-        yield Part(lambda: self._progress(run, around.store, folder, now, last=last))
-        beat, late = Beat(run, around.store, folder, now, ending), time.monotonic() + _HOLD_S
-        yield Part(lambda: self._extras.write(beat, lambda: _enough(run, ending, late)))
+            yield BeatStep(lambda: self._begin_attempt(run, environment), probes_store=True)
+        if self._begun and (not first or last or environment.rank.world > 1):
+            yield BeatStep(lambda: self._write_metadata(run, environment, now, quick=first or last), probes_store=True)
+        yield BeatStep(lambda: self._write_progress(run, environment.store, folder, now, last=last))
+        beat, deadline = Beat(run, environment.store, folder, now, ending), time.monotonic() + _HOLD_S
+        yield BeatStep(lambda: self._tasks.write(beat, lambda: _sentinel_is_urgent(run, ending, deadline)))
         if first and not last:
-            # Only now, because it may take a second to find out that nobody answers.
-            yield Part(lambda: self._ask(around))
+            yield BeatStep(lambda: self._find_instance(environment))
 
-    def _followed(self, run: Run, around: Surroundings) -> Follower:
+    def _following_rank(self, run: Run, environment: RunEnvironment) -> FollowingRank:
         if self._follower is None:
-            every_s, began = around.rank_beat_s, self._began_monotonic
-            self._follower = Follower(around.store, run.run_id, around.rank, every_s, began, self._reader)
+            every_s, started = environment.rank_beat_s, self._started_monotonic
+            self._follower = FollowingRank(
+                environment.store, run.run_id, environment.rank, every_s, started, self._reader
+            )
         return self._follower
 
-    def _metadata(self, run: Run, around: Surroundings, now: float, *, quick: bool) -> None:
-        assert self._identity is not None  # noqa: S101 - it has begun
-        document = metadata(run, self._identity, now, self._used(quick=quick), self._reader, self._offset.seconds)
-        facts = lead_facts(around.rank, begun=True)
-        self._offset.write(around.store, f"{run.run_id}/{runid.METADATA}", encode(document | facts))
+    def _write_metadata(self, run: Run, environment: RunEnvironment, now: float, *, quick: bool) -> None:
+        assert self._identity is not None  # noqa: S101 - the attempt has begun
+        used = self._used(quick=quick)
+        document = metadata_document(run, self._identity, now, used, self._reader, self._offset.seconds)
+        fields = rank_zero_fields(environment.rank, begun=True)
+        gap_s = round(self._longest_gap_s, 1) or None
+        self._offset.write(
+            environment.store, f"{run.run_id}/{runid.METADATA}", encode({**document, **fields, "longest_gap_s": gap_s})
+        )
+        beaten, self._beaten = self._beaten, time.monotonic()
+        if beaten is not None:
+            self._longest_gap_s = max(self._longest_gap_s, self._beaten - beaten)
 
-    def _ask(self, around: Surroundings) -> None:
-        if around.ask is not None and self._identity is not None:
-            self._identity = replace(self._identity, instance=around.ask())
+    def _find_instance(self, environment: RunEnvironment) -> None:
+        if environment.find_instance is not None and self._identity is not None:
+            self._identity = replace(self._identity, instance=environment.find_instance())
 
     def _used(self, *, quick: bool) -> dict[str, Any] | None:
+        """The resources in use. ``quick`` does not wait for the GPUs."""
         if self._meter is None:
-            from lastbeat.sdk.resources import Meter  # noqa: PLC0415 - here, so that training does not wait for it
+            from lastbeat.sdk.resources import ResourceMeter  # noqa: PLC0415 - so that training does not wait for it
 
-            self._meter = Meter()
+            self._meter = ResourceMeter()
         return self._meter.measure(quick=quick)
 
-    def _progress(self, run: Run, store: Store, folder: str, now: float, *, last: bool) -> None:
-        """progress.json where the step advanced."""
+    def _write_progress(self, run: Run, store: Store, folder: str, now: float, *, last: bool) -> None:
+        """progress.json, if the step advanced."""
         steps = run.steps
-        if run.uncounted is not None:
-            what = "lastbeat leaves tokens out: a value of type %s is no whole number at hand; give an int"
-            self._complaints.once("tokens", what, run.uncounted)
-        if steps == self._steps_told:
+        if run.unread_tokens is not None:
+            what = (
+                "lastbeat leaves tokens out: a value of type %s cannot be counted without waiting for it; give an int"
+            )
+            self._warnings.warn("tokens", what, run.unread_tokens)
+        if steps == self._written_steps:
             return
-        document = self._pace.document(run, now)
-        if document is not None and (last or document["step"] != self._step_told):
+        document = self._history.document(run, now)
+        if document is not None and (last or document["step"] != self._written_step):
             store.write(folder + runid.PROGRESS, encode(document))
-            self._step_told = document["step"]
-        self._steps_told = steps
+            self._written_step = document["step"]
+        self._written_steps = steps
 
-    def _begin(self, run: Run, around: Surroundings) -> None:
-        """A new attempt: its number follows the last one's, and the last one's sentinels go."""
-        store, key = around.store, f"{run.run_id}/{runid.METADATA}"
-        number = self._number(store, key, around)
-        self._identity = Identity(
-            run.run_id, number, self._began, Instance(around.instance_id), os.getpid(), around.version
+    def _begin_attempt(self, run: Run, environment: RunEnvironment) -> None:
+        """Begin a new attempt.
+
+        1. Choose its number, which follows the last attempt's.
+        2. Write metadata.json without its own time, and learn the clock offset from the store's stamp. From here on the
+           old sentinels are older than the attempt, whether they can be deleted or not.
+        3. Write it again with its own time, which nobody can misjudge now.
+        4. Delete the last attempt's sentinels. In a distributed training some may already be this attempt's, so only
+           what is older than this process goes.
+        """
+        store, key = environment.store, f"{run.run_id}/{runid.METADATA}"
+        number = self._attempt_number(store, key, environment)
+        instance = Instance(environment.instance_id)
+        self._identity = AttemptIdentity(
+            run.run_id,
+            number,
+            self._started_unix,
+            instance,
+            os.getpid(),
+            environment.version,
+            environment.beat_s,
         )
-        # The start time first: from then on the old sentinels are older than the attempt, deleted or not.
-        used, facts = self._used(quick=True), lead_facts(around.rank, begun=False)
-        # Its own time is left out until it is known how far this machine's clock is off: nobody must think it old.
-        document = metadata(run, self._identity, None, used, self._reader)
-        self._offset.write(store, key, encode(document | facts))
-        document = metadata(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
-        store.write(key, encode(document | facts))
-        if around.rank.world > 1:
-            for left in leftovers(store, run.run_id, self._started(store)):
-                self._clear(store, left)
-            beats = LeadBeats(around.rank, around.rank_beat_s, self._began_monotonic, self._identity.attempt)
-            self._extras.add([beats])
+        used, fields = self._used(quick=True), rank_zero_fields(environment.rank, begun=False)
+        document = metadata_document(run, self._identity, None, used, self._reader)
+        self._offset.write(store, key, encode(document | fields))
+        document = metadata_document(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
+        store.write(key, encode(document | fields))
+        if environment.rank.world > 1:
+            for leftover in leftovers(store, run.run_id, self._started(store)):
+                self._delete(store, leftover)
+            heartbeat = RankZeroHeartbeat(environment.rank, environment.rank_beat_s, self._started_monotonic, number)
+            self._tasks.add([heartbeat])
         else:
             for name in (runid.ERROR, runid.COMPLETE):
-                self._clear(store, f"{run.run_id}/{name}")
+                self._delete(store, f"{run.run_id}/{name}")
         self._begun = True
 
-    def _number(self, store: Store, key: str, around: Surroundings) -> int:
-        """Which attempt this is, by the metadata that lies there; asked again with every try to begin."""
+    def _attempt_number(self, store: Store, key: str, environment: RunEnvironment) -> int:
+        """This attempt's number, from the metadata.json that is there. Asked again with every try to begin."""
         try:
             blob = store.read(key, _METADATA_LIMIT_BYTES)
         except DeniedError as error:
-            # Some policies let training write and not read, and S3 then refuses to say that a key is not there.
-            say(logging.DEBUG, "the last attempt cannot be read: %s", error)
+            # Some policies let training write but not read, and S3 then does not say that a key is missing.
+            safe_log(logging.DEBUG, "the last attempt cannot be read: %s", error)
             blob = None
-        if blob is not None and self._identity is not None and start_of(blob.body) == now_text(self._began):
-            # Our own, from a try whose answer was lost.
+        if blob is not None and self._identity is not None and start_time_of(blob.body) == iso_time(self._started_unix):
+            # It is ours, from a write whose answer was lost.
             return self._identity.attempt
         before = attempt_of(blob.body) if blob is not None else None
-        resume, *_ = self._reader.told([("resume", self._resume, truth)])
-        return next_attempt(before, around.restarts, resume=bool(resume))
+        resume, *_ = self._reader.read([("resume", self._resume, as_bool)])
+        return next_attempt(before, environment.restarts, resume=bool(resume))
 
-    def _clear(self, store: Store, key: str) -> None:
+    def _delete(self, store: Store, key: str) -> None:
         try:
             store.delete(key)
         except StoreError as error:
             if error.retryable:
                 raise
-            # It is older than this attempt, so that no reader counts it, and gives way to our own.
-            say(logging.DEBUG, "the last attempt's %s stays: %s", key, error)
-            self._left_behind.add(key)
+            # It is older than this attempt, so no reader counts it, and this attempt's sentinel will overwrite it.
+            safe_log(logging.DEBUG, "the last attempt's %s stays: %s", key, error)
+            self._undeleted.add(key)
 
     def _started(self, store: Store) -> datetime:
-        """When this run did, by the store's clock."""
-        return started_at(store, time.monotonic() - self._began_monotonic)
+        """When this run started, by the store's clock."""
+        return started_at(store, time.monotonic() - self._started_monotonic)
 
-    def _end(self, run: Run, around: Surroundings, ending: tuple[str, str]) -> None:
-        """Write the sentinel."""
-        store, attempt = around.store, self._identity.attempt if self._identity is not None else None
-        name = f"{run.run_id}/{ending[0]}"
-        body = told_by(ending[1], around.rank, attempt).encode("utf-8", "replace")
-        # Whether one of an attempt before may still lie there.
-        left = name in self._left_behind or not self._begun
-        if ending[0] == runid.ERROR and around.rank.world > 1:
-            # One that could not be deleted gives way, if no other rank has replaced it.
-            if not put(store, name, body, self._started(store) if left else None):
+    def _write_sentinel(self, run: Run, environment: RunEnvironment, ending: tuple[str, str]) -> None:
+        """Write the sentinel of rank 0.
+
+        1. In a distributed training, an error is the run's ``_error`` only if no other rank of this attempt was first;
+           otherwise it goes to ``ranks/0.error``.
+        2. Otherwise the sentinel is created only if none is there, because the first of several errors is the cause.
+        3. In both cases one of an earlier attempt, which could not be deleted, is overwritten.
+        """
+        store, attempt = environment.store, self._identity.attempt if self._identity is not None else None
+        key = f"{run.run_id}/{ending[0]}"
+        body = with_rank(ending[1], environment.rank, attempt).encode("utf-8", "replace")
+        maybe_leftover = key in self._undeleted or not self._begun
+        if ending[0] == runid.ERROR and environment.rank.world > 1:
+            if not write_if_first(store, key, body, self._started(store) if maybe_leftover else None):
                 store.write(f"{run.run_id}/{rank_error_key(0)}", body)
             return
         try:
-            # Create only: of several errors the first one is the cause.
-            store.write(name, body, Expect.ANYTHING if left else Expect.NOTHING)
+            store.write(key, body, Expect.ANYTHING if maybe_leftover else Expect.NOTHING)
         except ConflictError:
-            say(logging.DEBUG, "%s is there already", name)
+            safe_log(logging.DEBUG, "%s is already there", key)
 
 
-def _is_passing(fault: BaseException) -> bool:
-    """Whether the store may take it in a moment."""
+def _may_pass(fault: BaseException) -> bool:
+    """Whether the store may take it on another try."""
     return isinstance(fault, StoreError) and fault.retryable
 
 
-def _enough(run: Run, ending: tuple[str, str] | None, late: float) -> bool:
-    """Whether the sentinel is more urgent than what else there is to write: it has been said meanwhile, or has waited
-    until ``late``."""
-    return run.ending is not None if ending is None else time.monotonic() > late
+def _sentinel_is_urgent(run: Run, ending: tuple[str, str] | None, deadline: float) -> bool:
+    """Whether the sentinel outranks the rest of a beat: the run has ended meanwhile, or it has waited long enough.
+
+    ``ending`` is what the beat began with; ``deadline`` is by the monotonic clock.
+    """
+    return run.ending is not None if ending is None else time.monotonic() > deadline

@@ -1,20 +1,215 @@
 """What training uses of its machine, measured once a beat by the beat thread."""
 
+import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
-from lastbeat.sdk.gpus import LIMIT_S, Gpus
-from lastbeat.sdk.memory import memory
-from lastbeat.sdk.processes import Used, of_tree, own
+from lastbeat.sdk.gpus import LIMIT_S, GpuMonitor
+
+# Memory.
+
+_LIMIT_BYTES = 64 * 1024
+_NO_LIMIT = 1 << 60
+_DEPTH = 32
+"""How many groups are read, from our own outwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes; None if unknown."""
+
+    available: int | None = None
+    """What can still be used before the kernel has to kill a process. Caches that it can drop count as available."""
+    total: int | None = None
+
+
+def available_memory(cgroups: Path = Path("/sys/fs/cgroup"), processes: Path = Path("/proc")) -> Memory:
+    """The memory that this process can use: the machine's, or its cgroup's if that is less. Never raises.
+
+    ``cgroups`` is where cgroups are mounted, ``processes`` is /proc.
+    """
+    machine = _machine(processes)
+    available = [] if machine.available is None else [machine.available]
+    total = [] if machine.total is None else [machine.total]
+    for limit, used in _groups(cgroups, processes):
+        # A limit above the machine's memory is none; version 1 writes "no limit" as a very large number.
+        if limit < (machine.total or _NO_LIMIT):
+            total.append(limit)
+            if used is not None:
+                available.append(max(0, limit - used))
+    return Memory(min(available, default=None), min(total, default=None))
+
+
+def _machine(processes: Path) -> Memory:
+    found = _table(_read_file(processes / "meminfo"))
+    total = found.get("MemTotal:")
+    if total is None:
+        with suppress(AttributeError, OSError, ValueError):
+            return Memory(None, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        return Memory()
+    available = found.get("MemAvailable:")
+    return Memory(None if available is None else available * 1024, total * 1024)
+
+
+def _groups(cgroups: Path, processes: Path) -> Iterator[tuple[int, int | None]]:
+    """Limit and use of each memory cgroup that this process is in, and of those around it."""
+    for line in _read_file(processes / "self" / "cgroup").splitlines():
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if controllers == "":
+            for root in (cgroups, cgroups / "unified"):
+                for folder in _outwards(root, path):
+                    yield from _group(folder, "memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            # In a container the path may be the host's, while the mount has the container's own cgroup as its root.
+            for folder in _outwards(cgroups / "memory", path):
+                yield from _group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _outwards(root: Path, path: str) -> Iterator[Path]:
+    parts = [part for part in path.removesuffix(" (deleted)").split("/") if part and part != ".."]
+    for length in range(len(parts), max(-1, len(parts) - _DEPTH), -1):
+        yield root.joinpath(*parts[:length])
+
+
+def _group(folder: Path, limited: str, used: str, cached: str) -> Iterator[tuple[int, int | None]]:
+    limit = _number(_read_file(folder / limited))
+    if limit is None:
+        return
+    inside = _number(_read_file(folder / used))
+    if inside is not None:
+        inside = max(0, inside - _table(_read_file(folder / "memory.stat")).get(cached, 0))
+    yield limit, inside
+
+
+def _read_file(path: Path) -> str:
+    """The beginning of one of the kernel's files; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_LIMIT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _number(text: str) -> int | None:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def _table(text: str) -> dict[str, int]:
+    """A file with ``name number`` on each line."""
+    rows = (line.split() for line in text.splitlines())
+    found = ((row[0], _number(row[1])) for row in rows if len(row) > 1)
+    return {name: number for name, number in found if number is not None}
+
+
+# Processes.
+
+_MOST_PROCESSES: Final = 20_000
+_SCAN_LIMIT_S: Final = 0.5
+"""How long the search for a command's processes may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """None is unknown."""
+
+    cpu_s: float | None = None
+    """CPU time since the start, in s."""
+    rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    number: int
+    parent: int
+    cpu_s: float
+    """Its own, and that of its children that have ended."""
+    rss_bytes: int
+
+
+def own_usage(processes: Path = Path("/proc")) -> ProcessUsage:
+    """What this process uses."""
+    cpu_s = time.process_time()
+    pages = _read_file(processes / "self" / "statm").split()
+    with suppress(IndexError, ValueError):
+        return ProcessUsage(cpu_s, int(pages[1]) * _page())
+    return ProcessUsage(cpu_s, _largest())
+
+
+def tree_usage(root: int, processes: Path = Path("/proc")) -> ProcessUsage:
+    """What the process ``root`` and its descendants use together; unknown unless all can be read."""
+    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    if root not in found:
+        return ProcessUsage()
+    below: dict[int, list[int]] = {}
+    for process in found.values():
+        below.setdefault(process.parent, []).append(process.number)
+    tree, waiting = set[int](), [root]
+    while waiting:
+        number = waiting.pop()
+        # Process ids are reused while we read, which may make a cycle.
+        if number not in tree:
+            tree.add(number)
+            waiting += below.get(number, ())
+    return ProcessUsage(sum(found[number].cpu_s for number in tree), sum(found[number].rss_bytes for number in tree))
+
+
+def _all(processes: Path, until: float) -> Iterator[_Process]:
+    """Every process of this machine, or none at all if there are too many: a part would be a wrong answer."""
+    try:
+        numbers = [name for name in os.listdir(processes) if name.isascii() and name.isdigit()]  # noqa: PTH208 - names
+    except OSError:
+        return
+    if len(numbers) > _MOST_PROCESSES:
+        return
+    everything = []
+    for name in numbers:
+        if time.monotonic() > until:
+            return
+        process = _process(int(name), _read_file(processes / name / "stat"))
+        if process is not None:
+            everything.append(process)
+    yield from everything
+
+
+def _process(number: int, stat: str) -> _Process | None:
+    """One line of /proc/PID/stat. The name in it is in parentheses, and may contain anything."""
+    fields = stat.rpartition(")")[2].split()
+    try:
+        ticks = sum(int(field) for field in fields[11:15])
+        return _Process(number, int(fields[1]), ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * _page())
+    except (IndexError, ValueError):
+        return None
+
+
+def _page() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+def _largest() -> int | None:
+    """The most memory that this process ever used, which is all that other systems say."""
+    try:
+        import resource  # noqa: PLC0415 - not everywhere, and not needed on Linux
+        import sys  # noqa: PLC0415 - as above
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+# Both, and GPUs.
 
 _LEAST_S = 0.1
-"""Over less than this the kernel's count, which goes by hundredths of a second, says nothing."""
+"""The kernel counts CPU time in hundredths of a second, so a shorter interval says nothing."""
 
 
-def machine() -> dict[str, Any] | None:
-    """What can be said of the machine without any process of training: its memory."""
-    there = memory()
+def machine_memory() -> dict[str, Any] | None:
+    """``resources`` of metadata.json for the machine alone: its memory."""
+    there = available_memory()
     return _known({"memory_available_bytes": there.available, "memory_total_bytes": there.total})
 
 
@@ -22,44 +217,44 @@ def _known(found: dict[str, Any]) -> dict[str, Any] | None:
     return {name: value for name, value in found.items() if value is not None} or None
 
 
-class Meter:
-    """Measures this process, or the command ``root`` with all that it started, once :attr:`root` is set."""
+class ResourceMeter:
+    """Measures this process; or with ``wraps`` the command :attr:`root` and its descendants, once that is set."""
 
-    def __init__(self, *, wraps: bool = False, gpus: Gpus | None = None) -> None:
+    def __init__(self, *, wraps: bool = False, gpus: GpuMonitor | None = None) -> None:
         self._wraps = wraps
         self.root: int | None = None
-        """Process number of the command that is wrapped."""
-        self._gpus = gpus or Gpus()
+        """Process id of the wrapped command."""
+        self._gpus = gpus or GpuMonitor()
         self._before: tuple[float, float] | None = None
-        """Monotonic time and processor time at the last look."""
+        """Monotonic time and CPU time at the last measurement."""
         self._cpu: float | None = None
 
     def measure(self, *, quick: bool = False) -> dict[str, Any] | None:
-        """``resources`` of metadata.json; what is not known is left out, None is nothing known. Never raises.
+        """``resources`` of metadata.json, without unknown figures; None if there are none. Never raises.
 
-        ``quick``: GPUs are not waited for, because the start or the end of a run is.
+        ``quick`` does not wait for the GPUs, for the start and the end of a run.
         """
         found: dict[str, Any] = {}
-        with suppress(Exception):  # Nothing here is worth a heartbeat.
+        with suppress(Exception):  # No figure is worth a heartbeat.
             used = self._used()
             found["cpu"] = self._cores(used)
             found["rss_bytes"] = used.rss_bytes
-            found |= machine() or {}
-            found["gpus"] = self._gpus.look(0.0 if quick else LIMIT_S) or None
+            found |= machine_memory() or {}
+            found["gpus"] = self._gpus.read(0.0 if quick else LIMIT_S) or None
         return _known(found)
 
-    def _used(self) -> Used:
+    def _used(self) -> ProcessUsage:
         if not self._wraps:
-            return own()
-        return Used() if self.root is None else of_tree(self.root)
+            return own_usage()
+        return ProcessUsage() if self.root is None else tree_usage(self.root)
 
-    def _cores(self, used: Used) -> float | None:
-        """Cores in use since the last look; None at the first one."""
+    def _cores(self, used: ProcessUsage) -> float | None:
+        """Cores in use since the last measurement; None at the first one."""
         now, before = time.monotonic(), self._before
         if before is not None and used.cpu_s is not None and now - before[0] < _LEAST_S:
             return self._cpu
         self._before = None if used.cpu_s is None else (now, used.cpu_s)
-        # A process that ends unseen takes its time with it; then nobody knows.
+        # A process that ended in between takes its CPU time with it. Then the figure is unknown.
         self._cpu = None
         if before is not None and used.cpu_s is not None and used.cpu_s >= before[1]:
             self._cpu = float(f"{(used.cpu_s - before[1]) / (now - before[0]):.3g}")

@@ -1,4 +1,4 @@
-"""The handle that training holds. Its methods only set attributes; a thread of its own does the rest."""
+"""The handle that training holds. Its methods only set attributes; a background thread does the rest."""
 
 import logging
 import os
@@ -9,76 +9,79 @@ from time import monotonic, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from lastbeat.sdk.aside import once
-from lastbeat.sdk.describing import describe, described_shortly
-from lastbeat.sdk.saying import say
-from lastbeat.sdk.values import counted, seconds, type_name
+from lastbeat.sdk.curves import StepSampler
+from lastbeat.sdk.error_text import error_text, short_text
+from lastbeat.sdk.safe_log import safe_log
+from lastbeat.sdk.timed_calls import call_with_timeout
+from lastbeat.sdk.values import as_seconds, immediate_int, type_name
 
 if TYPE_CHECKING:
-    from lastbeat.sdk.threads import ThreadError
+    from lastbeat.sdk.thread_errors import ThreadError
 
 CANCELLED = "Cancelled: "
-"""How the text of an ``_error`` begins that is no crash."""
-PHASES = 60
-"""So many changes of phase are kept."""
+"""How an ``_error`` begins that is a cancellation, not a crash."""
+MAX_PHASES = 60
+"""How many changes of phase are kept."""
 STARTING = "starting"
-"""The phase of a run until its first step, or until training names another."""
+"""The phase of a run until its first step, or until training sets another."""
 END_WAIT_S = 15.0
-"""How long the end of a run waits for its sentinel to be written, in all, unless its caller says how long."""
-_LOOK_S = 1.0
+"""How long the end of a run waits, in total, for its sentinel to be written, unless the caller says how long."""
+_EXIT_CODE_LIMIT_S = 1.0
 
 
-class Reports(Protocol):
-    """What writes for a run; see :class:`lastbeat.sdk.reporter.Reporter`."""
+class RunReporter(Protocol):
+    """Writes for a run; see :class:`lastbeat.sdk.reporter.Reporter`."""
 
     def start(self, run: "Run") -> None:
-        """Begin to beat."""
+        """Start beating."""
         ...
 
-    def finish(self, until: float) -> bool:
-        """Write what is left; whether it was written before ``until``, by the monotonic clock."""
+    def finish(self, deadline: float) -> bool:
+        """Write the end of the run. Whether it was written before ``deadline``, by the monotonic clock."""
         ...
 
-    def soon(self) -> None:
-        """Beat now: there is something to tell."""
+    def beat_now(self) -> None:
+        """Beat at once, because there is news."""
         ...
 
     @property
-    def writing(self) -> bool:
-        """Whether something is left and may still be written."""
+    def end_pending(self) -> bool:
+        """Whether the end is not written yet and may still be."""
         ...
 
 
 class Run:
-    """One run as training sees it. Nothing here raises into training, waits for the store or reads a tensor.
+    """One run as training sees it. No method raises into training, waits for the store or reads a tensor.
 
-    ``run.step(...)`` and ``run.phase(...)`` replace one attribute each; the beat thread reads them when it beats.
+    ``run.step(...)`` and ``run.phase(...)`` each replace one attribute, which the beat thread reads when it beats.
     """
 
-    def __init__(self, run_id: str, reports: Reports | None, total_steps: object = None) -> None:
+    def __init__(self, run_id: str, reporter: RunReporter | None, total_steps: object = None) -> None:
         self.run_id = run_id
         self.total_steps = total_steps
-        """As training gave it, as all else is."""
+        """As training gave it, like everything else here."""
         self.latest: tuple[object, object, object, object, dict[str, object]] | None = None
-        """step, loss, learning rate, epoch, metrics, as training gave them; untouched, for they may be tensors."""
+        """step, loss, learning rate, epoch and metrics as training gave them. Not read here: they may be tensors."""
+        self.between = StepSampler()
+        """The steps since the last beat, whose thread takes it away then and leaves another."""
         self.steps = 0
-        """How often ``step`` was called, raised after ``latest`` was set."""
+        """How often ``step`` was called; incremented after ``latest`` is set."""
         self.tokens = 0
-        self.uncounted: str | None = None
-        """What tokens were given as, where they could not be counted."""
+        self.unread_tokens: str | None = None
+        """The type of a token count that could not be read."""
         self.phase_now: tuple[str, str | None] = (STARTING, None)
-        self.phases: deque[tuple[float, object]] = deque([(time(), STARTING)], PHASES)
+        self.phases: deque[tuple[float, object]] = deque([(time(), STARTING)], MAX_PHASES)
         """Unix time and name of the latest changes of phase, oldest first."""
         self.ending: tuple[str, str] | None = None
-        """Sentinel to write and its text, once the run is over."""
+        """The sentinel to write and its text, once the run is over."""
         self.thread_error: ThreadError | None = None
         """The first exception that ended one of training's threads."""
-        self.until: float | None = None
-        """Until when its end is waited for, by the monotonic clock: one wait in all, however often it is ended."""
-        self._reports = reports
-        self._process = os.getpid()
-        if reports is not None:
-            reports.start(self)
+        self.end_deadline: float | None = None
+        """When waiting for the end stops, by the monotonic clock. Set once, however often the run is ended."""
+        self._reporter = reporter
+        self._pid = os.getpid()
+        if reporter is not None:
+            reporter.start(self)
 
     def step(
         self,
@@ -90,31 +93,32 @@ class Run:
         epoch: object = None,
         **metrics: object,
     ) -> None:
-        """Say how far training is. Costs well under a microsecond.
+        """Report how far training is. Costs well under a microsecond.
 
-        Numbers may be Python's, numpy's or tensors; they are read, and so synchronised with their device, by the beat
-        thread, and only those of the step at which it beats. ``tokens`` (or samples) are those of this step; being
-        added up they are read at once, and a tensor, which would have to be waited for, is not.
+        Numbers may be Python's, numpy's or tensors. The beat thread reads them, which synchronises a tensor with its
+        device, and reads only those of the step at which it beats. ``tokens`` (or samples) are those of this step. They
+        are added up, so they are read at once; a tensor is left out, because reading it would wait for its device.
         """
         self.latest = (step, loss, learning_rate, epoch, metrics)
         self.steps += 1
+        self.between.add(step, loss, learning_rate, metrics)
         if self.phase_now[0] is STARTING:
             self.set_phase("training")
         if type(tokens) is int:
             self.tokens += tokens
         else:
-            self._count(tokens)
+            self._add_tokens(tokens)
 
-    def _count(self, tokens: object) -> None:
-        found = counted(tokens)
-        if found is None:
-            self.uncounted = type_name(tokens)
+    def _add_tokens(self, tokens: object) -> None:
+        count = immediate_int(tokens)
+        if count is None:
+            self.unread_tokens = type_name(tokens)
         else:
-            self.tokens += found
+            self.tokens += count
 
     @contextmanager
     def phase(self, name: str, detail: str | None = None) -> Iterator[None]:
-        """Name what training is doing; the phase before comes back with the end of the block."""
+        """Name what training does inside the block; the previous phase comes back after it."""
         before = self.phase_now
         self.set_phase(name, detail)
         try:
@@ -123,72 +127,81 @@ class Run:
             self.set_phase(*before)
 
     def set_phase(self, name: str, detail: str | None = None) -> None:
-        """Name what training is doing from now on."""
-        # Not by what they say: nobody knows what training gives us, and what comparing it would do.
+        """Name what training does from now on."""
+        # Compared by identity: the name may be any object, and comparing it could run any code.
         if name is not self.phase_now[0]:
             self.phases.append((time(), name))
         self.phase_now = (name, detail)
 
     def complete(self, note: object = "", *, wait_s: float | None = None) -> bool:
-        """End the run as succeeded: write ``_complete``. Whether that was written within ``wait_s``.
+        """End the run as succeeded: write ``_complete``. Returns whether it was written within ``wait_s``.
 
-        By default the end of a run is waited for 15 s in all, however often it is ended.
+        By default the end of a run is waited for 15 s in total, however often it is ended.
         """
-        return self._end("_complete", lambda: self._completed(note), wait_s)
+        return self._end("_complete", lambda: self._complete_text(note), wait_s)
 
-    def _completed(self, note: object) -> str:
+    def _complete_text(self, note: object) -> str:
         error = self.thread_error
         if error is None:
-            return describe(note)
-        what = "a thread of this training ended with an exception (%s); the process ends well, and so the run succeeds"
-        say(logging.WARNING, what, error.line)
-        return f"{describe(note)}\n\n{error.text}".lstrip()
+            return error_text(note)
+        what = "a thread of this training ended with an exception (%s); the run still succeeds, as its process does"
+        safe_log(logging.WARNING, what, error.line)
+        return f"{error_text(note)}\n\n{error.text}".lstrip()
 
     def fail(self, error: object, *, wait_s: float | None = None) -> bool:
-        """End the run as failed: write ``_error`` with the message, then the stack trace with its causes.
+        """End the run as failed: write ``_error`` with the message, then the traceback with its causes.
 
-        Whether that was written within ``wait_s``, see :meth:`complete`; if not, it is tried for as long as the process
-        lives.
+        Returns whether it was written within ``wait_s``, as :meth:`complete` does. If not, it is tried again for as
+        long as the process lives.
         """
-        return self._end("_error", lambda: describe(error), wait_s)
+        return self._end("_error", lambda: error_text(error), wait_s)
 
     def fail_unexplained(self, message: str, *, wait_s: float | None = None) -> bool:
-        """:meth:`fail` where nobody says why: what ended a thread before may be the reason."""
+        """:meth:`fail` for an end without an explanation: an exception that ended a thread earlier may be the cause."""
         error = self.thread_error
         return self._end("_error", lambda: f"{message}\n\n{error.text}" if error is not None else message, wait_s)
 
     def cancel(self, why: object, *, wait_s: float | None = None) -> bool:
-        """End the run as cancelled by somebody: an ``_error`` that says so, and is no crash."""
-        return self._end("_error", lambda: f"{CANCELLED}{describe(why)}", wait_s)
+        """End the run as cancelled: write an ``_error`` that says so, and does not count as a crash."""
+        return self._end("_error", lambda: f"{CANCELLED}{error_text(why)}", wait_s)
 
     def end_with(self, error: BaseException | None, *, wait_s: float | None = None) -> bool:
-        """End the run as its block or its process ends: with this exception, or with none."""
+        """End the run as its block or process ends: with this exception, or without one."""
         if error is None:
             return self.complete(wait_s=wait_s)
         if issubclass(type(error), SystemExit):
             code = exit_code(error)
-            if went_well(code):
+            if is_success(code):
                 return self.complete(wait_s=wait_s)
-            said = f"SystemExit: training exited with {described_shortly(code)!r}"
-            return self.fail_unexplained(said, wait_s=wait_s)
+            return self.fail_unexplained(f"SystemExit: training exited with {short_text(code)!r}", wait_s=wait_s)
         if issubclass(type(error), KeyboardInterrupt):
             return self.cancel("KeyboardInterrupt (Ctrl-C)", wait_s=wait_s)
         return self.fail(error, wait_s=wait_s)
 
     def thread_died(self, error: "ThreadError") -> None:
-        """An exception has ended a thread of training. The first one is told, and at once: it may be the last word."""
-        if self.thread_error is None and not self.ended and self._reports is not None:
+        """An exception has ended one of training's threads. The first is reported at once: training may hang now."""
+        if self.thread_error is None and not self.ended and self._reporter is not None:
             self.thread_error = error
-            self._reports.soon()
+            self._reporter.beat_now()
 
     @property
     def ended(self) -> bool:
+        """Whether training has ended this run."""
         return self.ending is not None
 
     @property
-    def waits(self) -> bool:
-        """Whether its end is said, not yet written, and may still be."""
-        return self.ended and self._reports is not None and self._reports.writing
+    def status(self) -> str:
+        """What training says of itself in its documents: running, completed, cancelled or failed."""
+        if self.ending is None:
+            return "running"
+        if self.ending[0] == "_complete":
+            return "completed"
+        return "cancelled" if is_cancelled(self.ending) else "failed"
+
+    @property
+    def end_pending(self) -> bool:
+        """Whether training has ended this run, and its sentinel is not written yet but may still be."""
+        return self.ended and self._reporter is not None and self._reporter.end_pending
 
     def __enter__(self) -> "Run":
         if self.phase_now[0] is STARTING:
@@ -200,28 +213,38 @@ class Run:
     ) -> None:
         self.end_with(error)
 
-    def _end(self, sentinel: str, text: Callable[[], str], wait_s: object) -> bool:
-        if self._reports is None or os.getpid() != self._process:
-            # Watching is off, or this is a forked child: a DataLoader worker's end is not the run's.
+    def _end(self, sentinel: str, make_text: Callable[[], str], wait_s: object) -> bool:
+        """End the run, and wait for the sentinel. Returns whether it is written.
+
+        1. Do nothing if watching is off, or in a forked child: the end of a DataLoader worker is not the run's.
+        2. The first call decides the sentinel and its text. Making the text may take seconds, and if a signal handler
+           ends the run meanwhile, that end stays.
+        3. Wake the beat thread and wait: for ``wait_s``, or until ``END_WAIT_S`` after the first call without it.
+        """
+        if self._reporter is None or os.getpid() != self._pid:
             return False
         if self.ending is None:
-            body = text()
-            # A signal may have ended it meanwhile.
-            self.ending = self.ending or (sentinel, body)
+            text = make_text()
+            self.ending = self.ending or (sentinel, text)
         if wait_s is not None:
-            return self._reports.finish(monotonic() + seconds(wait_s, END_WAIT_S))
-        if self.until is None:
-            self.until = monotonic() + END_WAIT_S
-        return self._reports.finish(self.until)
+            return self._reporter.finish(monotonic() + as_seconds(wait_s, END_WAIT_S))
+        if self.end_deadline is None:
+            self.end_deadline = monotonic() + END_WAIT_S
+        return self._reporter.finish(self.end_deadline)
+
+
+def is_cancelled(ending: tuple[str, str]) -> bool:
+    """Whether a sentinel and its text mean a cancelled run, not a failed one; see :meth:`Run.cancel`."""
+    return ending[0] == "_error" and ending[1].startswith(CANCELLED)
 
 
 def exit_code(error: BaseException) -> object:
-    """What a SystemExit exits with."""
+    """The exit code that a SystemExit carries."""
     if type(error) is SystemExit:
         return error.code
-    return once(lambda: getattr(error, "code", None), _LOOK_S, None)
+    return call_with_timeout(lambda: getattr(error, "code", None), _EXIT_CODE_LIMIT_S, None)
 
 
-def went_well(code: object) -> bool:
+def is_success(code: object) -> bool:
     """Whether the argument of ``sys.exit`` means success."""
     return code is None or (issubclass(type(code), int) and int.__int__(code) == 0)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
-"""Where every thread of this process is, written down when training makes no progress.
+"""The stacks of all threads of this process, written when training makes no progress.
 
-Taken from outside with ``sys._current_frames``, so no signal, no hook and nothing that the hanging thread would have to
-do. Only code locations, no source text: reading that may hang on the very file system that training hangs on. A thread
-that holds the interpreter's lock (a C extension that does not let go) stops the beat thread, too: then there are no
-stacks and no heartbeats either, and the watchdog sees the run time out.
+``sys._current_frames`` takes them from outside, so the hanging thread has to do nothing, and no signal or hook is
+needed. Only code locations are written: reading source text may hang on the same file system that training hangs on. A
+thread that holds the interpreter lock (a C extension that does not release it) stops the beat thread as well: then
+there are neither stacks nor heartbeats, and the watchdog sees the run time out.
 """
 
 import sys
@@ -14,10 +14,10 @@ from types import FrameType
 
 from lastbeat.model import runid
 from lastbeat.model.times import format_duration
-from lastbeat.sdk.documents import now_text
-from lastbeat.sdk.extra import Beat
-from lastbeat.sdk.threads import OWN
-from lastbeat.sdk.values import at_hand, whole
+from lastbeat.sdk.beat_tasks import Beat
+from lastbeat.sdk.documents import iso_time
+from lastbeat.sdk.thread_errors import OWN_THREADS
+from lastbeat.sdk.values import as_int, safe_to_read
 from lastbeat.stores.port import DeniedError, Store
 
 LIMIT_BYTES = 64 * 1024
@@ -26,12 +26,14 @@ _THREADS = 200
 _NAME_LIMIT = 200
 
 
-class Stacks:
-    """Extra: writes the stacks of all threads once no new step came for about ``stall_s``, and again each time that
-    this has doubled; removes them when training goes on, so that they are there only while it hangs.
+class StackDump:
+    """Beat task: writes the stacks of all threads once there was no new step for about ``stall_s``, and again each time
+    that this time has doubled. Deletes them when training goes on, so they are there only while it hangs.
 
-    They are taken one and a half beats before ``stall_s``, so that they lie there when the watchdog gives its alarm.
+    They are taken one and a half beats before ``stall_s``, so that they are there when the watchdog alerts.
     """
+
+    purpose = "write the stacks of a stalled training"
 
     def __init__(self, stall_s: float, beat_s: float, *, steady: Callable[[], float] = time.monotonic) -> None:
         self._first_s = max(stall_s / 2, stall_s - 1.5 * beat_s)
@@ -40,13 +42,13 @@ class Stacks:
         self._since = 0.0
         self._next_s = self._first_s
         self._there: bool | None = None
-        """Whether the file is; None before it is known that none of an earlier attempt is left."""
+        """Whether the file is there; None while one of an earlier attempt may be left."""
 
     def write(self, beat: Beat) -> None:
         key = beat.folder + runid.STACKS
         latest = beat.run.latest
-        # A step that is a tensor is not read: its device may be what hangs.
-        step = None if latest is None else whole(latest[0]) if at_hand(latest[0]) else latest
+        # A step that is a tensor is not read, because its device may be what hangs.
+        step = None if latest is None else as_int(latest[0]) if safe_to_read(latest[0]) else latest
         now = self._steady()
         if step is None or not _same(step, self._step):
             self._step, self._since, self._next_s = step, now, self._first_s
@@ -55,22 +57,22 @@ class Stacks:
         stalled_s = now - self._since
         if beat.ending is None and stalled_s >= self._next_s:
             where = f", at step {step}" if isinstance(step, int) else ""
-            head = f"No new step for {format_duration(stalled_s)}{where}, {now_text(beat.now)}"
-            beat.store.write(key, describe_threads(head))
+            head = f"No new step for {format_duration(stalled_s)}{where}, {iso_time(beat.now)}"
+            beat.store.write(key, dump_stacks(head))
             self._there = True
             while self._next_s <= stalled_s:
                 self._next_s *= 2
 
     def _remove(self, store: Store, key: str) -> None:
         if self._there is None:
-            # One try: the watchdog does not count what is older than the attempt.
+            # Try once: the watchdog ignores what is older than the attempt.
             self._there = False
             store.delete(key)
         elif self._there:
             try:
                 store.delete(key)
             except DeniedError:
-                # Some policies let training write and not delete.
+                # Some policies let training write but not delete.
                 store.write(key, b"")
             self._there = False
 
@@ -79,21 +81,20 @@ class Stacks:
 
 
 def _same(step: object, other: object) -> bool:
-    """Never by comparing what may be tensors."""
+    """Whether both are one step. Never compares objects that may be tensors."""
     return step is other or (isinstance(step, int) and isinstance(other, int) and step == other)
 
 
-def describe_threads(head: str) -> bytes:
-    """Every Python thread's stack, the main thread first, in at most ``LIMIT_BYTES``.
+def dump_stacks(head: str) -> bytes:
+    """Every Python thread's stack in at most ``LIMIT_BYTES``, after the line ``head``.
 
-    Each is laid out as Python's tracebacks are, the innermost frame last. Of a deep stack the outer frames are left
-    out, of many threads the last ones.
+    The main thread is first, lastbeat's own are last. Each is laid out like a Python traceback, innermost frame last.
+    A deep stack loses its outer frames, and too many threads lose the last ones.
     """
     frames = sys._current_frames()  # noqa: SLF001 - it has no other name, and is documented
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
-    # Ours look on; they are last, for they tell nothing.
-    order = sorted(frames, key=lambda ident: (ident != main, str(names.get(ident)).startswith(OWN), ident))
+    order = sorted(frames, key=lambda ident: (ident != main, str(names.get(ident)).startswith(OWN_THREADS), ident))
     parts = [head[:_NAME_LIMIT]]
     room = LIMIT_BYTES - 200 - len(parts[0].encode("utf-8", "replace"))
     for number, ident in enumerate(order):
@@ -109,12 +110,12 @@ def describe_threads(head: str) -> bytes:
 
 
 def _line(name: str) -> str:
-    """A name as one line, for whoever reads the file line by line."""
+    """A name without line breaks."""
     return name.replace("\n", " ").replace("\r", " ")
 
 
 def _innermost(frame: FrameType | None) -> Iterator[str]:
-    """The innermost frames, innermost first."""
+    """The innermost ``_FRAMES`` frames, innermost first."""
     shown = 0
     while frame is not None and shown < _FRAMES:
         code = frame.f_code

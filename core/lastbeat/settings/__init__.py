@@ -14,19 +14,18 @@ from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.settings import table
-from lastbeat.settings.catalogues import limited
-from lastbeat.settings.table import CORE, DirectoryRoot, Root, S3Root
+from lastbeat.settings.table import CORE
+from lastbeat.stores import registry as stores
+from lastbeat.stores.kind import DIRECTORY, Root
+from lastbeat.stores.s3 import SCHEME as S3
 
 T = TypeVar("T")
 
 DEFAULT_DIRECTORY: Final = "training-runs"
-_AWS_SECRET_CHARS: Final = 16
-"""Real ones have 40; "test", as local S3 servers take it, would be masked out of run ids."""
-_AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 
 
 class SettingsError(ValueError):
-    """The configuration is wrong; ``faults`` has one message a fault, and ``str()`` all of them."""
+    """The configuration is wrong. ``faults`` has a message per fault; ``str()`` has all of them."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
@@ -35,34 +34,33 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a user can choose, checked. ``settings[SETTING]`` is the value of one."""
+    """Everything a user can choose, validated. ``settings[SETTING]`` is one value."""
 
     root: Root
-    region: str
     policy: Policy
     fleet: FleetPolicy
     state_dir: Path | None
-    """Where the record of a run goes when the store cannot be written to; None: there is no home for it."""
+    """Where records go if the store cannot be written to. None: there is no home directory."""
     values: SettingValues = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
-    """The environment with what ``.env`` adds to it: where AWS credentials and the like are looked up."""
+    """The environment plus ``.env``: where AWS credentials and the like are looked up."""
     secrets: tuple[str, ...] = field(repr=False)
-    """Texts that must never be shown."""
+    """Text that must never be shown."""
     warnings: tuple[str, ...] = ()
-    """What looks like a mistake and stops nothing."""
+    """Likely mistakes that stop nothing."""
 
     def __getitem__(self, setting: Setting[T]) -> T:
         return self.values[setting]
 
     @property
     def redactor(self) -> Redactor:
-        """What masks every secret of these settings."""
+        """Masks every secret of these settings."""
         return Redactor(self.secrets)
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
-    """One place that settings come from; the first of three that has a text wins."""
+class _Source:
+    """One of three sources of settings. The first with a value wins."""
 
     texts: Mapping[str, str]
     where: str = ""
@@ -73,7 +71,7 @@ class _Layer:
         return text.strip() or None if text is not None else None
 
     def value(self, setting: Setting[T], text: str) -> T:
-        """Raises ``ValueError`` with one sentence, which names the setting as it was given here."""
+        """Raises ``ValueError`` with a sentence that names the setting as this source calls it."""
         try:
             return setting.read(text, setting.option if self.arguments else "")
         except ValueError as fault:
@@ -81,19 +79,19 @@ class _Layer:
 
 
 def every_setting(*, channels: bool = True) -> tuple[Setting[Any], ...]:
-    """Every setting there is: the core's, then each channel's."""
+    """All settings: the core's, then each store's, then each channel's."""
+    here = CORE + stores.settings()
     if not channels:
-        return CORE
+        return here
     from lastbeat.deliver import registry  # noqa: PLC0415 - training has no use for them
 
-    return CORE + registry.settings()
+    return here + registry.settings()
 
 
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Texts in ``environ`` that must never be shown, be they right or wrong: for whoever masks before settings are
-    loaded, or after that failed."""
+    """Secrets in ``environ``, valid or not, for masking before settings are loaded or after that failed."""
     named = (environ.get(setting.name, "").strip() for setting in every_setting() if setting.secret)
-    return (*(text for text in named if text), *_aws_secrets(environ))
+    return (*(text for text in named if text), *stores.secrets(environ))
 
 
 def load(
@@ -104,7 +102,7 @@ def load(
     watching: bool = False,
     channels: bool = True,
 ) -> Settings:
-    """Read every setting, or raise :class:`SettingsError` with all that is wrong.
+    """Read every setting, or raise :class:`SettingsError` with all faults.
 
     ``arguments`` maps variable names to what the command line gave for them. ``environ`` is the process's own
     unless given, and ``directory``, where ``.env`` is looked for, the current one. Only who is ``watching`` has a use
@@ -114,31 +112,35 @@ def load(
     process = os.environ if environ is None else environ
     faults: list[str] = []
     dotenv = _dotenv((directory or Path.cwd()) / ".env", faults)
-    layers = (_Layer(arguments or {}, arguments=True), _Layer(process), _Layer(dotenv, where=" (in .env)"))
+    sources = (_Source(arguments or {}, arguments=True), _Source(process), _Source(dotenv, where=" (in .env)"))
     every = every_setting(channels=channels)
     texts: dict[str, str] = {}
     held: dict[str, object] = {}
     for setting in every:
         held[setting.name] = setting.parse(setting.default) if setting.default else None
-        for layer in layers:
-            if layer.arguments and layer.texts.get(setting.name, "-").strip() == "":
+        for source in sources:
+            if source.arguments and source.texts.get(setting.name, "-").strip() == "":
                 faults.append(f"{setting.option} is empty; leave it out, or give it a value")
                 break
-            text = layer.given(setting)
+            text = source.given(setting)
             if text is None:
                 continue
             texts[setting.name] = text
             try:
-                held[setting.name] = layer.value(setting, text)
+                held[setting.name] = source.value(setting, text)
             except ValueError as fault:
                 faults.append(str(fault))
             break
     merged = dotenv | {name: text for name, text in process.items() if text.strip() or name not in dotenv}
+    for setting in every:
+        if setting.stands_in and setting.name not in texts:
+            _stand_in(setting, merged, held, faults)
     values = SettingValues(held)
-    root, warnings = _root(layers, values, faults)
-    region = _region(texts, values, merged, faults)
+    root, warnings = _root(sources, values, faults)
     policy = _policy(values)
     if watching:
+        from lastbeat.settings.catalogues import limited  # noqa: PLC0415 - training has no use for it
+
         try:
             policy = limited(policy, values[table.SIGNALS])
         except ValueError as wrong:
@@ -149,19 +151,18 @@ def load(
     secrets = [texts[setting.name] for setting in every if setting.secret and setting.name in texts]
     return Settings(
         root=root,
-        region=region,
         policy=policy,
         fleet=_fleet(values),
         state_dir=values[table.STATE_DIR] or _state_dir(merged),
         values=values,
         environ=merged,
-        secrets=(*secrets, *_aws_secrets(merged)),
+        secrets=(*secrets, *stores.secrets(merged)),
         warnings=(*warnings, *(_unknown(every, merged) if channels else ())),
     )
 
 
 def _dotenv(path: Path, faults: list[str]) -> dict[str, str]:
-    # A virtual environment may be called .env too, and then it is a folder.
+    # A virtual environment may be called .env, too: a folder.
     if not path.is_file():
         return {}
     from dotenv import dotenv_values  # noqa: PLC0415 - costs 26 ms, and few have a .env
@@ -174,37 +175,38 @@ def _dotenv(path: Path, faults: list[str]) -> dict[str, str]:
         return {}
 
 
-def _root(layers: Sequence[_Layer], values: SettingValues, faults: list[str]) -> tuple[Root, tuple[str, ...]]:
-    """The first layer that says anything about the place decides, so that ``--bucket`` outranks a
-    ``MONITORING_ROOT`` of the environment; within one layer the root outranks the bucket."""
+def _root(sources: Sequence[_Source], values: SettingValues, faults: list[str]) -> tuple[Root, tuple[str, ...]]:
+    """The first source that names a place decides, so ``--bucket`` outranks ``MONITORING_ROOT`` from the environment.
+    Within one source the root outranks the bucket."""
     prefix = values[table.MONITORING_PREFIX]
-    here = DirectoryRoot(Path.cwd() / DEFAULT_DIRECTORY)
-    for layer in layers:
+    here = Root(DIRECTORY, str(Path.cwd() / DEFAULT_DIRECTORY))
+    for source in sources:
         root, bucket = values[table.MONITORING_ROOT], values[table.MONITORING_BUCKET]
-        if layer.given(table.MONITORING_ROOT):
-            if layer.arguments and layer.given(table.MONITORING_BUCKET) and getattr(root, "bucket", None) != bucket:
+        if source.given(table.MONITORING_ROOT):
+            same = root is not None and (root.scheme, root.place) == (S3, bucket)
+            if source.arguments and source.given(table.MONITORING_BUCKET) and not same:
                 faults.append("--root and --bucket name two different places; give one of them")
-            if isinstance(root, S3Root) and root.prefix is None:
-                return S3Root(root.bucket, prefix), ()
-            # None: what is wrong with it is among the faults.
+            if root is not None and root.prefix is None:
+                return replace(root, prefix=prefix), ()
+            # None: its error is among the faults.
             return root or here, ()
-        if layer.given(table.MONITORING_BUCKET):
-            return S3Root(bucket or "", prefix), ()
+        if source.given(table.MONITORING_BUCKET):
+            return Root(S3, bucket or "", prefix), ()
     if here.path.is_dir():
         return here, ()
     note = f"neither MONITORING_ROOT nor MONITORING_BUCKET is set, so runs are looked for in {here.path}"
     return here, (note,)
 
 
-def _region(texts: Mapping[str, str], values: SettingValues, environ: Mapping[str, str], faults: list[str]) -> str:
-    if table.MONITORING_REGION.name not in texts:
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-            if text := environ.get(name, "").strip():
-                try:
-                    return replace(table.MONITORING_REGION, name=name).read(text)
-                except ValueError as fault:
-                    faults.append(str(fault))
-    return values[table.MONITORING_REGION]
+def _stand_in(setting: Setting[Any], environ: Mapping[str, str], held: dict[str, object], faults: list[str]) -> None:
+    for name in setting.stands_in:
+        if text := environ.get(name, "").strip():
+            try:
+                held[setting.name] = replace(setting, name=name).read(text)
+            except ValueError as fault:
+                faults.append(str(fault))
+            else:
+                return
 
 
 def _policy(values: SettingValues) -> Policy:
@@ -242,11 +244,6 @@ def _state_dir(environ: Mapping[str, str]) -> Path | None:
         return base / "lastbeat"
     home = environ.get("HOME", "").strip() or os.path.expanduser("~")  # noqa: PTH111 - Path's raises without one
     return Path(home) / ".local" / "state" / "lastbeat" if Path(home).is_absolute() else None
-
-
-def _aws_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    texts = (environ.get(name, "") for name in _AWS_SECRETS)
-    return (text for text in texts if len(text.strip()) >= _AWS_SECRET_CHARS)
 
 
 def _unknown(every: Sequence[Setting[Any]], environ: Mapping[str, str]) -> Iterator[str]:

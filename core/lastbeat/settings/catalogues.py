@@ -1,7 +1,7 @@
 """The catalogue that LASTBEAT_SIGNALS names.
 
-Of a watchdog's settings this alone can cost something: a catalogue other than the default one is loaded to be checked,
-once, and to learn its limits. The default one has none, and is loaded when there is text to read.
+This setting alone takes time: a catalogue other than the default is loaded once, to validate it and to learn its
+limits. The default one has none and is loaded only when there is text to read.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ def catalogue(text: str) -> "Catalogue":
 
 
 def stamp(text: str) -> str:
-    """Says which signals those are: of files also what was in them."""
+    """Identifies the signals: the setting, and for files a digest of their content."""
     if text == DEFAULT_CATALOGUE:
         return text
     return f"{text} {hashlib.sha256(repr(catalogue(text).signals).encode()).hexdigest()[:16]}"
 
 
 def limited(policy: Policy, text: str) -> Policy:
-    """``policy`` with the limits of the catalogue. Raises as :func:`catalogue`."""
+    """``policy`` with the catalogue's limits. Raises as :func:`catalogue`."""
     if text == DEFAULT_CATALOGUE:
         return policy
     found = catalogue(text)

@@ -2,13 +2,17 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lastbeat.model.policy import DEFAULT_ALERT_ON
-from lastbeat.model.setting import Setting, count, number, shown, switch, web_address
+from lastbeat.model.setting import Setting, count, number, shown, switch
 from lastbeat.model.status import Event
+from lastbeat.stores import registry
+from lastbeat.stores.kind import Root
+from lastbeat.stores.local import absolute
+from lastbeat.stores.port import check_prefix
+from lastbeat.stores.s3 import bucket_name
 
 LEAST_LEASE_S: Final = 20.0
 """One slow delivery may take as long."""
@@ -18,76 +22,11 @@ MOST_LOGS: Final = 64
 DEFAULT_CATALOGUE: Final = "default"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _EVENTS: Final = (
-    Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED,
+    Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED, Event.CANCELLED,
 )  # fmt: skip
 
 
 # What values may be.
-
-
-@dataclass(frozen=True, slots=True)
-class S3Root:
-    """A fleet root in an S3 bucket. ``prefix`` has no slash at either end; empty is the bucket's top."""
-
-    bucket: str
-    prefix: str | None
-    """None: not said, so ``MONITORING_PREFIX`` applies."""
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryRoot:
-    """A fleet root on a file system; ``path`` is absolute."""
-
-    path: Path
-
-
-Root = S3Root | DirectoryRoot
-
-
-def _root(text: str) -> Root:
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?", text)
-    if scheme and scheme[1].lower() == "s3":
-        if not scheme[2]:
-            raise ValueError("lacks its slashes")
-        bucket, _, rest = text[scheme.end() :].partition("/")
-        if not bucket:
-            raise ValueError("names no bucket")
-        return S3Root(_bucket(bucket), _prefix(rest) or None)
-    if scheme and scheme[2]:
-        raise ValueError("is neither s3://bucket/prefix nor a directory")
-    return DirectoryRoot(_path(text))
-
-
-def _bucket(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", text, re.ASCII) or ".." in text:
-        raise ValueError(
-            "is not a bucket's name: 3 to 63 characters of a-z 0-9 . - with a letter or digit at both ends"
-        )
-    return text
-
-
-def _prefix(text: str) -> str:
-    prefix = text.strip("/")
-    if prefix and any(part in {"", ".", ".."} for part in prefix.split("/")):
-        raise ValueError("has an empty, '.' or '..' part")
-    if not prefix.isprintable():
-        raise ValueError("contains control characters")
-    return prefix
-
-
-def _region(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9-]{1,40}", text, re.ASCII):
-        raise ValueError("is not a region's name")
-    return text
-
-
-def _path(text: str) -> Path:
-    if "\0" in text:
-        raise ValueError("contains a NUL character, which no path can")
-    try:
-        return Path(text).expanduser().absolute()
-    except RuntimeError:
-        raise ValueError("begins with a home directory that nobody knows; write the whole path") from None
 
 
 def _alert_on(text: str) -> frozenset[Event]:
@@ -156,46 +95,24 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 MONITORING_ROOT = Setting[Root | None](
     "MONITORING_ROOT",
-    _root,
-    "Fleet root: s3://bucket/prefix or a directory; else made of the next two, else ./training-runs.",
+    registry.parse,
+    "Fleet root: s3://, gs:// or az://bucket/prefix, or a directory; else made of the next two, else ./training-runs.",
     example="s3://my-bucket/training-runs",
     option="--root",
 )
 MONITORING_BUCKET = Setting[str | None](
     "MONITORING_BUCKET",
-    _bucket,
+    bucket_name,
     "S3 bucket of the runs, where MONITORING_ROOT is not set.",
     example="my-bucket",
     option="--bucket",
 )
 MONITORING_PREFIX = Setting[str](
     "MONITORING_PREFIX",
-    _prefix,
+    check_prefix,
     "Folder of the runs in the bucket; / is the bucket's top.",
     default="training-runs",
     example="training-runs",
-)
-MONITORING_REGION = Setting[str](
-    "MONITORING_REGION",
-    _region,
-    "AWS region of the bucket; AWS_REGION or AWS_DEFAULT_REGION stand in where it is not set.",
-    default="us-east-1",
-    example="us-east-1",
-    option="--region",
-)
-AWS_ENDPOINT_URL = Setting[str | None](
-    "AWS_ENDPOINT_URL",
-    web_address,
-    "Address of an S3-compatible store; boto3's other variables are honoured as boto3 does, too.",
-    example="http://localhost:9000",
-)
-FOLLOW_LINKS = Setting[bool](
-    "LASTBEAT_FOLLOW_LINKS",
-    switch,
-    "on: links lead out of a directory root, and files are read whoever they belong to; only where every writer is "
-    "trusted.",
-    default="off",
-    example="on",
 )
 
 # When people are told of what.
@@ -211,7 +128,7 @@ STALE_MINUTES = Setting[float](
 ALERT_ON = Setting[frozenset[Event]](
     "ALERT_ON",
     _alert_on,
-    "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, or none.",
+    "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, cancelled, or none.",
     default=",".join(event.value.lower() for event in _EVENTS if event in DEFAULT_ALERT_ON),
 )
 STALL_MINUTES = Setting[float | None](
@@ -239,7 +156,7 @@ BLIND_MINUTES = Setting[float](
 
 STATE_DIR = Setting[Path | None](
     "LASTBEAT_STATE_DIR",
-    _path,
+    absolute,
     "Where the record goes when the store cannot be written to; else $XDG_STATE_HOME/lastbeat or "
     "~/.local/state/lastbeat.",
 )
@@ -260,7 +177,7 @@ LOG_LEVEL = Setting[str](
 )
 LOG_FILE = Setting[Path | None](
     "LASTBEAT_LOG_FILE",
-    _path,
+    absolute,
     "File that this goes to instead of stderr; a Lambda function's goes to its log stream.",
 )
 BEAT_SECONDS = Setting[float](
@@ -276,6 +193,15 @@ RANK_BEAT_SECONDS = Setting[float](
     "Seconds between two heartbeats of each rank of a distributed training; 0 is off.",
     default="60",
     example="60",
+)
+
+GUARDIAN = Setting[bool](
+    "LASTBEAT_GUARDIAN",
+    switch,
+    "off: a training that reports itself starts no small process on its node that sees its end by SIGKILL, by a crash "
+    "or by os._exit, and tells it at once.",
+    default="on",
+    example="off",
 )
 
 # Logs of runs.
@@ -386,7 +312,7 @@ PAGE_MINUTES = Setting[float](
 DASHBOARD_TOKEN = Setting[str | None](
     "LASTBEAT_DASHBOARD_TOKEN",
     _token,
-    "What opens lastbeat dashboard to others; with --host it is made anew each time where it is not set.",
+    "What opens lastbeat dashboard, and metrics, to others; a dashboard with --host makes one where it is not set.",
     example="what 'openssl rand -hex 24' prints",
     secret=True,
     option="--token",
@@ -394,11 +320,11 @@ DASHBOARD_TOKEN = Setting[str | None](
 
 GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "Where the runs are": (
-        MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX, MONITORING_REGION, AWS_ENDPOINT_URL, FOLLOW_LINKS,
+        MONITORING_ROOT, MONITORING_BUCKET, MONITORING_PREFIX,
     ),
     "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
-    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS),
+    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS, GUARDIAN),
     "A fleet": (
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
         QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,

@@ -1,4 +1,4 @@
-"""A catalogue file that somebody wrote → a draft, or all that is wrong with it.
+"""A user's catalogue file → a draft, or all faults in it.
 
 Here stands what can be said of a file by itself; what needs the files that it extends stands in ``composing``.
 """
@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from lastbeat import handwritten
-from lastbeat.handwritten import UNSAID, Document, MaybeBlank, Name, Seconds, Text, Written, not_blank
+from lastbeat.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Seconds, Text, not_blank
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.signal import Role, Severity, Verdict
 from lastbeat.scanning import line_templates, literals
@@ -28,7 +28,7 @@ from lastbeat.signals.composing import MOST_SIGNALS, Draft, DraftEntry
 NAMED: Final = ("error_types", "signals", "absences")
 """What has entries, each with a name."""
 _EVIDENCE: Final = (None, "exception", "traceback", "chain")
-"""Kinds of lines that tell of a failure; those of all others are a healthy run's."""
+"""Kinds of lines that report a failure. All others belong to a healthy run."""
 
 
 def _or_truth(value: object, text: ValidatorFunctionWrapHandler) -> Any:
@@ -48,8 +48,8 @@ PatternOrTruth = Annotated[Pattern, WrapValidator(_or_truth, json_schema_input_t
 Groups = Annotated[dict[Name, Name], BeforeValidator(_groups, json_schema_input_type=dict[Name, Name] | list[Name])]
 
 
-class Searched(Written):
-    """What is looked for: one of ``pattern``, ``regex`` and ``substring``."""
+class PatternEntry(HandwrittenModel):
+    """What to look for: one of ``pattern``, ``regex`` and ``substring``."""
 
     ignore_case: bool = UNSAID
     substring: PatternOrTruth = UNSAID
@@ -70,7 +70,7 @@ class Searched(Written):
         return text
 
     @model_validator(mode="after")
-    def _complete(self) -> "Searched":
+    def _complete(self) -> "PatternEntry":
         said = self.said()
         if self.text is None and "substring" in said:
             raise ValueError("substring: true, but no pattern; one pattern is needed")
@@ -99,7 +99,7 @@ class Searched(Written):
         return {**fields, "literals": literals.required(text, **how), "demand": line_templates.demand(text, **how)}
 
 
-class SignalEntry(Searched):
+class SignalEntry(PatternEntry):
     """A pattern and what a line that matches it means; without a pattern, changes to a signal that is extended."""
 
     extract: Groups = UNSAID
@@ -143,7 +143,7 @@ class SignalEntry(Searched):
         return {**self.search(self.extract), **said}
 
 
-class AbsenceEntry(Searched):
+class AbsenceEntry(PatternEntry):
     """A line that has to appear: that of ``signal``, or one with a pattern of the rule's own."""
 
     signal: Name = UNSAID
@@ -167,7 +167,7 @@ class AbsenceEntry(Searched):
         return {"hint": self.hint or "", "signal": self.signal or name, "within_s": within_s, "every_s": every_s}
 
 
-class TypeEntry(Written):
+class TypeEntry(HandwrittenModel):
     """An error type of one's own, or changes to a built-in one."""
 
     restartable: bool = UNSAID
@@ -177,7 +177,7 @@ class TypeEntry(Written):
     """What to do about it where no signal says more."""
 
 
-class LimitsEntry(Written):
+class LimitsEntry(HandwrittenModel):
     """What the watchdog goes by where the settings do not say otherwise."""
 
     inactivity_s: Seconds = UNSAID
@@ -222,7 +222,7 @@ Types = Annotated[
 ]
 
 
-class CatalogueFile(Written):
+class CatalogueFile(HandwrittenModel):
     """A catalogue of log signals."""
 
     extends: Names = UNSAID

@@ -19,18 +19,18 @@ from lastbeat.signals.composing import Draft, DraftEntry, compose, in_order
 from lastbeat.signals.loading import COMPILED, CatalogueError, drafts_of, is_path, names, read_file, wanted_of
 
 
-class Own(NamedTuple):
+class UserCatalogues(NamedTuple):
     """Users' catalogues, compiled."""
 
     setting: str
-    """What LASTBEAT_SIGNALS has to be where :attr:`text` is ``compiled.json``: names in place of paths."""
+    """The LASTBEAT_SIGNALS that goes with :attr:`text` as ``compiled.json``: names instead of paths."""
     text: str
-    """The built-in catalogues and these."""
+    """The built-in catalogues and these, as text of ``compiled.json``."""
 
 
-def own(setting: str, read: Callable[[str], str] = read_file) -> Own:
-    """What ``setting`` (as LASTBEAT_SIGNALS) names, compiled. A file is a catalogue of its own name, without folder and
-    ending. Raises :class:`CatalogueError` with all that is wrong."""
+def compile_user_catalogues(setting: str, read: Callable[[str], str] = read_file) -> UserCatalogues:
+    """Compile the catalogues that ``setting`` (as LASTBEAT_SIGNALS) names. A file becomes a catalogue with its name,
+    without folder and ending. Raises :class:`CatalogueError` with all faults."""
     wanted = wanted_of(setting)
     drafts = [draft for draft in drafts_of(wanted, read)[0] if is_path(draft.file)]
     called: dict[str, str] = {}
@@ -50,7 +50,7 @@ def own(setting: str, read: Callable[[str], str] = read_file) -> Own:
         document = _document(draft)
         bases = [called.get(base, base) for base in draft.extends or ()]
         documents[called[draft.file]] = {**document, **({"extends": bases} if bases else {})}
-    return Own(",".join(called.get(name, name) for name in wanted), _text(documents))
+    return UserCatalogues(",".join(called.get(name, name) for name in wanted), _text(documents))
 
 
 def built_in(folder: Path) -> dict[str, Draft]:
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=COMPILED)
     args = parser.parse_args(arguments)
     try:
-        text = compiled(COMPILED.parent) if args.own is None else own(args.own).text
+        text = compiled(COMPILED.parent) if args.own is None else compile_user_catalogues(args.own).text
     except CatalogueError as error:
         print(error, file=sys.stderr)  # noqa: T201 - a command for people
         return 1

@@ -1,4 +1,4 @@
-"""Catalogue files as they were read, and put together: what extends what, what replaces what, what is silenced."""
+"""Catalogue files as read, and their composition: what extends what, what replaces what, what is silenced."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""The table of causes: what each error type means, whether the same run may be begun again, and what to do about it."""
+"""The table of error types: what each means, whether a restart may help, and what to do."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,11 +8,12 @@ from lastbeat.model.error_type import ErrorTraits, ErrorType
 from lastbeat.model.status import LOSS_NAN, STALLED
 
 UNKNOWN: Final = "unknown"
+CANCELLED: Final = "cancelled"
 HANG: Final = "hang"
 DEADLOCK: Final = "deadlock"
 NOT_FINITE: Final = "numerical_instability"
 
-# ``restartable``: the same run, begun again from its last checkpoint with nothing changed, may well get past this.
+# ``restartable``: a restart from the last checkpoint, with nothing changed, may well get past this.
 _TABLE: Final = (
     ErrorType(
         "oom",
@@ -32,7 +33,7 @@ _TABLE: Final = (
         "differs from the others' has the cause. nvidia-smi: 0% waits for the host or for data, 100% for a "
         "collective. ps -eo pid,stat,wchan:30,cmd | grep ' D' shows who waits for a disk. Then restart from the "
         "last checkpoint.",
-        traits=ErrorTraits(condition=STALLED, is_fatal=False),
+        traits=ErrorTraits(condition=STALLED, is_fatal=False, when_circular=DEADLOCK),
     ),
     ErrorType(
         DEADLOCK,
@@ -93,7 +94,7 @@ _TABLE: Final = (
         traits=ErrorTraits(is_vague=True),
     ),
     ErrorType(
-        "cancelled",
+        CANCELLED,
         restartable=True,
         meaning="A person, the scheduler (preemption) or the cloud stopped it from outside.",
         hint="Who stopped it: sacct -j ID --format=JobID,State,ExitCode,End,NodeList; 'CANCELLED by UID' is a person "
@@ -202,7 +203,7 @@ _TABLE: Final = (
 )
 
 TYPES: Final[Mapping[str, ErrorType]] = MappingProxyType({each.name: each for each in _TABLE})
-"""By name. A user's catalogue adds its own beside these."""
+"""By name. A user's catalogue adds its own."""
 
 
 def traits_of(name: str) -> ErrorTraits:

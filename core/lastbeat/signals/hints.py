@@ -10,6 +10,11 @@ STALE: Final = (
     "SSH to the instance and check whether the process lives: training.log, nvidia-smi, dmesg (OOM killer) "
     "and disk space (df -h). If the instance is gone (spot reclaim), restart from the last checkpoint."
 )
+SILENT: Final = (
+    "Nothing has come from the process for several of its own beats: it was probably killed, or its machine or network "
+    "is gone. Look for it (squeue or sacct, kubectl get pods, ps on its instance), for the OOM killer "
+    "(dmesg -T | grep -i oom) and for a spot reclaim; then restart from the last checkpoint."
+)
 STORED_AGAIN: Final = (
     "The times in its documents are older than its files: something stores old documents again (a copy, a sync tool), "
     f"or the instance's clock is slow (chronyc tracking). If neither: {STALE}"
@@ -22,11 +27,17 @@ STALLED: Final = (
     "The process lives but makes no progress: SSH to the instance, look at nvidia-smi (0% is a hang, 100% may be "
     "a stuck collective) and dump the stacks with py-spy dump --pid PID on every rank."
 )
+STALLED_OR_DEAD: Final = (
+    "No progress, and the last heartbeat is minutes old: find out whether the process still lives (squeue, ps, "
+    "nvidia-smi). If it does, dump the stacks with py-spy dump --pid PID on every rank; if not, dmesg -T | grep -i oom "
+    "and the scheduler say what ended it."
+)
 UNEXPLAINED_FAILURE: Final = (
     "Read the stack trace in _error and the end of the training log; fix the cause before restarting."
 )
 
 CONDITION_HINTS: Final = {
+    names.BEATS_MISSED: SILENT,
     names.LOSS_NAN: "Stop and go back to the last good checkpoint; lower the learning rate, clip gradients, check the "
     "data around this step and the loss scale.",
     names.STALLED: STALLED,

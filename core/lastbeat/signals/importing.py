@@ -1,4 +1,4 @@
-"""The log monitor of a Megatron launcher → a catalogue, and what of it has no counterpart here.
+"""The log monitor of a Megatron launcher → a catalogue, and notes on what has no counterpart here.
 
 Such a file (``class_name: SlurmLogMonitor``, or a job with ``log_events``) lists patterns with the state, the actions
 and the metadata of each. There are three generations of it: ``log_signals`` with ``action`` and ``mode``;
@@ -15,7 +15,7 @@ import yaml
 from pydantic import BeforeValidator, ConfigDict
 
 from lastbeat import handwritten
-from lastbeat.handwritten import TEXT_LIMIT, UNSAID, Document, Text, Written
+from lastbeat.handwritten import TEXT_LIMIT, UNSAID, Document, HandwrittenModel, Text
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.signal import CONFIRMATION, Severity
 from lastbeat.scanning import literals
@@ -83,17 +83,17 @@ _MOST_OF: Final = 0.7
 _LEFT_OUT = "left out; nothing here goes by it"
 
 
-class Imported(NamedTuple):
-    """A catalogue, and what people have to know of it."""
+class ImportedMonitor(NamedTuple):
+    """A monitor as a catalogue, with notes for its user."""
 
     text: str
     """YAML."""
     notes: tuple[str, ...]
-    """One for each thing that has no counterpart: where it stands, what it is, what to do instead."""
+    """One per thing without a counterpart: where, what, and what to do instead."""
 
 
-def imported(text: str, file: str) -> Imported:
-    """The monitor in ``text`` as a catalogue that can be used. Raises :class:`CatalogueError` where it is none."""
+def import_monitor(text: str, file: str) -> ImportedMonitor:
+    """Convert the monitor in ``text`` to a usable catalogue. Raises :class:`CatalogueError` if it is none."""
     faults: list[FileFault] = []
     document = handwritten.read(text, file, faults, depth=DEPTH_LIMIT)
     section = _section(document, faults) if document is not None else None
@@ -104,9 +104,9 @@ def imported(text: str, file: str) -> Imported:
     said = yaml.safe_dump(importer.catalogue(), sort_keys=False, allow_unicode=True, width=1000)
     head = f"# Taken over from {PurePath(file).name} by 'lastbeat signals import'."
     written = f"{head} 'extends: []' leaves out what lastbeat knows itself.\n{said}"
-    # Whatever was taken over, the result has to be of use as it is.
+    # The result must be usable as it is.
     load_setting("./imported.yaml", lambda _: written)
-    return Imported(written, tuple(importer.notes.lines()))
+    return ImportedMonitor(written, tuple(importer.notes.lines()))
 
 
 # The file.
@@ -121,7 +121,7 @@ def _lists(value: object) -> object:
     return [] if value is None else value
 
 
-class _Event(Written):
+class _Event(HandwrittenModel):
     """One entry. What else it says may be anything: what is not understood is noted."""
 
     model_config = ConfigDict(extra="allow")
@@ -131,7 +131,7 @@ class _Event(Written):
     pattern_type: Annotated[str, BeforeValidator(_texts)] = ""
 
 
-class _Monitor(Written):
+class _Monitor(HandwrittenModel):
     """The part of a file that is about logs."""
 
     model_config = ConfigDict(extra="allow")
@@ -335,7 +335,7 @@ class _Entry:
                 self.note("extract_groups", "plain text has no groups; alerts show the line")
             return {"substring": pattern}
         if fault is None:
-            made = python_patterns.translated(pattern, wanted)
+            made = python_patterns.translate_pattern(pattern, wanted)
             for group in made.missing:
                 self.note(f"extract_groups: {_shown(group)}", "the pattern has no such group; left out")
             if re.search(r"\[(?:rank|default|trainer)", pattern.replace("\\", "")):

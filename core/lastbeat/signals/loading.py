@@ -22,7 +22,7 @@ _FILE_LIMIT_BYTES: Final = 4 << 20
 
 
 class CatalogueError(ValueError):
-    """A catalogue that cannot be used: its text names each fault with file and line, one a line."""
+    """An unusable catalogue: the text names each fault with file and line, one per line."""
 
     def __init__(self, faults: Sequence[FileFault]) -> None:
         self.faults = tuple(sorted(set(faults)))
@@ -73,7 +73,7 @@ def wanted_of(text: str) -> list[str]:
 
 
 def drafts_of(wanted: Sequence[str], read: Callable[[str], str]) -> tuple[list[Draft], Catalogue]:
-    """All that ``wanted`` names and extends, as :func:`load_setting`, and what it comes to."""
+    """All drafts that ``wanted`` names and extends, as :func:`load_setting`, and the resulting catalogue."""
     faults: list[FileFault] = []
     files = _Files(read, wanted[0], faults)
     drafts = in_order(wanted, files.draft, faults)
@@ -84,7 +84,7 @@ def drafts_of(wanted: Sequence[str], read: Callable[[str], str]) -> tuple[list[D
 
 
 def read_file(name: str) -> str:
-    """The text of the file ``name``, of one that is far too long its beginning."""
+    """The text of the file ``name``; of one that is far too long, the beginning."""
     with Path(name).expanduser().open("rb") as file:
         return file.read(_FILE_LIMIT_BYTES).decode("utf-8")
 

@@ -1,4 +1,4 @@
-"""Regular expressions as scripts have them for Python → patterns for a catalogue that the same lines match."""
+"""Python regular expressions from scripts → patterns for a catalogue that match the same lines."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _ANY_TAIL: Final = re.compile(r"(?<!\\)\.\*\??(\(\?P<\w+>\.(?:[+*]|\{\d*,\d*\})\
 """A repeat of anything before a last group of anything: the same lines match without it, and far sooner."""
 
 
-class Translated(NamedTuple):
+class TranslatedPattern(NamedTuple):
     """What a catalogue says in place of a pattern."""
 
     fields: Mapping[str, Any]
@@ -39,7 +39,7 @@ def unfit(pattern: str, *, substring: bool) -> str | None:
     return None
 
 
-def translated(pattern: str, groups: Mapping[str, object]) -> Translated:
+def translate_pattern(pattern: str, groups: Mapping[str, object]) -> TranslatedPattern:
     """The regular expression ``pattern``; ``groups`` maps fields to groups by name, by number, or :data:`WHOLE`."""
     flags = _FLAGS.match(pattern)
     letters = flags[1] if flags is not None else ""
@@ -51,7 +51,7 @@ def translated(pattern: str, groups: Mapping[str, object]) -> Translated:
     try:
         compiled = re.compile(prefix + pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        return Translated({}, fault=f"its pattern does not compile: {error}")
+        return TranslatedPattern({}, fault=f"its pattern does not compile: {error}")
     extract, new, missing = _groups(compiled, groups)
     pattern = _with_names(pattern, new)
     if 0 in new:
@@ -62,7 +62,7 @@ def translated(pattern: str, groups: Mapping[str, object]) -> Translated:
     if extract:
         fields["extract"] = extract
     fault = next(iter(pattern_checks.faults(prefix + pattern, ignore_case=ignore_case)), None)
-    return Translated(fields, missing, fault)
+    return TranslatedPattern(fields, missing, fault)
 
 
 def _groups(

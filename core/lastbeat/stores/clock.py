@@ -31,8 +31,9 @@ def steady() -> float:
 class StoreClock:
     """Calling it gives the store's time now; it never raises.
 
-    ``measure`` gives the store's time in seconds since the epoch, or None when it cannot be had. Then this
-    machine's clock has to serve, which is said once, at ``level``.
+    ``measure`` gives the store's time in seconds since the epoch, with an error of up to half the time that it takes,
+    or None if it cannot be had. Then this machine's clock serves, which is said once, at ``level``, and only after
+    :meth:`answered`: of a store that cannot be reached people must read that first.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class StoreClock:
         self._base: tuple[float, float] | None = None
         """Store time, and the steady clock at that instant."""
         self._next = 0.0
+        self._has_answered = False
+        self._is_silent = False
         self._warned = False
 
     def __call__(self) -> datetime:
@@ -61,28 +64,42 @@ class StoreClock:
                 self._base = self._measured()
             return datetime.fromtimestamp(self._carried(self._base), tz=timezone.utc)
 
+    def answered(self) -> None:
+        """The store has done something that it was asked for, so a clock that is missing is a fault of its own."""
+        if self._has_answered:
+            return
+        with self._lock:
+            self._has_answered = True
+            self._warn()
+
     def _measured(self) -> tuple[float, float]:
+        asked = self._steady()
         store_time = self._measure()
         expected = self._local() if self._base is None else self._carried(self._base)
         at = self._steady()
         self._next = at + (TRY_AGAIN_S if store_time is None else MEASURE_EVERY_S)
+        self._is_silent = store_time is None
         if store_time is None:
-            if not self._warned:
-                self._warned = True
-                _log.log(
-                    self._level, "%s does not tell its time; ages are measured by this machine's clock", self._name
-                )
+            self._warn()
             return expected, at
-        if abs(store_time - expected) < AGREES_S:
+        took_s = at - asked
+        if abs(store_time - expected) < AGREES_S + took_s / 2:
             return expected, at
         # One odd answer (a broken proxy, a cached header) must not end every run: it has to say so twice.
         again = self._measure()
-        if again is None or abs(again - store_time - (self._steady() - at)) > AGREES_S:
+        then = self._steady()
+        doubt_s = AGREES_S + (then - asked) / 2
+        if again is None or abs(again - store_time - (then - at)) > doubt_s:
             self._next = at + TRY_AGAIN_S
             _log.warning("%s tells two different times; ages are measured by this machine's clock", self._name)
             return expected, at
         _log.info("the clock of %s is %+.0f s from ours, and counts", self._name, store_time - self._local())
-        return store_time, at
+        return (store_time, at) if took_s <= then - at else (again, then)
+
+    def _warn(self) -> None:
+        if self._is_silent and self._has_answered and not self._warned:
+            self._warned = True
+            _log.log(self._level, "%s does not tell its time; ages are measured by this machine's clock", self._name)
 
     def _carried(self, base: tuple[float, float]) -> float:
         store_time, at = base

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Mapping
 from datetime import datetime
 
+from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, Expect, Page, Store
 
 _NAMES_A_REQUEST = 1000
@@ -49,6 +50,10 @@ class CountingStore:
     @property
     def url(self) -> str:
         return self._store.url
+
+    @property
+    def traits(self) -> Traits:
+        return self._store.traits
 
     @property
     def counts(self) -> dict[str, int]:

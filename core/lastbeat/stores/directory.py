@@ -1,21 +1,24 @@
 """A directory as a fleet root: this machine's own, or one on a file system that a cluster shares."""
 
 import errno
+import fcntl
 import logging
 import os
+import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 
-from lastbeat.stores import file_lock
-from lastbeat.stores.beneath import LISTED, THROUGH, Beneath, RefusedError
+from lastbeat.stores.beneath import LISTED, THROUGH, Beneath, UnsafePathError
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.folder_walk import folder_names, walk
-from lastbeat.stores.keys import check_folder, check_key
+from lastbeat.stores.kind import Traits
+from lastbeat.stores.local import TRAITS
 from lastbeat.stores.port import (
     Blob,
     ConflictError,
@@ -26,6 +29,8 @@ from lastbeat.stores.port import (
     Page,
     StoreError,
     UnreachableError,
+    check_folder,
+    check_key,
 )
 from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_open, version_of
 
@@ -46,6 +51,16 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 _NEVER = datetime.fromtimestamp(0, tz=timezone.utc)
 """When what nobody could look at was last written."""
+LOCK_FILE = ".lastbeat.lock"
+"""Hidden, and never removed: two writers that lock a file before and after its removal would both go on."""
+
+OWN_FILE_SYSTEMS = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "tmpfs", "ramfs", "overlay"}
+)
+"""Those on which this machine's kernel stamps files, by its own clock. Others are stamped by a server (NFS, Lustre,
+CephFS), by another host of a cluster (GPFS, GFS2) or by the host around a guest (9p, virtiofs), or nobody knows."""
+_MOUNTS = Path("/proc/self/mountinfo")
+_LOCK_POLL_S = 0.003
 
 
 class DirectoryStore:
@@ -56,7 +71,7 @@ class DirectoryStore:
     With ``create`` a missing root is empty and is made by the first write; without, it is an error: a file system
     that is not mounted must not look like a fleet without runs. A root that is made is ``private`` to its user if so
     wished. Unless it is ``trusting``, nothing is read or written that a link leads to outside of the root, and of files
-    only those that their run may show (:mod:`lastbeat.stores.ownership`).
+    only those that their run may show (:mod:`lastbeat.stores.beneath`).
     """
 
     def __init__(
@@ -74,10 +89,17 @@ class DirectoryStore:
         self._private = private
         self._lock_wait_s = lock_wait_s
         self._clock = StoreClock(self._time_s, str(self._root), level=logging.INFO)
+        self._traits: Traits | None = None
 
     @property
     def url(self) -> str:
         return str(self._root)
+
+    @property
+    def traits(self) -> Traits:
+        if self._traits is None and self._root.is_dir():
+            self._traits = replace(TRAITS, one_clock=file_system_of(self._root) in OWN_FILE_SYSTEMS)
+        return self._traits or TRAITS
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         check_folder(prefix)
@@ -181,26 +203,27 @@ class DirectoryStore:
 
     def _lock(self, held: ExitStack, folder: int, parts: Sequence[str], expect: Expect | str) -> None:
         try:
-            held.enter_context(file_lock.locked(folder, self._lock_wait_s))
+            held.enter_context(_locked(folder, self._lock_wait_s))
         except OSError as error:
             # A heartbeat needs no lock to be of use; a condition without one would be a lie.
             if error.errno not in _NO_LOCKS or expect is not Expect.ANYTHING:
                 raise
-        except file_lock.BusyError:
+        except _BusyError:
             raise UnreachableError(
-                f"{self.url}: another writer holds {self._root.joinpath(*parts[:-1], file_lock.NAME)}",
-                f"find it with `fuser {file_lock.NAME}`; a lock that its owner left behind ends with the owner",
+                f"{self.url}: another writer holds {self._root.joinpath(*parts[:-1], LOCK_FILE)}",
+                f"find it with `fuser {LOCK_FILE}`; a lock that its owner left behind ends with the owner",
             ) from None
 
     @contextmanager
     def _explaining(self, doing: str) -> Iterator[None]:
         try:
             yield
+            self._clock.answered()
         except OSError as error:
             raise self._explain(error, doing) from error
 
     def _explain(self, error: OSError, doing: str) -> StoreError:
-        if isinstance(error, RefusedError):
+        if isinstance(error, UnsafePathError):
             return DeniedError(f"{self.url}: lastbeat does not {doing}: {error.strerror}", error.advice)
         why = os.strerror(error.errno) if error.errno else type(error).__name__
         if error.errno in _REFUSED:
@@ -249,6 +272,23 @@ class DirectoryStore:
             return None  # no directory yet, or not ours to write; the clock says that it had to do without
 
 
+def file_system_of(folder: Path, mounts: Path = _MOUNTS) -> str:
+    """The type of the file system that ``folder`` lies on, as Linux names it; "" where nobody says."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        real = f"{os.path.realpath(folder).rstrip('/')}/"
+    except OSError:
+        return ""
+    found = ("", "")
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        # Blanks and the like stand there as three octal digits.
+        at = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields.split(" ")[4])
+        if real.startswith(f"{at.rstrip('/')}/") and len(at) >= len(found[0]):
+            found = (at, rest.split(" ", 1)[0])
+    return found[1]
+
+
 def _parts(key: str) -> list[str]:
     return check_key(key).split("/")
 
@@ -293,3 +333,54 @@ def _sync_folder(folder: int) -> None:
             raise
     finally:
         os.close(handle)
+
+
+class _BusyError(Exception):
+    """The lock was not to be had in time."""
+
+
+@contextmanager
+def _locked(
+    folder: int,
+    wait_s: float,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    steady: Callable[[], float] = time.monotonic,
+) -> Iterator[None]:
+    """Hold the lock of the open folder ``folder``, waiting for it ``wait_s`` seconds at most.
+
+    Raises :class:`_BusyError` when it is not to be had, ``OSError`` when the file system has no locks.
+    """
+    handle = _open_lock(folder)
+    try:
+        until = steady() + wait_s
+        while not _taken(handle):
+            if steady() >= until:
+                raise _BusyError
+            sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        # A child that was forked meanwhile holds the handle too; closing ours would leave the lock with it.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+def _open_lock(folder: int) -> int:
+    # Should it be a pipe, nobody has to come to its other end.
+    flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(LOCK_FILE, os.O_RDWR | flags, 0o666, dir_fd=folder)
+    except PermissionError:
+        # Made by another user, and not ours to write. Locking it needs no more than to read it.
+        return os.open(LOCK_FILE, os.O_RDONLY | flags, 0o666, dir_fd=folder)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES, errno.EINTR}:
+            return False
+        raise
+    return True

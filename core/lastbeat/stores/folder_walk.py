@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lastbeat.stores.beneath import LISTED, Beneath, RefusedError
+from lastbeat.stores.beneath import LISTED, Beneath, UnsafePathError
 
 MOST_DEEP: Final = 64
 """What lies deeper than so many folders is not listed: each is kept open while what lies in it is gone through."""
@@ -90,7 +90,7 @@ def _open(levels: list[_Level], found: _Name, beneath: Beneath, after: bytes) ->
         if found.fault is not None:
             raise found.fault
         if len(levels) >= MOST_DEEP:
-            raise RefusedError(f"it lies more than {MOST_DEEP} folders deep", "")
+            raise UnsafePathError(f"it lies more than {MOST_DEEP} folders deep", "")
         if found.linked:
             handle = beneath.open_folder(_parts(key))
         else:
@@ -127,7 +127,7 @@ def _file(level: _Level, found: _Name, beneath: Beneath) -> Iterator[Found]:
         if found.linked:
             there = beneath.stat(_parts(key))
             if stat.S_ISDIR(there.st_mode):
-                raise RefusedError("it is a link to a folder, and such links are followed only as whole runs", "")
+                raise UnsafePathError("it is a link to a folder, and such links are followed only as whole runs", "")
         else:
             there = os.stat(found.name, dir_fd=level.handle, follow_symlinks=False)
     except NotADirectoryError:
@@ -178,7 +178,7 @@ def _kind(entry: "os.DirEntry[str]", name: bytes, beneath: Beneath, *, at_root: 
     except OSError as error:
         if error.errno in _NOT_ITS_FAULT:
             raise
-        if error.errno in _GONE or (isinstance(error, RefusedError) and _is_no_folder(entry)):
+        if error.errno in _GONE or (isinstance(error, UnsafePathError) and _is_no_folder(entry)):
             return _Name(name, entry.name, linked=True)
         # A file of the root is no run's, and what else may lie there is.
         return _Name(name + b"/" if at_root else name, entry.name, error)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
+from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, Expect, Page, Store, UnreachableError
 
 T = TypeVar("T")
@@ -28,6 +29,10 @@ class LimitedStore:
     @property
     def url(self) -> str:
         return self._store.url
+
+    @property
+    def traits(self) -> Traits:
+        return self._store.traits
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         return self._within(f"list {prefix}", lambda: self._store.list(prefix, start_after, limit))

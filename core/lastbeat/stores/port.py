@@ -15,6 +15,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
+from lastbeat.stores.kind import Traits
+
 
 class StoreError(Exception):
     """``str()`` says what was wrong and where, in one line without secrets; ``advice`` what to do."""
@@ -91,6 +93,11 @@ class Store(Protocol):
         """The root as people write it, without secrets: ``s3://bucket/prefix`` or an absolute path."""
         ...
 
+    @property
+    def traits(self) -> Traits:
+        """What is true of such a store: what it costs, and whose clock it goes by. Asks nobody."""
+        ...
+
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         """One request: the keys that start with the folder ``prefix`` (ends in ``/``, or is empty for all)
         and sort after ``start_after``; ``limit`` is at most 1000.
@@ -122,3 +129,29 @@ class Store(Protocol):
     def clock(self) -> datetime:
         """The store's own time now, which ``modified`` is measured by. May cost one small request."""
         ...
+
+
+def check_key(key: str) -> str:
+    """Return ``key`` unchanged, or raise ``ValueError``: keys are made by this program, never by training."""
+    if "\0" in key or any(part in {"", ".", ".."} for part in key.split("/")):
+        raise ValueError(f"{key[:80]!r} is no key: its parts must be names, separated by single slashes")
+    return key
+
+
+def check_folder(prefix: str) -> str:
+    """Return ``prefix`` unchanged, or raise ``ValueError``: a folder ends in a slash, and "" is the root."""
+    if prefix:
+        if not prefix.endswith("/"):
+            raise ValueError(f"{prefix[:80]!r} is no folder: it must end in a slash")
+        check_key(prefix[:-1])
+    return prefix
+
+
+def check_prefix(text: str) -> str:
+    """A fleet root's folder without slashes at its ends. Raises ``ValueError`` with the end of a sentence."""
+    prefix = text.strip("/")
+    if prefix and any(part in {"", ".", ".."} for part in prefix.split("/")):
+        raise ValueError("has an empty, '.' or '..' part")
+    if not prefix.isprintable():
+        raise ValueError("contains control characters")
+    return prefix

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, Expect, Page, Store, StoreError
 
 T = TypeVar("T")
@@ -53,6 +54,10 @@ class RetryingStore:
     @property
     def url(self) -> str:
         return self._store.url
+
+    @property
+    def traits(self) -> Traits:
+        return self._store.traits
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         return self._trying(lambda: self._store.list(prefix, start_after, limit))

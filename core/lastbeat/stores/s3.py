@@ -1,25 +1,152 @@
 """``s3://bucket/prefix``: where it lies, as boto3 would find it, and the store for it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
-from lastbeat.stores import answers
-from lastbeat.stores.clock import StoreClock
-from lastbeat.stores.keys import check_key
-from lastbeat.stores.objects import ObjectStore
-from lastbeat.stores.one_host import one_host, was_kept
-from lastbeat.stores.port import Page, StoreError
-from lastbeat.stores.probe import Probe, goes_through_proxy, probe
+from lastbeat.model.setting import Setting, SettingValues, web_address
+from lastbeat.stores.kind import S3_LIST, Remedies, Root, Traits
+from lastbeat.stores.port import Page, StoreError, check_key, check_prefix
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Backend
 
+    from lastbeat.stores.objects import ObjectStore
+
+NAME: Final = "S3"
+SCHEME: Final = "s3"
+EXAMPLE: Final = "s3://bucket/prefix"
+TRAITS: Final = Traits(S3_LIST)
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+"""boto3's own variables, which are no settings of ours."""
+_SECRET_CHARS: Final = 16
+"""Real ones have 40; "test", as local S3 servers take it, would be masked out of run ids."""
+
 _URL = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?", re.DOTALL)
 _TRUE = {"true", "1", "yes", "on"}
+
+_EXPIRED = "renew them: `aws sso login`, or a new session token"
+_DENIED = {
+    "ExpiredToken": ("the credentials have expired", _EXPIRED),
+    "ExpiredTokenException": ("the credentials have expired", _EXPIRED),
+    "TokenRefreshRequired": ("the credentials have expired", _EXPIRED),
+    "InvalidToken": ("the session token is not valid", "renew the credentials, or unset AWS_SESSION_TOKEN"),
+    "InvalidAccessKeyId": (
+        "the access key is not known there",
+        "check AWS_ACCESS_KEY_ID (or AWS_PROFILE), and that the endpoint is the one that issued it",
+    ),
+    "SignatureDoesNotMatch": (
+        "the secret key does not fit the access key",
+        "check AWS_SECRET_ACCESS_KEY: a missing character or a space at its end is enough",
+    ),
+    "RequestTimeTooSkewed": (
+        "this machine's clock is off by more than the store accepts",
+        "set this machine's clock, for example with `timedatectl set-ntp true`",
+    ),
+    "AccountProblem": ("the account is suspended", "ask the owner of the account"),
+    "AllAccessDisabled": ("the bucket is disabled", "ask the owner of the bucket"),
+}
+REMEDIES: Final = Remedies(
+    place="bucket",
+    endpoint="AWS_ENDPOINT_URL",
+    login="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run `aws sso login`",
+    expired="check the credentials, or renew them with `aws sso login`",
+    create="create the bucket, or correct MONITORING_ROOT or MONITORING_BUCKET",
+    trust="give the certificate authority's file in AWS_CA_BUNDLE, or check the endpoint",
+    allow={
+        "reading": "s3:GetObject",
+        "writing": "s3:PutObject",
+        "listing": "s3:ListBucket",
+        "deleting": "s3:DeleteObject",
+    },
+    no_place=frozenset({"NoSuchBucket"}),
+    no_key=frozenset({"NoSuchKey", "NoSuchVersion"}),
+    denied=_DENIED,
+    # The wrong region answers with one of these, and names the right one only sometimes.
+    elsewhere=frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"}),
+    region="MONITORING_REGION",
+)
+
+
+def bucket_name(text: str) -> str:
+    """Raises ``ValueError`` with the end of a sentence."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", text, re.ASCII) or ".." in text:
+        raise ValueError(
+            "is not a bucket's name: 3 to 63 characters of a-z 0-9 . - with a letter or digit at both ends"
+        )
+    return text
+
+
+def _region(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]{1,40}", text, re.ASCII):
+        raise ValueError("is not a region's name")
+    return text
+
+
+MONITORING_REGION = Setting[str](
+    "MONITORING_REGION",
+    _region,
+    "AWS region of the bucket; AWS_REGION or AWS_DEFAULT_REGION stand in where it is not set.",
+    default="us-east-1",
+    example="us-east-1",
+    option="--region",
+    stands_in=("AWS_REGION", "AWS_DEFAULT_REGION"),
+)
+AWS_ENDPOINT_URL = Setting[str | None](
+    "AWS_ENDPOINT_URL",
+    web_address,
+    "Address of an S3-compatible store; boto3's other variables are honoured as boto3 does, too.",
+    example="http://localhost:9000",
+)
+SETTINGS: Final = (MONITORING_REGION, AWS_ENDPOINT_URL)
+
+
+def parse(address: str) -> Root:
+    """As :meth:`lastbeat.stores.registry.StoreModule.parse`."""
+    bucket, _, rest = address.partition("/")
+    if not bucket:
+        raise ValueError("names no bucket")
+    return Root(SCHEME, bucket_name(bucket), check_prefix(rest) or None)
+
+
+def secrets(environ: Mapping[str, str]) -> Iterator[str]:
+    """As :meth:`lastbeat.stores.registry.StoreModule.secrets`."""
+    texts = (environ.get(name, "").strip() for name in SECRETS)
+    return (text for text in texts if len(text) >= _SECRET_CHARS)
+
+
+def open_store(
+    root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
+) -> "ObjectStore":
+    """As :meth:`lastbeat.stores.registry.StoreModule.open_store`."""
+    return s3_store(root.url, environ, region=values[MONITORING_REGION])
+
+
+def credentials(values: SettingValues, environ: Mapping[str, str]) -> str:
+    """Nothing: what boto3 finds is boto3's to say."""
+    return ""
+
+
+def endpoint(values: SettingValues, environ: Mapping[str, str]) -> str:
+    """As :meth:`lastbeat.stores.registry.StoreModule.endpoint`."""
+    return next((name for name in ENDPOINTS if environ.get(name, "").strip()), "")
+
+
+def console_link(root: Root, values: SettingValues, environ: Mapping[str, str], run_id: str) -> str | None:
+    """As :meth:`lastbeat.stores.registry.StoreModule.console_link`."""
+    if endpoint(values, environ):
+        return None
+    region = values[MONITORING_REGION]
+    # AWS has three partitions, each with a console of its own.
+    others = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
+    host = next((own for start, own in others.items() if region.startswith(start)), "console.aws.amazon.com")
+    folder = quote(f"{root.prefix}/{run_id}/".lstrip("/"), safe="")
+    return f"https://{host}/s3/buckets/{root.place}?region={region}&prefix={folder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +184,45 @@ def parse_s3_url(url: str) -> tuple[str, str]:
 
 def s3_store(
     url: str, env: Mapping[str, str], *, region: str, connect_s: float = 3.0, request_s: float = 10.0
-) -> ObjectStore:
+) -> "ObjectStore":
     """The store for ``url``; nothing is imported, asked or connected before its first call.
 
     ``env`` are the environment variables that boto3 knows (``AWS_…``, proxies). ``connect_s`` bounds the
     connection and ``request_s`` each whole request, in seconds. Raises ``ValueError`` for a malformed url or
     region, and :class:`StoreError` when the AWS configuration files cannot be understood.
     """
+    # These load what talks to a store, which nobody needs who merely reads settings.
+    from lastbeat.stores import answers  # noqa: PLC0415
+    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415
+    from lastbeat.stores.endpoint import EndpointAnswer, ask_endpoint, goes_through_proxy, was_kept  # noqa: PLC0415
+    from lastbeat.stores.objects import Dialect, ObjectStore, Relisting  # noqa: PLC0415
+
     bucket, prefix = parse_s3_url(url)
     if not re.fullmatch(r"[a-z0-9-]{1,40}", region):
         raise ValueError(f"{region[:60]!r} is no AWS region; use for example us-east-1")
     configured = _configured(env)
-    endpoint = _endpoint(env, configured.endpoint) or _aws_endpoint(env, region)
+    at = _endpoint(env, configured.endpoint) or _aws_endpoint(env, region)
     ca_bundle = env.get("AWS_CA_BUNDLE") or configured.ca_bundle
-    place = Place(bucket, prefix, region, endpoint, ca_bundle, connect_s, request_s)
+    place = Place(bucket, prefix, region, at, ca_bundle, connect_s, request_s)
 
-    def asked() -> Probe:
-        # A proxy is obstore's to deal with; what the probe would have told is a help and not a need.
+    def asked() -> EndpointAnswer:
+        # A proxy is obstore's to deal with; what the endpoint would have told is a help and not a need.
         found = None
-        if not goes_through_proxy(endpoint, env):
-            found = probe(endpoint, bucket, timeout_s=connect_s, ca_bundle=ca_bundle)
-        return found or Probe(None, None)
+        if not goes_through_proxy(at, env):
+            found = ask_endpoint(at, bucket, timeout_s=connect_s, ca_bundle=ca_bundle)
+        return found or EndpointAnswer()
 
     def explain(error: Exception, where: str, doing: str) -> StoreError:
-        explained = answers.explain(error, where, doing)
+        explained = answers.explain(error, where, doing, REMEDIES)
         sent_on = was_kept(str(error))
-        if not sent_on and str(explained) != str(answers.elsewhere(where, None)):
+        if not sent_on and str(explained) != str(answers.elsewhere(where, None, REMEDIES)):
             return explained
         # Only the headers of that answer name the region, and obstore does not pass them on.
-        region = asked().region
+        region = asked().headers.get("x-amz-bucket-region")
         return (
-            answers.sent_on(where) if sent_on and region in {None, place.region} else answers.elsewhere(where, region)
+            answers.sent_on(where, REMEDIES)
+            if sent_on and region in {None, place.region}
+            else answers.elsewhere(where, region, REMEDIES)
         )
 
     def relist(folder: str, start_after: str, limit: int) -> Page:
@@ -104,8 +239,8 @@ def s3_store(
         lambda: _connect(place, env),
         url=place.url,
         clock=StoreClock(lambda: asked().time_s, place.url),
-        relist=relist,
-        refolder=refolder,
+        dialect=Dialect(TRAITS, REMEDIES),
+        relisting=Relisting(relist, refolder),
         explain=explain,
     )
 
@@ -114,6 +249,7 @@ def _connect(place: Place, env: Mapping[str, str]) -> "Backend":
     # 25 ms together, which `--help` and the watcher of a directory need not wait for.
     from obstore.store import S3Store  # noqa: PLC0415
 
+    from lastbeat.stores.endpoint import goes_through_proxy, one_host  # noqa: PLC0415
     from lastbeat.stores.s3_credentials import credential_provider  # noqa: PLC0415
 
     client_options: Any = {

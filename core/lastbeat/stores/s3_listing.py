@@ -46,6 +46,8 @@ def _asking(place: "Place", env: Mapping[str, str], doing: str) -> Iterator[Any]
     from botocore.config import Config  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
+    from lastbeat.stores.s3 import REMEDIES  # noqa: PLC0415 - it imports this module, late as well
+
     keys = credential_provider(env, place.url)()
     config = Config(
         connect_timeout=place.connect_s,
@@ -71,6 +73,8 @@ def _asking(place: "Place", env: Mapping[str, str], doing: str) -> Iterator[Any]
     except ClientError as error:
         answer = error.response
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        raise answers.from_answer(status, answer.get("Error", {}).get("Code"), None, place.url, doing) from None
+        raise answers.from_answer(
+            status, answer.get("Error", {}).get("Code"), None, place.url, doing, REMEDIES
+        ) from None
     except BotoCoreError as error:
         raise UnreachableError(f"{place.url}: no answer when {doing} ({type(error).__name__})") from None

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
+from lastbeat.stores.kind import FREE, Traits
 from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
+
+IN_MEMORY: Final = Traits(FREE)
 
 
 class VolatileStore:
@@ -17,6 +21,10 @@ class VolatileStore:
     @property
     def url(self) -> str:
         return "memory"
+
+    @property
+    def traits(self) -> Traits:
+        return IN_MEMORY
 
     def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
         keys = sorted((key for key in self._held if key.startswith(prefix) and key > start_after), key=str.encode)

@@ -1,5 +1,6 @@
 """Lines of logs made fit to be shown: cleaned, bounded, without secrets."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,10 @@ LINE_LIMIT: Final = 1000
 STACKS_LIMIT_BYTES: Final = 64 * 1024
 STACKS_LINES: Final = 1000
 NAME_LIMIT: Final = 300
+_OWN_FILE: Final = re.compile(
+    rb'File "[^"]*[/\\]lastbeat[/\\](?:sdk|integrations|stores|settings|model|training|opening)\b[^"]*"'
+)
+"""Files of the installed package; people's own folders may be called lastbeat, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,39 @@ def tail(name: str, blob: Blob, most: int, safe: Safe) -> Excerpt:
 
 
 def stacks(name: str, blob: Blob, safe: Safe) -> Excerpt:
-    """All that was written down of where threads hang."""
-    lines = split(blob.body, cut_at_start=False)
+    """All that was written down of where threads hang, but lastbeat's own: those only look on."""
+    lines, own = _without_own(split(blob.body, cut_at_start=False))
     cut = len(lines) > STACKS_LINES or blob.size_bytes > len(blob.body)
     shown = safe.lines(lines[:STACKS_LINES])
-    note = "it is longer than what is shown" if cut else None
-    return Excerpt(name, shown, 1 if shown else None, None, blob.modified, blob.size_bytes, note)
+    notes = ["it is longer than what is shown"] if cut else []
+    if own:
+        notes.append(f"{own} of lastbeat's own frames {'is' if own == 1 else 'are'} not shown")
+    first = 1 if shown and not own else None
+    return Excerpt(name, shown, first, None, blob.modified, blob.size_bytes, "; ".join(notes) or None)
+
+
+def _without_own(lines: Sequence[bytes]) -> tuple[list[bytes], int]:
+    """Without the frames of lastbeat's own code and the threads that it started; how many frames were left out.
+
+    A thread is left out whole by its name. The innermost frame of another thread stays, whoever's it is: there it
+    hangs.
+    """
+    kept: list[bytes] = []
+    own, ours = 0, False
+    for index, line in enumerate(lines):
+        if line.startswith(b'Thread "'):
+            ours = line.startswith(b'Thread "lastbeat')
+            if ours:
+                continue
+        frame = line.lstrip().startswith(b'File "')
+        if ours:
+            own += frame
+            continue
+        last = index + 1 >= len(lines) or not lines[index + 1].strip()
+        if frame and not last and _OWN_FILE.search(line):
+            own += 1
+            continue
+        kept.append(line)
+    while kept and not kept[-1].strip():
+        kept.pop()
+    return kept, own

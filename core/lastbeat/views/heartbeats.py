@@ -19,6 +19,9 @@ from lastbeat.views.resources import read_resources
 
 POINTS_LIMIT: Final = 240
 """So many points of a run's curves are kept, the first and the newest among them."""
+CURVES_LIMIT: Final = 8
+"""So many of training's own figures get a curve."""
+CURVE_POINTS: Final = 120
 PHASES_LIMIT: Final = 100
 METRICS_LIMIT: Final = 50
 FACTS_LIMIT: Final = 12
@@ -30,7 +33,7 @@ _PLAUSIBLE: Final = timedelta(days=3653)
 _UNDERSTOOD: Final = frozenset({
     "run_id", "phase", "instance_id", "start_time", "attempt", "last_update", "last_updated", "timestamp", "step",
     "total_steps", "loss", "learning_rate", "epoch", "tokens", "steps_per_second", "tokens_per_second", "eta_s",
-    "metrics", "recent", "phases", "resources", "thread_error",
+    "metrics", "metric_points", "recent", "phases", "resources", "thread_error",
 })  # fmt: skip
 Item = TypeVar("Item")
 
@@ -52,7 +55,7 @@ class HeartbeatFields:
     tokens: int | None = None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     points: tuple[Point, ...] = ()
-    """Oldest first, at most :data:`POINTS_LIMIT`."""
+    """Oldest first: at most :data:`POINTS_LIMIT`, and those that tell metrics alone."""
     phases: tuple[PhaseSpan, ...] = ()
     """Oldest first, the latest :data:`PHASES_LIMIT`."""
     resources: Resources | None = None
@@ -68,6 +71,8 @@ def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = P
     if not document:
         return HeartbeatFields(heartbeat)
     points = _points(document.get("recent"), blob.modified, most_points)
+    if most_points >= POINTS_LIMIT:
+        points = _with_metrics(points, document.get("metric_points"), blob.modified, mask)
     told = HeartbeatFields(
         heartbeat,
         learning_rate=number(document.get("learning_rate")),
@@ -138,6 +143,24 @@ def _points(value: object, modified: datetime, most: int) -> tuple[Point, ...]:
     rows = thinned(value, most) if isinstance(value, list) else ()
     found = (point for point in (_point(row, modified) for row in rows) if point is not None)
     return tuple(sorted(found, key=lambda point: point.at))
+
+
+def _with_metrics(
+    points: tuple[Point, ...], value: object, modified: datetime, mask: Callable[[str], str]
+) -> tuple[Point, ...]:
+    """``points`` with the metrics that were told at the same time and step; others get a point of their own."""
+    if not isinstance(value, dict):
+        return points
+    found = {(point.at, point.step): point for point in points}
+    for name, rows in islice(value.items(), CURVES_LIMIT):
+        for row in thinned(rows, CURVE_POINTS) if isinstance(rows, list) else ():
+            point = _point(row, modified)
+            if point is None or point.loss is None:
+                continue
+            place = (point.at, point.step)
+            known = found.get(place, Point(*place))
+            found[place] = replace(known, metrics={**known.metrics, shown(name, mask, NAME_LIMIT): point.loss})
+    return tuple(sorted(found.values(), key=lambda point: point.at))
 
 
 def _point(row: object, modified: datetime) -> Point | None:

@@ -6,23 +6,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lastbeat.codec import DamagedError, NewerError
-from lastbeat.decide.transition import Decision, decide, explained
+from lastbeat.decide.transition import Decision, decide, with_explanation
 from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Attempt, Explained, Record
+from lastbeat.model.record import Attempt, Record, RecordedCause
 from lastbeat.model.status import Status
-from lastbeat.observe.reading import LogSettings, Reading
+from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.run import Observer
 from lastbeat.record.codec import decode_record
+from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
 from lastbeat.views.held import Got
 
 if TYPE_CHECKING:
     from lastbeat.model.cause import Explanation
-
-
-_ENDED = frozenset({Status.FAILED, Status.SUCCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Judged:
     record: Record | None = None
     cause: str | None = None
     action: str | None = None
-    explained: Explained | None = None
+    explained: RecordedCause | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
     attempt: Attempt = field(default_factory=Attempt)
     seen: Seen | None = None
@@ -63,9 +61,9 @@ class Judge:
         self._run_id = run_id
         self._mask = mask
         self._signals = signals
-        self._served = _Served()
+        self._served = _Served(store.traits)
         self._observer = Observer(self._served, run_id, mask)  # type: ignore[arg-type]  # it reads, and no more
-        self._reading: Reading | None = None
+        self._logs: LogObserver | None = None
         self._decoded: tuple[Blob, Record | None, str, bool] | None = None
         self._explained: tuple[object, Explanation] | None = None
 
@@ -85,7 +83,7 @@ class Judge:
                 raise
             return _recorded(record, None, str(fault), notes)
         if record is not None:
-            self._reading = None
+            self._logs = None
             decision = decide(record, self._run_id, seen, self._policy, at)
             judged = _recorded(record, decision.seen, _fault(got), notes)
             return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
@@ -93,10 +91,15 @@ class Judge:
             now = decide(None, self._run_id, seen, self._policy, at)
             return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said, unread=True)
         decision = self._first(seen, files, at)
-        if decision.unseen is not None:
+        if decision.unobservable is not None:
             counts, attempt = decision.seen, decision.record.attempt
             return Judged(
-                Status.UNKNOWN, attempt=attempt, seen=counts, fault=decision.unseen, notes=notes, unread=bool(said)
+                Status.UNKNOWN,
+                attempt=attempt,
+                seen=counts,
+                fault=decision.unobservable,
+                notes=notes,
+                unread=bool(said),
             )
         verdict = decision.verdict
         return Judged(
@@ -109,7 +112,7 @@ class Judge:
             verdict.conditions,
             decision.record.attempt,
             decision.seen,
-            verdict.status if verdict.status in _ENDED else None,
+            verdict.status if verdict.status.ended else None,
             _fault(got),
             (*notes, *decision.seen.log_notes),
             unread=bool(said),
@@ -117,16 +120,16 @@ class Judge:
 
     def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime) -> Decision:
         """What a pass that knows nothing of the run would decide."""
-        self._reading = self._reading or Reading(self._store, self._run_id, self._mask, self._signals)
-        decision = decide(None, self._run_id, self._reading.add_to(seen, files, None, at), self._policy, at)
-        if not decision.unexplained or decision.unseen is not None:
+        self._logs = self._logs or LogObserver(self._store, self._run_id, self._mask, self._signals)
+        decision = decide(None, self._run_id, self._logs.add_to(seen, files, None, at), self._policy, at)
+        if not decision.needs_explanation or decision.unobservable is not None:
             return decision
         key = sorted((name, entry.version, entry.modified) for name, entry in files.items())
         if self._explained is None or self._explained[0] != key:
-            self._reading.begin(decision.record.attempt)
+            self._logs.begin(decision.record.attempt)
             error = decision.seen.error
-            self._explained = key, self._reading.explain(files, error.text if error is not None else None)
-        return explained(decision, self._explained[1])
+            self._explained = key, self._logs.explain(files, error.text if error is not None else None)
+        return with_explanation(decision, self._explained[1])
 
     def _record(self, got: Mapping[str, Got]) -> tuple[Record | None, str, bool]:
         """The record, what is to be said of it, and whether there is one that this program may not judge without."""
@@ -166,7 +169,7 @@ def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple
         record.conditions,
         record.attempt,
         seen,
-        record.status if record.status in _ENDED else None,
+        record.status if record.status is not None and record.status.ended else None,
         fault,
         notes,
     )
@@ -181,7 +184,8 @@ def _fault(got: Mapping[str, Got]) -> str | None:
 class _Served:
     """Answers an observer with what was read already."""
 
-    def __init__(self) -> None:
+    def __init__(self, traits: Traits) -> None:
+        self.traits = traits
         self.got: Mapping[str, Got] = {}
 
     def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:  # noqa: ARG002

@@ -14,7 +14,7 @@ from lastbeat.model.record import Attempt
 from lastbeat.model.view import Excerpt, RunView, WatchState
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_files import is_log
-from lastbeat.observe.reading import LogSettings
+from lastbeat.observe.log_observer import LogSettings
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
 from lastbeat.record.codec import RECORD_LIMIT_BYTES
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
@@ -132,6 +132,7 @@ class RunWatch:
             where=f"{self._store.url.rstrip('/')}/{self.run_id}/",
             link=self._link,
             stale_s=self._policy.stale_s,
+            seen_at=record.since if record is not None else None,
             conditions={self._safe.name(name): self._safe.name(text) for name, text in conditions},
             explained=why,
             evidence=evidence,

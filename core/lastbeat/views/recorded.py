@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lastbeat.decide.transition import HISTORY_LIMIT
 from lastbeat.model.cause import TEXT_LIMIT
-from lastbeat.model.record import Explained, Record, Transition
+from lastbeat.model.record import Record, RecordedCause, Transition
 from lastbeat.views.excerpts import Safe
 
 _REASON_LIMIT = 500
@@ -12,7 +12,7 @@ _HINT_LIMIT = 2000
 _ALSO = 10
 
 
-def explained(found: Explained | None, safe: Safe) -> Explained | None:
+def explained(found: RecordedCause | None, safe: Safe) -> RecordedCause | None:
     """Why the run is as it is."""
     if found is None:
         return None
@@ -31,7 +31,7 @@ def explained(found: Explained | None, safe: Safe) -> Explained | None:
         hint=safe.name(cause.hint, _HINT_LIMIT),
         signal=safe.name(cause.signal),
     )
-    return Explained(shown, tuple(safe.name(text, _REASON_LIMIT) for text in found.also_seen[:_ALSO]))
+    return RecordedCause(shown, tuple(safe.name(text, _REASON_LIMIT) for text in found.also_seen[:_ALSO]))
 
 
 def history(record: Record, safe: Safe) -> tuple[Transition, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.verdict import STOOD_STILL
+from lastbeat.decide.recovery import STOOD_STILL
 from lastbeat.model import runid
 from lastbeat.model import status as names
 from lastbeat.model.policy import Policy

@@ -2,24 +2,27 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, Final
 
 from lastbeat.model.cause import Evidence
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
-from lastbeat.model.record import Explained, Transition
+from lastbeat.model.record import RecordedCause, Transition
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, HeartbeatFile, Point, RankLine, Resources, RunView, SentAlert, Span
+from lastbeat.views.account import account
 from lastbeat.views.documents import row_document
 
 SCHEMA: Final = 1
 _DIGITS: Final = 6
+_SPEEDS: Final = 300
+"""Points may be milliseconds apart; how fast training was is told for no less than this part of the whole."""
 Json = dict[str, Any]
 
 
 def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, object]:
     """The promised keys, all of them always there; what is not known is null. ``made_at`` is when it is told."""
+    told = account(view)
     document: Json = {
         "schema": SCHEMA,
         "at": format_time(view.at),
@@ -27,12 +30,14 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "where": view.where,
         "link": view.link,
         "stale_s": view.stale_s,
+        "seen_at": format_time(view.seen_at),
         "run": row_document(view.row),
         "conditions": dict(view.conditions),
         "explained": _explained(view.explained),
         "evidence": excerpt_document(view.evidence),
         "beats": [_beat(beat) for beat in view.beats],
         "points": points_document(view.points),
+        "curves": curves_document(view.points),
         "metrics": {name: _number(value) for name, value in view.metrics.items()},
         "learning_rate": _number(view.learning_rate),
         "epoch": _number(view.epoch),
@@ -54,6 +59,10 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "logs": [[name, format_time(at), size] for name, at, size in view.logs],
         "stacks": excerpt_document(view.stacks),
         "error_text": view.error_text,
+        "account": {
+            "excerpts": [excerpt_document(each) for each in told.excerpts],
+            "log": [excerpt_document(each) for each in told.log],
+        },
         "notes": list(view.notes),
     }
     return {name: clean(value) for name, value in document.items()}
@@ -70,14 +79,26 @@ def points_document(points: Sequence[Point]) -> Json:
     }
 
 
+def curves_document(points: Sequence[Point]) -> Json:
+    """A column for each of training's own figures, as long as those of the points."""
+    names = dict.fromkeys(name for point in points for name in point.metrics)
+    return {name: [_number(point.metrics.get(name)) for point in points] for name in names}
+
+
 def speeds(points: Sequence[Point]) -> list[float | None]:
-    """Steps a second between each point and the one before it; None for the first, and where time or steps went back:
-    there another attempt, or another clock, began."""
-    told: list[float | None] = [None] if points else []
-    for before, point in pairwise(points):
-        span_s = (point.at - before.at).total_seconds()
-        steps = point.step - before.step
-        told.append(_short(steps / span_s) if span_s > 0 and steps >= 0 else None)
+    """Steps a second at each point, since one that is far enough behind to tell; None for the first, where none is, and
+    where time or steps went back: there another attempt, or another clock, began."""
+    told: list[float | None] = []
+    least_s = (points[-1].at - points[0].at).total_seconds() / _SPEEDS if points else 0.0
+    before: Point | None = None
+    for point in points:
+        span_s = (point.at - before.at).total_seconds() if before is not None else 0.0
+        steps = point.step - before.step if before is not None else 0
+        back = span_s < 0 or steps < 0
+        tells = before is not None and not back and span_s > 0 and span_s >= least_s
+        told.append(_short(steps / span_s) if tells else None)
+        if before is None or back or tells or span_s == 0:
+            before = point
     return told
 
 
@@ -95,7 +116,7 @@ def excerpt_document(excerpt: Excerpt | None) -> Json | None:
     }
 
 
-def _explained(explained: Explained | None) -> Json | None:
+def _explained(explained: RecordedCause | None) -> Json | None:
     if explained is None:
         return None
     cause = explained.cause

@@ -66,7 +66,7 @@ def of_record(record: Record, mask: Mask = str) -> Standing:
         cause=_shown(record.cause, mask),
         action=_shown(record.action, mask, 2 * TEXT_LIMIT),
         conditions=_conditions(record.conditions, mask),
-        since=record.since,
+        since=record.happened_at or record.since,
         attempt=record.attempt.number,
         start_time=record.attempt.start_time,
         step=next((beat.step for beat in beats if beat is not None and beat.step is not None), None),
@@ -117,8 +117,8 @@ def of_first_look(
         logs=LogReport(written_at=log.modified if log is not None else None, hidden=closed) if log or closed else None,
     )
     decided = decide(None, run_id, seen, policy, now)
-    if decided.unseen is not None:
-        return Standing(Status.UNKNOWN, shown(decided.unseen), recorded=False)
+    if decided.unobservable is not None:
+        return Standing(Status.UNKNOWN, shown(decided.unobservable), recorded=False)
     verdict, attempt = decided.verdict, decided.record.attempt
     counts = decided.seen
     began, ended = began_at(attempt), None

@@ -50,7 +50,7 @@ class FleetWatch:
     ) -> None:
         self._store = store
         self._mask = mask
-        self._free = not store.url.startswith("s3://")
+        self._free = store.traits.prices.free
         self._threads = max(1, threads)
         self._asking = threading.Lock()
         """Held by whoever asks the store; what it alone uses comes next."""

@@ -1,20 +1,30 @@
 """Every kind of store, each with a fresh root, for one suite."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lastbeat import opening
+from lastbeat.settings import load
+from lastbeat.stores import s3
+from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.directory import DirectoryStore
-from lastbeat.stores.objects import ObjectStore
+from lastbeat.stores.objects import Dialect, ObjectStore
 from lastbeat.stores.port import DeniedError, Store
 from lastbeat.stores.s3 import s3_store
+from lastbeat.stores.volatile import IN_MEMORY
 from support.closed import closed, open_place
 from support.memory import MemoryStore
 from support.s3 import REGION, S3Server
+
+if TYPE_CHECKING:
+    from support.azurite import AzureServer
+    from support.gcs import GoogleServer
 
 
 @dataclass(frozen=True)
@@ -25,8 +35,10 @@ class Root:
     races: int = 20
     """How many rounds of a race are worth their time here."""
     by_folder: bool = False
-    """SeaweedFS keeps keys as files: it lists folder by folder (``a/b`` < ``a-b``), passes over a folder when told to
-    start after its name, and takes a backslash for a slash."""
+    """SeaweedFS keeps keys as files: it lists folder by folder (``a/b`` < ``a-b``), and passes over a folder when
+    told to start after its name."""
+    backslash_is_slash: bool = False
+    """SeaweedFS and Azurite take the one for the other."""
     close: Callable[[str], AbstractContextManager[None]] | None = None
     """Lets nobody look into a folder while the block lasts, where there are such."""
 
@@ -54,15 +66,17 @@ def _obstore(request: pytest.FixtureRequest) -> Root:
 
     backend = Backend()
 
-    def now() -> datetime:
-        return datetime.now(timezone.utc)
-
-    return Root(lambda: ObjectStore(lambda: backend, url="memory:///runs", clock=now))
+    clock = StoreClock(time.time, "memory:///runs")
+    return Root(
+        lambda: ObjectStore(lambda: backend, url="memory:///runs", clock=clock, dialect=Dialect(IN_MEMORY, s3.REMEDIES))
+    )
 
 
 def _s3(server: S3Server, races: int, *, by_folder: bool = False) -> Root:
     url = f"s3://{server.bucket()}/training runs"
-    return Root(lambda: s3_store(url, server.environment(), region=REGION), races, by_folder)
+    return Root(
+        lambda: s3_store(url, server.environment(), region=REGION), races, by_folder, backslash_is_slash=by_folder
+    )
 
 
 def _moto(request: pytest.FixtureRequest) -> Root:
@@ -74,12 +88,31 @@ def _seaweed(request: pytest.FixtureRequest) -> Root:
     return _s3(request.getfixturevalue("seaweed"), races=3, by_folder=True)
 
 
+def named(url: str, environ: Mapping[str, str]) -> Store:
+    """The store that settings with this root and this environment name."""
+    return opening.bare_store(load({}, {"MONITORING_ROOT": url, **environ}, Path("/nonexistent")))
+
+
+def _google(request: pytest.FixtureRequest) -> Root:
+    server: GoogleServer = request.getfixturevalue("google")
+    url = f"gs://{server.bucket()}/training runs"
+    return Root(lambda: named(url, server.environment()))
+
+
+def _azure(request: pytest.FixtureRequest) -> Root:
+    server: AzureServer = request.getfixturevalue("azurite")
+    url = f"az://{server.container()}/training runs"
+    return Root(lambda: named(url, server.environment()), races=5, backslash_is_slash=True)
+
+
 KINDS: dict[str, Callable[[pytest.FixtureRequest], Root]] = {
     "memory": _memory,
     "directory": _directory,
     "obstore in memory": _obstore,
     "moto": _moto,
     "seaweedfs": _seaweed,
+    "google": _google,
+    "azure": _azure,
 }
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -294,7 +295,8 @@ def test_a_server_that_ignores_a_condition_is_found_out(store: Store, fault_prox
 def test_ages_go_by_the_servers_clock(store: Store, fault_proxy: FaultProxy) -> None:
     fault_proxy.inject(Stamp({"Date": "Fri, 01 Mar 2030 12:00:00 GMT"}), method="HEAD")
     first = store.clock()
-    assert first.isoformat().startswith("2030-03-01T12:00:0")
+    # A busy machine may take a while to ask.
+    assert timedelta(0) <= first - datetime(2030, 3, 1, 12, tzinfo=timezone.utc) < timedelta(minutes=1)
     assert store.clock() >= first
     assert fault_proxy.count() == 2, "a time that is so far from ours is asked for twice"
 
@@ -304,12 +306,15 @@ def test_a_server_that_tells_no_time_leaves_our_own(
     hurried: Store, fault_proxy: FaultProxy, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
     fault_proxy.inject(fault)
-    assert abs(hurried.clock().timestamp() - time.time()) < 10
+    assert abs(hurried.clock().timestamp() - time.time()) < 60
     assert hurried.clock() <= hurried.clock()
     assert fault_proxy.count("HEAD") == 1
+    assert caplog.records == [], "nobody knows yet whether there is a store at all"
+    fault_proxy.clear()
+    assert hurried.read("run-1/_error", 10) is None
     assert sum("does not tell its time" in r.message for r in caplog.records) == 1
 
 
 def test_one_odd_time_is_not_believed(store: Store, fault_proxy: FaultProxy) -> None:
     fault_proxy.inject(Stamp({"Date": "Fri, 01 Mar 2030 12:00:00 GMT"}), method="HEAD", times=1)
-    assert abs(store.clock().timestamp() - time.time()) < 10
+    assert abs(store.clock().timestamp() - time.time()) < 60

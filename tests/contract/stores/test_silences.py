@@ -36,5 +36,5 @@ def test_of_many_that_are_made_and_lifted_at_once_each_is_made_and_lifted(root: 
         assert list(pool.map(act, range(2 * WRITERS))) == [1] * 2 * WRITERS
     left = {silence.id for silence in Silences(root.open()).all(NOW)}
     assert left == {f"{number:08x}" for number in range(WRITERS, 2 * WRITERS)}
-    assert Silences(root.open()).why("run-7", NOW) == _silence(7).told
+    assert Silences(root.open()).why("run-7", NOW) == _silence(7).summary
     assert Silences(root.open()).why("run-3", NOW) is None

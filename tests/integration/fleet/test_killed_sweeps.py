@@ -28,9 +28,11 @@ MOMENTS = 100
 """A pass has about as many at which it can be killed; one that is to die later lives."""
 PASS_S = 8.0
 """From one pass to the next, by the store's clock."""
+BEAT_S = 0.5
+"""Between two beats of everybody while a pass is under way; more would leave the server no time for the pass."""
 STALE_S = 30.0
-LIMIT_S = 240.0
-"""Generous: it takes about a quarter of a minute."""
+LIMIT_S = 1200.0
+"""Generous: it takes about a quarter of a minute on a machine that has nothing else to do."""
 
 Told = Counter[tuple[str, str, int]]
 """(run, event, attempt), 0 for an alert about many runs."""
@@ -143,6 +145,7 @@ def hook() -> Iterator[HttpSink]:
         yield sink
 
 
+@pytest.mark.timeout(1500)
 def test_every_transition_is_told_by_sweeps_that_are_killed(
     s3_server: S3Server, fault_proxy: FaultProxy, hook: HttpSink, tmp_path: Path
 ) -> None:
@@ -179,17 +182,22 @@ def test_every_transition_is_told_by_sweeps_that_are_killed(
         # One that lives in between takes the runs on, so that there is always something to tell.
         assassin.aim(sweep, chance.randint(1, MOMENTS) if kills < KILLS and in_a_row < IN_A_ROW else 0)
         until = time.monotonic() + cli.LIMIT_S
+        beaten = time.monotonic()
         while sweep.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
-            fleet.beat()
+            if time.monotonic() - beaten > BEAT_S:
+                fleet.beat()
+                beaten = time.monotonic()
         out, err = sweep.communicate(timeout=60)
         if sweep.returncode == -signal.SIGKILL:
             kills, in_a_row, pending = kills + 1, in_a_row + 1, 1
             died.update(set(fleet.unsettled()))
         else:
             in_a_row = 0
-            assert sweep.returncode in {0, 1, 2}, err
-            pending = json.loads(out)["alerts"]["pending"]
+            # On a busy machine a server may take too long to answer; the next pass sees more.
+            assert sweep.returncode in {0, 1, 2, 3}, err
+            told = json.loads(out)
+            pending = told["alerts"]["pending"] or int(sweep.returncode == 3)
         going_on = fleet.go_on()
     assert faults(fleet, hook, died) == []
 

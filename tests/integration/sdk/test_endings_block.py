@@ -1,5 +1,7 @@
 """How a ``with lastbeat.run(...)`` block ends, and what the watchdog then says."""
 
+import pytest
+
 from support.training import Site, until
 
 
@@ -145,6 +147,23 @@ def test_settings_that_cannot_be_read_leave_training_alone(directory: Site) -> N
     trained = directory.train(script.replace("run-1", "run/1"))
     assert trained.exit == 0
     assert "contains '/'" in trained.said
+
+
+@pytest.mark.parametrize("end", ["pass", "run.fail('bad')", "run.end_with(SystemExit(0))"])
+def test_settings_that_make_no_store_do_not_hold_up_the_end(directory: Site, end: str) -> None:
+    script = f"""
+        import lastbeat, time
+        with lastbeat.run("run-1", root="s3://a-bucket") as run:
+            run.step(1)
+            {end}
+        assert time.monotonic() < run.end_deadline, "it was waited for to the last second"
+    """
+    directory.folder.mkdir(parents=True, exist_ok=True)
+    (directory.folder / "aws.ini").write_text("[default]\nendpoint_url = here\n")
+    trained = directory.train(script, AWS_CONFIG_FILE="aws.ini")
+    assert trained.exit == 0, trained.said
+    assert "endpoint_url is no web address" in trained.said
+    assert "lastbeat gives up, and the end of this run is not written" in trained.said
 
 
 def test_a_change_of_directory_does_not_move_the_run(directory: Site) -> None:

@@ -66,12 +66,12 @@ def test_forks_in_the_middle_of_beats(site: Site) -> None:
             sys.exit(9)
         children.append(pid)
     # With all of them alive, and whatever they hold, the run goes on beating.
-    told = run._reports._steps_told
+    told = run._reporter._written_steps
     run.step(40)
     deadline = time.monotonic() + 60
-    while run._reports._steps_told < run.steps and time.monotonic() < deadline:
+    while run._reporter._written_steps < run.steps and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert run._reports._steps_told == run.steps, "a child holds the beat up"
+    assert run._reporter._written_steps == run.steps, "a child holds the beat up"
     open("go", "w").close()
     for n, pid in enumerate(children):
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

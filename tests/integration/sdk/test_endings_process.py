@@ -1,7 +1,7 @@
 """How a process with ``lastbeat.start()`` ends, and what the watchdog then says."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -14,7 +14,7 @@ run = lastbeat.start("run-1", total_steps=10)
 for step in range(3):
     run.step(step, loss=2.0 - step)
 def told():
-    while run._reports._steps_told < run.steps:
+    while run._reporter._written_steps < run.steps:
         time.sleep(0.005)
 """
 
@@ -108,7 +108,8 @@ DEATHS = [
 
 @pytest.mark.parametrize(("death", "status"), DEATHS)
 def test_a_death_that_nobody_tells_of_is_a_time_out(site: Site, death: str, status: int) -> None:
-    trained = site.train(_dying(death))
+    # As where its guardian goes down with it, or is switched off.
+    trained = site.train(_dying(death), LASTBEAT_GUARDIAN="off")
     assert trained.exit == status, trained.said
     found = site.look_until("TIMED_OUT")
     assert found["reason"] == "Both heartbeats stale (>0.05m)"
@@ -186,10 +187,13 @@ def test_a_run_that_nobody_ends_does_not_disturb_the_end_of_the_interpreter(site
         for run in runs:
             run.step(time.monotonic_ns())
     """
+    site = replace(site, env={**site.env, "STALE_MINUTES": "10"})
     trained = site.train(script + f"    {ending}\n", LASTBEAT_BEAT_SECONDS="0.001")
-    assert trained.exit == (5 if ending else 0), trained.said
+    status = 5 if ending else 0
+    assert trained.exit == status, trained.said
     assert trained.said == ""
-    assert site.look_until("TIMED_OUT", "run-0")["status"] == "TIMED_OUT"
+    for n in range(3):
+        assert f"ended with exit status {status}, before its run" in site.look_until("FAILED", f"run-{n}")["reason"]
 
 
 def test_a_signal_handler_that_reports_while_training_reports(site: Site) -> None:

@@ -19,7 +19,7 @@ def die(name="loader"):
     thread.start()
     thread.join()
 def told(run):
-    while run._reports._steps_told < run.steps:
+    while run._reporter._written_steps < run.steps:
         time.sleep(0.005)
 """
 PROCESS = START + 'run = lastbeat.start("run-1")\nrun.step(1)\n'
@@ -134,7 +134,7 @@ def test_a_thread_that_died_outside_of_a_block_is_not_its_own(directory: Site) -
 )
 def test_a_training_that_falls_silent_has_said_what_may_be_the_reason(directory: Site, hangs: str) -> None:
     script = PROCESS + f"told(run)\ndie()\nrun.step(2)\ntold(run)\n{hangs}\n"
-    directory.train(script)
+    directory.train(script, LASTBEAT_GUARDIAN="off")
     assert directory.look_until("TIMED_OUT")["reason"] == f"Both heartbeats stale (>0.05m); {NOTE}"
 
 

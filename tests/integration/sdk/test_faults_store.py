@@ -196,7 +196,7 @@ def test_memory_does_not_grow_while_the_store_is_down(site: Site, fault_proxy: F
     before = tracemalloc.get_traced_memory()[0]
     steps(20_000, 120_000)
     gc.collect()
-    print(json.dumps({"grown": tracemalloc.get_traced_memory()[0] - before, "failures": run._reports._failures}))
+    print(json.dumps({"grown": tracemalloc.get_traced_memory()[0] - before, "failures": run._reporter._failures}))
     run.complete(wait_s=0.1)
     """
     fault_proxy.inject(s3_error(503, "SlowDown"))

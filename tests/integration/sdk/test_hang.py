@@ -16,7 +16,7 @@ run = lastbeat.start("run-1", total_steps=10)
 for step in range(3):
     run.step(step, loss=2.0 - step)
 def told():
-    while run._reports._steps_told < run.steps:
+    while run._reporter._written_steps < run.steps:
         time.sleep(0.005)
 def hang_here():
     {hang}

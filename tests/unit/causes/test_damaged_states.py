@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_parser import ParserState
+from lastbeat.causes.log_reader import LogReader, ReaderState
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention, MentionWindow
 from lastbeat.causes.progress_counters import ProgressCounters
-from lastbeat.causes.reading import LogReader, ReaderState
 from lastbeat.causes.stack_dumps import Stack, StackDumpParser
 from lastbeat.causes.tracebacks import OpenTraceback, TracebackParser
 from lastbeat.codec import DamagedError

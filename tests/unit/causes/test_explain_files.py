@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from lastbeat.causes.explaining import explain, explain_text
-from lastbeat.causes.reading import LogReader
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.model.cause import Explanation
 from lastbeat.signals.loading import load
 

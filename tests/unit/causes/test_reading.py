@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.causes.explaining import explain
-from lastbeat.causes.reading import LogReader
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.signals.loading import load
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus" / "files"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.reading import unwrapped
+from lastbeat.causes.log_reader import unwrapped
 from lastbeat.scanning.splitting import line_of
 from lastbeat.signals.loading import load
 

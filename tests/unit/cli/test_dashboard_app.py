@@ -10,7 +10,7 @@ import pytest
 
 from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import UnreachableError
-from lastbeat_cli.dashboard.answer import Body, json_body
+from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
 from lastbeat_cli.dashboard.app import App, TooManyOpenError
 from lastbeat_cli.dashboard.door import Door, is_loopback
 
@@ -38,6 +38,11 @@ class Runs:
         return json_body({"run": run_id}) if run_id == "run-1" else None
 
 
+class Metrics:
+    def answer(self, accept: str) -> Response:
+        return Response("200 OK", body(f"lastbeat_up 1\n# {accept}\n".encode(), "text/plain"))
+
+
 @dataclass
 class Got:
     status: int
@@ -60,7 +65,7 @@ def ask(app: App, path: str = "/", query: str = "", method: str = "GET", **heade
 
 
 def app(token: str | None = None, *, local: bool = True, fleet: Fleet | None = None) -> App:
-    return App(PAGE, fleet or Fleet(), Runs(), Door(local, token, "lastbeat-1"))
+    return App(PAGE, fleet or Fleet(), Runs(), Metrics(), Door(local, token, "lastbeat-1"))
 
 
 ANSWERS = [
@@ -82,6 +87,8 @@ ANSWERS = [
     pytest.param("/data/runs/l\xc3\xa4uft", 400, id="an id in other letters"),
     pytest.param("/data/runs", 404, id="all runs at once"),
     pytest.param("/data/fleet/", 404, id="a slash too many"),
+    pytest.param("/metrics", 200, id="the metrics"),
+    pytest.param("/metrics/", 404, id="a slash too many behind the metrics"),
     pytest.param("/favicon.ico", 404, id="what browsers ask for by themselves"),
     pytest.param("//evil", 404, id="what looks like another machine"),
     pytest.param("", 404, id="nothing"),
@@ -231,7 +238,10 @@ def test_with_a_token(query: str, headers: dict[str, str], status: int) -> None:
 
 
 def test_the_token_becomes_a_cookie_that_opens_this_dashboard_alone() -> None:
-    here, there = app(TOKEN, local=False), App(PAGE, Fleet(), Runs(), Door(local=False, token=TOKEN, name="lastbeat-2"))
+    here, there = (
+        app(TOKEN, local=False),
+        App(PAGE, Fleet(), Runs(), Metrics(), Door(local=False, token=TOKEN, name="lastbeat-2")),
+    )
     got = ask(here, "/", f"token={TOKEN}")
     cookie, *rules = got.headers["Set-Cookie"].split("; ")
     assert set(rules) == {"Path=/", "HttpOnly", "SameSite=Strict"}
@@ -263,7 +273,7 @@ def test_who_brings_the_token_in_the_address_is_led_on_to_one_without_it(headers
 
 def test_a_key_opens_once_as_the_token_does_always() -> None:
     door = Door(local=False, token=TOKEN, name="lastbeat-1")
-    here, key = App(PAGE, Fleet(), Runs(), door), door.key()
+    here, key = App(PAGE, Fleet(), Runs(), Metrics(), door), door.key()
     assert ask(here, "/data/fleet", f"token={key}").status == 401
     got = ask(here, "/", f"token={key}")
     assert ask(here, "/data/fleet", cookie=got.headers["Set-Cookie"].split(";")[0]).status == 200
@@ -275,6 +285,30 @@ def test_data_is_refused_as_data_and_a_token_in_its_address_does_not_count() -> 
     got = ask(app(TOKEN, local=False), "/data/fleet", f"token={TOKEN}")
     assert got.status == 401
     assert set(got.json) == {"error", "advice"}
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        pytest.param("", {}, 401, id="who brings nothing"),
+        pytest.param("", {"authorization": f"Bearer {TOKEN}"}, 200, id="Prometheus sends a header"),
+        pytest.param("", {"authorization": f"Bearer {TOKEN}x"}, 401, id="a wrong one"),
+        pytest.param(f"token={TOKEN}", {}, 401, id="an address is no place for a token"),
+    ],
+)
+def test_the_metrics_have_the_rules_of_data(query: str, headers: dict[str, str], status: int) -> None:
+    got = ask(app(TOKEN, local=False), "/metrics", query, host="box.example:8000", **headers)
+    assert got.status == status
+    assert "Set-Cookie" not in got.headers
+    assert got.headers["Cache-Control"] == "no-store"
+    assert got.headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+def test_the_metrics_on_loopback_are_for_this_machine_and_for_no_other_site() -> None:
+    assert ask(app(), "/metrics", accept="text/plain").content == b"lastbeat_up 1\n# text/plain\n"
+    assert ask(app(), "/metrics", host="evil.example").status == 403
+    assert ask(app(), "/metrics", sec_fetch_site="cross-site").status == 403
+    assert ask(app(), "/metrics", method="POST").status == 405
 
 
 OWN = ["127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost"]

@@ -295,3 +295,49 @@ def _until(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_a_scrape_is_told_what_is_known_and_nobody_is_asked_for_it() -> None:
+    watching, clock = Watching("a"), Clock()
+    look = FleetLook(watching, document, interval_s=1.0, epoch="e", steady=clock)
+    look.look()
+    asked = list(watching.asked)
+    for _ in range(100):
+        clock.now += 1.0
+        assert [row.run_id for row in look.known().rows] == ["a"]
+    assert watching.asked == asked
+
+
+def test_a_scrape_does_not_keep_up_the_looking() -> None:
+    watching = Watching("a")
+    look = FleetLook(watching, document, interval_s=0.05, epoch="e")
+    look.start()
+    end = time.monotonic() + LIMIT_S
+    quiet_since = time.monotonic()
+    asked = 0
+    # Nobody ever opened the page, so it rests after three intervals, however often it is scraped.
+    while time.monotonic() - quiet_since < 0.5:
+        assert time.monotonic() < end, "it goes on looking"
+        look.known()
+        if len(watching.asked) != asked:
+            asked, quiet_since = len(watching.asked), time.monotonic()
+        time.sleep(0.01)
+    assert asked >= 1
+
+
+def test_a_scrape_learns_that_a_look_hangs() -> None:
+    watching, clock = Watching("a"), Clock()
+    look = FleetLook(watching, document, interval_s=1.0, epoch="e", steady=clock)
+    look.look()
+    faults: list[StoreOutage | None] = []
+
+    def hang() -> None:
+        clock.now += 31.0
+        faults.append(look.known().fault)
+
+    watching.on_ask = hang
+    look.look()
+    assert faults[0] is not None
+    watching.on_ask = lambda: None
+    look.look()
+    assert look.known().fault is None

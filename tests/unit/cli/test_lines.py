@@ -75,7 +75,7 @@ def test_conditions_show_beside_running_and_a_line_each() -> None:
         pytest.param(RUNNING, exits.OK, id="a running run is OK"),
         pytest.param(replace(RUNNING, status=Status.SUCCEEDED), exits.OK, id="so is one that succeeded"),
         pytest.param(WARNED, exits.WARNING, id="a running run with conditions is a WARNING"),
-        pytest.param(replace(WARNED, status=Status.SUCCEEDED), exits.OK, id="a success with conditions is a success"),
+        pytest.param(replace(WARNED, status=Status.SUCCEEDED), exits.WARNING, id="so is a success with conditions"),
         pytest.param(TIMED_OUT, exits.CRITICAL, id="a time-out is CRITICAL"),
         pytest.param(replace(RUNNING, status=Status.FAILED), exits.CRITICAL, id="so is a failure"),
         pytest.param(BLIND, exits.UNKNOWN, id="a pass that saw nothing is UNKNOWN"),
@@ -102,6 +102,7 @@ def test_the_document_of_a_run() -> None:
         "last_metadata_at": "2026-01-01T11:59:57.250000Z",
         "last_progress_at": "2026-01-01T12:00:00.250000Z",
         "since": "2026-01-01T11:00:00.250000Z",
+        "seen_at": "2026-01-01T11:00:00.250000Z",
         "alerts": {"pending": 0, "delivered": 1, "failed": 1},
     }
 

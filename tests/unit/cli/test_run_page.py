@@ -6,9 +6,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import Explained
+from lastbeat.model.record import RecordedCause
 from lastbeat.model.status import Status
-from lastbeat.model.view import Excerpt, RankLine, Row, RunView
+from lastbeat.model.view import Excerpt, RankLine, Resources, Row, RunView
 from lastbeat.stores.port import StoreError
 from lastbeat_cli.run.lines import show_lines
 from lastbeat_cli.run.page import Freshness, RunPage
@@ -74,7 +74,7 @@ def test_what_to_do_is_on_the_first_screen_also_of_a_low_terminal() -> None:
     )
     hint = "Reduce the micro-batch size. " * 10 + "That is all."
     row = replace(VIEW.row, status=Status.FAILED, reason="CUDA out of memory. " * 12, doubt=None)
-    failed = replace(VIEW, row=row, explained=Explained(Cause("oom", evidence, 0.9, hint=hint)), evidence=log)
+    failed = replace(VIEW, row=row, explained=RecordedCause(Cause("oom", evidence, 0.9, hint=hint)), evidence=log)
     for height, seen_lines in ((24, (77, 80, 82)), (60, (70, 80, 87))):
         page = RunPage("gpt-neox-20b", signs.UTF8, curves=False)
         told = [rendered(each, colours=False) for each in page.picture(failed, seen(), 80, height)]
@@ -91,3 +91,52 @@ def test_a_rank_that_lags_is_named_beside_one_that_failed() -> None:
     )
     told = [rendered(each, colours=False) for each in show_lines(replace(VIEW, ranks=ranks), 100, str)]
     assert [text.split()[1] for text in told if text.startswith("  rank ")] == ["3", "2"]
+
+
+SAID = "KeyError: 'tokens'"
+TRACE = (
+    "Traceback (most recent call last):",
+    *(
+        f'  File "/usr/lib/python3/dist-packages/torch/deep.py", line {number}, in call_{number}'
+        for number in range(40)
+    ),
+    '  File "/opt/train.py", line 88, in collate',
+    "    return batch['tokens']",
+    SAID,
+)
+
+
+def lines_of(view: RunView, columns: int = 100) -> list[str]:
+    return [rendered(each, colours=False) for each in show_lines(view, columns, str)]
+
+
+def test_of_a_traceback_the_end_is_shown() -> None:
+    row = Row("run-1", Status.FAILED, reason=SAID)
+    told = lines_of(replace(VIEW, row=row, error_text="\n".join((SAID, "", *TRACE))))
+    assert any('File "/opt/train.py", line 88' in text for text in told)
+    assert any("return batch['tokens']" in text for text in told)
+    assert not any("in call_1" in text and text.rsplit(" ", 1)[-1] == "call_1" for text in told)
+
+
+def test_one_error_is_told_once_below_the_detail() -> None:
+    row = Row("run-1", Status.FAILED, reason=SAID)
+    steps = tuple(f"step {number} loss 2.5" for number in range(30))
+    log = Excerpt("logs/a.log", (*steps[-20:], *TRACE[-4:], "bye"), 11)
+    evidence = Excerpt("logs/a.log", (*steps[-8:], *TRACE[-4:], "bye"), 23, 11)
+    explained = RecordedCause(Cause("data", Evidence("logs/a.log", 34, SAID), 0.9))
+    error = "\n".join((SAID, "rank 0 of 1 on node-7", "", *TRACE[-4:]))
+    view = replace(VIEW, row=row, explained=explained, evidence=evidence, log=log, error_text=error)
+    told = lines_of(view)
+    # Its detail is what `watch` says, too, and the line in its log is where it comes from.
+    assert sum(SAID in text for text in told) == 2
+    assert sum("rank 0 of 1 on node-7" in text for text in told) == 1
+    for step in steps[-20:]:
+        assert sum(text.endswith(step) for text in told) == 1
+
+
+def test_next_to_no_cpu_is_said_in_words() -> None:
+    used = [
+        next(text for text in lines_of(replace(VIEW, resources=Resources(cpu=cpu))) if "CPU" in text)
+        for cpu in (7.9e-5, 0.05, 3.19, 63.97)
+    ]
+    assert [text.split(" CPU")[0].strip() for text in used] == ["under 0.01", "0.05", "3.19", "64.0"]

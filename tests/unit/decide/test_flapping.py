@@ -142,8 +142,8 @@ def test_a_flapping_run_is_worth_a_look_when_it_may_have_settled() -> None:
     record = scene.look().record
     assert record is not None
     assert record.since is not None
-    assert flapping.steady_at(record) == record.since.replace(hour=record.since.hour + 1)
-    assert flapping.steady_at(Record("run")) is None
+    assert flapping.settles_at(record) == record.since.replace(hour=record.since.hour + 1)
+    assert flapping.settles_at(Record("run")) is None
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,15 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.decide.groups import MEMBER_LIMIT, OPEN_LIMIT, Plan, idle, plan
-from lastbeat.decide.in_common import counted, shared
+from lastbeat.decide.groups import (
+    MEMBER_LIMIT,
+    OPEN_LIMIT,
+    GroupDecision,
+    count_facts,
+    decide_groups,
+    idle,
+    shared_facts,
+)
 from lastbeat.model.alert import Message
 from lastbeat.model.group import LEDGER_ID, DeferredAlert, Group, Ledger, Member
 from lastbeat.model.policy import FleetPolicy
@@ -26,8 +33,8 @@ def held(
 
 def planned(
     ledger: Ledger, news: list[DeferredAlert], after_s: float = 0.0, known: Mapping[str, Status] | None = None
-) -> Plan:
-    decided = plan(ledger, news, (known or {}).get, NOW + timedelta(seconds=after_s), POLICY)
+) -> GroupDecision:
+    decided = decide_groups(ledger, news, (known or {}).get, NOW + timedelta(seconds=after_s), POLICY)
     return replace(decided, ledger=replace(decided.ledger, alerts=ledger.alerts + len(decided.notices)))
 
 
@@ -115,6 +122,6 @@ def test_what_a_full_group_cannot_take_is_told_alone() -> None:
     ],
 )  # fmt: skip
 def test_what_they_share(facts: list[dict[str, str]], expected: dict[str, str]) -> None:
-    group = counted(Group(1, NOW, NOW, members={str(n): Member() for n in range(len(facts))}), facts)
-    assert shared(group) == expected
+    group = count_facts(Group(1, NOW, NOW, members={str(n): Member() for n in range(len(facts))}), facts)
+    assert shared_facts(group) == expected
     assert all(len(values) <= 50 for values in group.facts.values())

@@ -24,6 +24,10 @@ def beat_at_start(attempt: int | None = None) -> Act:
     return lambda s: s.beat(start_time=s.instance_now.isoformat(), **({"attempt": attempt} if attempt else {}))
 
 
+def fails(text: str) -> Act:
+    return lambda s: s.put("_error", text)
+
+
 HISTORIES: list[tuple[str, list[Step], list[str]]] = [
     (
         "a run that starts, beats and completes is told of once",
@@ -45,9 +49,10 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         ["TIMED_OUT", "RECOVERED", "TIMED_OUT"],
     ),
     (
-        "a run that was never there recovers when it appears",
-        [(0, nothing, "TIMED_OUT"), (60, nothing, "TIMED_OUT"), (60, lambda s: s.both(1), "RUNNING")],
-        ["TIMED_OUT", "RECOVERED"],
+        "a run that was never there starts when it appears",
+        [(0, nothing, "TIMED_OUT"), (60, nothing, "TIMED_OUT"), (60, lambda s: s.both(1), "RUNNING"),
+         (11 * MINUTE, nothing, "TIMED_OUT"), (60, lambda s: s.both(2), "RUNNING")],
+        ["TIMED_OUT", "STARTED", "TIMED_OUT", "RECOVERED"],
     ),
     (
         "a silent run that then reports its failure is told of twice: first the silence, then the cause",
@@ -123,6 +128,22 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (60, lambda s: s.beat(start_time="2026-01-01T12:00:30Z"), "RUNNING"),
          (11 * MINUTE, lambda s: s.beat(start_time="2026-01-01T11:00:00Z"), "TIMED_OUT")],
         ["TIMED_OUT"],
+    ),
+    (
+        "a run that its owner ended with Ctrl-C is cancelled, and nobody is told; its next attempt is open again",
+        [(0, beat_at_start(1), "RUNNING"), (60, fails("Cancelled: KeyboardInterrupt (Ctrl-C)"), "CANCELLED"),
+         (60, nothing, "CANCELLED"), (60, beat_at_start(2), "RUNNING"),
+         (60, fails("Cancelled: received signal 2 (SIGINT, KeyboardInterrupt); train.py ended"), "CANCELLED"),
+         (60, beat_at_start(3), "RUNNING"),
+         (60, fails("Traceback (most recent call last):\n  File\nKeyboardInterrupt"), "CANCELLED"),
+         (60 * MINUTE, nothing, "CANCELLED")],
+        [],
+    ),
+    (
+        "a run that somebody else stopped failed, and so did one that merely speaks of a Ctrl-C",
+        [(0, beat_at_start(1), "RUNNING"), (60, fails("Cancelled: received signal 15 (SIGTERM)"), "FAILED"),
+         (60, beat_at_start(2), "RUNNING"), (60, fails("RuntimeError: a worker got KeyboardInterrupt"), "FAILED")],
+        ["FAILED", "FAILED"],
     ),
     (
         "both sentinels of an attempt are spent when the next one, told by number alone, begins",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lastbeat.decide.logs import also_seen
-from lastbeat.decide.transition import explained
+from lastbeat.decide.transition import with_explanation
 from lastbeat.model.cause import NOTHING, Evidence, Explanation
 from lastbeat.model.observation import Seen
 from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
@@ -116,10 +116,10 @@ def test_what_a_closer_reading_finds_is_what_is_told_and_recorded_and_stays() ->
     run.beat().log(10).look()
     run.after(700).look()
     assert run.last is not None
-    assert run.last.unexplained
+    assert run.last.needs_explanation
     deep = Explanation(OOM, downstream=(Evidence("r0.log", 9, "Connection closed by peer", rank=0),),
                        alternatives=tuple(replace(OOM, error_type=name) for name in "abcdef"))  # fmt: skip
-    decision = explained(run.last, deep)
+    decision = with_explanation(run.last, deep)
     assert (decision.verdict.cause, decision.record.cause, decision.record.action) == ("oom", "oom", OOM.hint)
     assert decision.transition is not None
     assert decision.record.history[-1] == decision.transition
@@ -133,7 +133,7 @@ def test_what_a_closer_reading_finds_is_what_is_told_and_recorded_and_stays() ->
     )
     run.record = decision.record
     run.after(60).look()
-    assert not run.last.unexplained
+    assert not run.last.needs_explanation
     assert (run.verdict.cause, run.verdict.explained) == ("oom", shown)
     run.after(60).beat().look()
     assert run.verdict.cause is None
@@ -143,9 +143,9 @@ def test_a_closer_reading_that_finds_nothing_takes_nothing_away() -> None:
     run = Watched()
     run.log(10, CRASH).look()
     assert run.last is not None
-    assert explained(run.last, NOTHING) == run.last
+    assert with_explanation(run.last, NOTHING) == run.last
     unknown = Explanation(replace(OOM, error_type="unknown"))
-    assert explained(run.last, unknown) == run.last
+    assert with_explanation(run.last, unknown) == run.last
 
 
 def test_a_healthy_run_with_a_log_writes_its_record_once() -> None:
@@ -177,4 +177,4 @@ def test_what_people_do_not_want_to_hear_is_decided_all_the_same() -> None:
     assert run.look() == "FAILED"
     assert run.told == []
     assert run.last is not None
-    assert run.last.unexplained
+    assert run.last.needs_explanation

@@ -10,10 +10,10 @@ from lastbeat.effects.deferral import (
     DeliveryCounts,
     defer,
     deferred_numbers,
+    failed_deliveries,
     prolong,
     release,
     settle_as_told,
-    trouble,
 )
 from lastbeat.effects.outbox import claim, enqueue, failures, pending, settle
 from lastbeat.model.alert import Message
@@ -107,7 +107,11 @@ def test_a_longer_hold_is_not_made_shorter() -> None:
 def test_what_was_tried_in_vain_is_counted() -> None:
     record, _ = claim(release(held(), [SLACK], numbers=[1]), [SLACK], "me", NOW, 60)
     record = settle(record, {(1, SLACK): DeliveryError("503", retryable=True)}, "me", NOW)
-    assert (trouble(record, [1], [SLACK]), trouble(record, [2], [SLACK]), len(failures(record, NOW))) == (1, 0, 1)
+    assert (
+        failed_deliveries(record, [1], [SLACK]),
+        failed_deliveries(record, [2], [SLACK]),
+        len(failures(record, NOW)),
+    ) == (1, 0, 1)
     assert DeliveryCounts(1, 2, 3) + DeliveryCounts(4, 5, 6) == DeliveryCounts(5, 7, 9)
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from lastbeat.model.policy import FleetPolicy
+from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
-from support.fleet import beat, running
+from support.fleet import FleetScene, beat, running
 
 DENIED = DeniedError("not allowed to list it: Permission denied", "ask its owner")
 STALE = UnreachableError("cannot list it now: Stale file handle", "look at the mount")
@@ -184,3 +185,53 @@ def test_what_other_watchdogs_keep_for_themselves_blinds_nobody(closed: str, res
     if not restarted:
         assert scene.told("run-0002") == []
     assert closed == "_watchdog/groups.json" or any("Permission denied" in note for note in report.notes)
+
+
+def _away(_operation: str, _key: str) -> None:
+    raise UnreachableError("503")
+
+
+def _later(scene: FleetScene, minutes: int) -> None:
+    for _ in range(minutes):
+        scene.after(60)
+        beat(scene)
+        scene.sweep()
+
+
+def test_many_closed_runs_are_told_of_at_once_and_hide_neither_the_others_nor_that_nothing_is_seen() -> None:
+    """As where most users of a directory let nobody in, for good."""
+    scene = running(15)
+    scene.sweep()
+    for number in range(12):
+        scene.store.closed[f"run-{number:04}/"] = DENIED
+    _later(scene, 15)
+    (message,) = scene.channel.sent
+    assert message.event is Event.BLIND
+    assert "not been able to watch some runs of this fleet for " in message.reason
+    assert "says nothing about those runs. " in (message.action or "")
+    assert "12 runs could not be observed, run-0000 among them: not allowed" in message.reason
+    scene.store.before = _away
+    _later(scene, 15)
+    assert [m.event for m in scene.channel.sent[1:]] == [Event.BLIND]
+    assert "not been able to watch this fleet for " in scene.channel.sent[-1].reason
+    scene.store.heal()
+    _later(scene, 2)
+    assert [m.event for m in scene.channel.sent[2:]] == [Event.SIGHTED]
+    assert "can watch this fleet again" in scene.channel.sent[-1].reason
+    scene.store.closed.clear()
+    _later(scene, 2)
+    assert [m.event for m in scene.channel.sent[3:]] == [Event.SIGHTED]
+    assert "can watch some runs of this fleet again" in scene.channel.sent[-1].reason
+
+
+def test_where_not_one_run_can_be_seen_it_is_the_fleet() -> None:
+    scene = running(15)
+    scene.sweep()
+    for number in range(15):
+        scene.store.closed[f"run-{number:04}/"] = DENIED
+    _later(scene, 15)
+    (message,) = scene.channel.sent
+    assert "not been able to watch this fleet for " in message.reason
+    del scene.store.closed["run-0003/"]
+    _later(scene, 2)
+    assert [m.event for m in scene.channel.sent[1:]] == [Event.SIGHTED]

@@ -11,7 +11,7 @@ DAY_S = 86_400.0
 def _scene() -> FleetScene:
     scene = FleetScene()
     # A store that takes money.
-    scene.store.url = "s3://bucket/training-runs"
+    scene.store.in_s3()
     return scene
 
 

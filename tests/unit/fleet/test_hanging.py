@@ -50,7 +50,7 @@ def _held(record: object) -> bool:
 
 def test_a_store_that_answers_no_read_is_not_seen(released: threading.Event) -> None:
     scene = FleetScene()
-    scene.store.url = "s3://bucket/training-runs"
+    scene.store.in_s3()
     for number in range(6000):
         scene.run(f"old-{number:06}").both(1, age_s=200_000)
     for number in range(30):
@@ -92,7 +92,7 @@ def test_a_run_that_is_begun_again_under_its_name_is_told_of_again() -> None:
 def test_a_first_look_that_there_was_no_time_for_is_taken_by_the_next_pass() -> None:
     scene = FleetScene()
     # Here asking costs less than listing, once everything that is known is over.
-    scene.store.url = "s3://bucket/training-runs"
+    scene.store.in_s3()
     names = [f"r{number:02}" for number in range(12)]
     for name in names:
         scene.run(name).both(1)

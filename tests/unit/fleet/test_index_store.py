@@ -87,8 +87,16 @@ def changed(*path: object, to: object) -> dict[str, Any]:
     return document
 
 
+WRITTEN = deepcopy(DOCUMENT)
+"""What this version makes of it: with one column more, which the earlier ones take as a part of the one before."""
+WRITTEN["runs"][0][1].append(None)
+
+
 def test_this_version_writes_what_earlier_ones_read() -> None:
-    assert unpacked(encode(INDEX)) == DOCUMENT
+    assert unpacked(encode(INDEX)) == WRITTEN
+    _, times, *_ = WRITTEN["runs"][0]
+    *_, beating, by_log, more = times
+    assert (beating, any((by_log, more))) == (True, False), "as 0.1.0 reads them"
 
 
 def test_this_version_reads_what_earlier_ones_wrote() -> None:
@@ -97,7 +105,7 @@ def test_this_version_reads_what_earlier_ones_wrote() -> None:
 
 def test_what_only_this_process_knows_is_not_written() -> None:
     index = replace(INDEX, runs={"run-1": replace(RUN, progressed=1767268799.0)}, unsaved=3.0, just_listed=True)
-    assert unpacked(encode(index)) == DOCUMENT
+    assert unpacked(encode(index)) == WRITTEN
 
 
 OLDER = [
@@ -142,13 +150,14 @@ NEWER = [
 def test_what_a_newer_version_adds_is_read_over_and_not_carried_along(document: object) -> None:
     index = decode(packed(document))
     assert index == INDEX
-    assert unpacked(encode(index)) == DOCUMENT, "it told of what another version saw, not of what this one writes"
+    assert unpacked(encode(index)) == WRITTEN, "it told of what another version saw, not of what this one writes"
 
 
 def test_a_status_that_a_newer_version_added_stays_as_it_is() -> None:
     document = changed("runs", 0, 0, 1, to="PAUSED")
     index = decode(packed(document))
     assert index.runs["run-1"].line.status.is_foreign
+    document["runs"][0][1].append(None)
     assert unpacked(encode(index)) == document
 
 

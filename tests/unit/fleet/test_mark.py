@@ -73,7 +73,7 @@ def test_a_warm_process_writes_and_reads_nothing() -> None:
 
 def paid() -> MemoryStore:
     store = MemoryStore()
-    store.url = "s3://bucket/training-runs"
+    store.in_s3()
     return store
 
 

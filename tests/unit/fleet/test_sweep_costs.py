@@ -74,7 +74,7 @@ def test_no_run_costs_a_look_in_each_pass(case: str) -> None:
 def _dollars(living: int, passes: int = 60) -> float:
     """What a pass costs on average, after forty in which the fleet found its ways; with a listing's price as one."""
     scene, tally = FleetScene(), Tally()
-    scene.store.url = "s3://bucket/training-runs"
+    scene.store.in_s3()
     scene.through = CountingStore(scene.store, tally)
     made = scene.fresh_sweep(tally=tally, mark=MarkWriter(scene.through, scene.fleet))
     for minute in range(40 + passes):
@@ -102,7 +102,7 @@ def test_a_small_fleet_costs_little_more_than_its_listing(living: int) -> None:
 @pytest.mark.parametrize("restarted", [False, True], ids=["one process", "a process for each pass"])
 def test_what_only_moves_on_is_rarely_written_down(restarted: bool) -> None:
     scene = FleetScene()
-    scene.store.url = "s3://bucket/training-runs"
+    scene.store.in_s3()
     for minute in range(180):
         for number in range(10):
             scene.run(f"run-{number:02}").both(minute)

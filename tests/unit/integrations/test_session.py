@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.integrations.session import metrics_of, quiet
+from lastbeat.integrations.session import metrics_of, never_raises
 from support.checkout import ROOT
 from support.hostile import VALUES
 
 BEGIN = """
 import sys
-from lastbeat.integrations.session import Block, Session
+from lastbeat.integrations.session import ContextCallback, Session
 
-class Callback(Block):
+class Callback(ContextCallback):
     def __init__(self, run_id):
         self._session = Session(run_id, {})
 
@@ -36,10 +36,8 @@ callback.run.step(3, loss=0.5)
         ),
         pytest.param("raise ValueError('bad')", "_error", "ValueError: bad", id="an exception that nobody catches"),
         pytest.param("sys.exit(3)", "_error", "SystemExit: training exited with", id="an exit status"),
-        pytest.param("pass", "_error", "training was left before its end", id="a process that ends all the same"),
-        pytest.param(
-            "sys.exit(0)", "_error", "training was left before its end", id="an exit in the midst of training"
-        ),
+        pytest.param("pass", "_error", "training did not reach its end", id="a process that ends all the same"),
+        pytest.param("sys.exit(0)", "_error", "training did not reach its end", id="an exit in the midst of training"),
         pytest.param(
             "with callback: raise ValueError('bad')",
             "_error",
@@ -47,7 +45,7 @@ callback.run.step(3, loss=0.5)
             id="an exception that leaves the block",
         ),
         pytest.param(
-            "with callback: pass", "_error", "training was left before its end", id="a block that is left too early"
+            "with callback: pass", "_error", "training did not reach its end", id="a block that is left too early"
         ),
         pytest.param("with callback: session.end()", "_complete", "", id="a block around a whole training"),
         pytest.param("session.end(); raise ValueError", "_complete", "", id="what comes after the training is its own"),
@@ -77,7 +75,7 @@ def test_a_training_ends_with(script: str, sentinel: str, first: str, tmp_path: 
 
 
 def test_a_callback_that_fails_is_logged_and_training_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    @quiet
+    @never_raises
     def on_step_end(state: object) -> None:
         raise AttributeError("no such field in this version")
 
@@ -90,7 +88,7 @@ def test_a_callback_that_fails_is_logged_and_training_goes_on(caplog: pytest.Log
 def test_a_callback_that_fails_with_every_batch_is_logged_once_for_each_kind_of_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    @quiet
+    @never_raises
     def on_step_end(step: int) -> None:
         raise (AttributeError if step % 2 else TypeError)(f"step {step}")
 
@@ -101,7 +99,7 @@ def test_a_callback_that_fails_with_every_batch_is_logged_once_for_each_kind_of_
 
 
 def test_ctrl_c_in_a_callback_is_not_kept_back() -> None:
-    @quiet
+    @never_raises
     def on_step_end() -> None:
         raise KeyboardInterrupt
 

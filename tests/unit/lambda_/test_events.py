@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.fleet import Shard
-from lastbeat.settings.table import DirectoryRoot, S3Root
+from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat_lambda.events import (
     CheckRequest,
     Ignored,
@@ -20,7 +20,7 @@ from lastbeat_lambda.events import (
     read_message,
 )
 
-ROOT = S3Root("runs", "training-runs")
+ROOT = Root("s3", "runs", "training-runs")
 
 
 def created(key: str, bucket: str = "runs") -> dict[str, Any]:
@@ -72,11 +72,11 @@ def test_a_removal_in_the_classic_kind_is_ignored_and_says_so() -> None:
 
 
 def test_a_fleet_at_the_top_of_a_bucket_has_its_sentinels_there() -> None:
-    assert read(created("run-1/_error"), S3Root("runs", "")) == CheckRequest("run-1")
+    assert read(created("run-1/_error"), Root("s3", "runs", "")) == CheckRequest("run-1")
 
 
 def test_a_fleet_in_a_directory_has_no_objects(tmp_path: Any) -> None:
-    assert isinstance(read(created("training-runs/run-1/_error"), DirectoryRoot(tmp_path)), Ignored)
+    assert isinstance(read(created("training-runs/run-1/_error"), Root(DIRECTORY, str(tmp_path))), Ignored)
 
 
 MESSAGES: list[tuple[str, object, object]] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.codec import DamagedError, codec
-from lastbeat.observe.log_cache import LIMIT_BYTES, LogCache
+from lastbeat.observe.log_observer import CACHE_LIMIT_BYTES, LogCache
 from lastbeat.observe.logs import RunLogsState
 from lastbeat.stores.port import DeniedError
 from support.memory import MemoryStore
@@ -74,7 +74,7 @@ def test_the_memory_is_bounded_and_still_knows_how_far_everything_was_read() -> 
     run.look()
     cache = _cache(run, state)
     cache.save(run.logs)
-    assert len(state.held[cache.key].body) <= LIMIT_BYTES
+    assert len(state.held[cache.key].body) <= CACHE_LIMIT_BYTES
     run.logs = run.fresh()
     cache.load(run.logs)
     run.look()

@@ -11,7 +11,7 @@ from lastbeat.observe.local_logs import local_log
 from lastbeat.observe.log_cursor import SEARCHABLE_BYTES
 from lastbeat.observe.log_following import follow
 from lastbeat.observe.tailed_log import TailedLog
-from lastbeat.sdk.window import Window
+from lastbeat.sdk.log_shipping import LogWindow
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.followed import ROOM, Followed, kept, lines, said
 from support.log_recorder import GAP, recorders
@@ -24,19 +24,19 @@ _printed = st.lists(
 
 @given(st.lists(st.tuples(_printed, st.booleans()), max_size=15))
 def test_what_the_sdk_ships_is_read_line_by_line(beats: list[tuple[list[tuple[str, str]], bool]]) -> None:
-    log, window, everything, count = Followed(), Window(4000), Window(1 << 20), 0
+    log, window, everything, count = Followed(), LogWindow(4000), LogWindow(1 << 20), 0
     for printed, restarted in beats:
         for text, end in printed:
             count += 1
             for each in (window, everything):
                 each.feed(f"{count} {text}{end}")
-        log.put(window.shown().decode())
+        log.put(window.content().decode())
         if restarted:
             log.restart()
         log.look()
-    log.put(window.shown(ending=True).decode())
+    log.put(window.content(ending=True).decode())
     log.look()
-    assert log.text == everything.shown(ending=True).decode("latin-1")
+    assert log.text == everything.content(ending=True).decode("latin-1")
     assert len(log.made) <= 1
 
 

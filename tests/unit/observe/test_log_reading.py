@@ -2,26 +2,26 @@
 
 import pytest
 
+from lastbeat.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.fleet.context import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
-from lastbeat.observe.reading import LogSettings, exit_code
-from lastbeat.sdk.death import Death, describe
+from lastbeat.observe.log_observer import LogSettings, exit_code
 from support.fleet import FleetScene
 from support.scene import Scene
 
 
 @pytest.mark.parametrize(
-    ("death", "code"),
+    ("child_exit", "code"),
     [
-        pytest.param(Death(3), 3, id="an exit status"),
-        pytest.param(Death(-9), -9, id="a signal"),
-        pytest.param(Death(-9, oom_kills=1), -9, id="a signal of the OOM killer"),
-        pytest.param(Death(137), 137, id="an exit status that stands for a signal"),
-        pytest.param(Death(-15, passed=(15,)), -15, id="a signal that was passed on"),
+        pytest.param(ChildExit(3), 3, id="an exit status"),
+        pytest.param(ChildExit(-9), -9, id="a signal"),
+        pytest.param(ChildExit(-9, oom_kills=1), -9, id="a signal of the OOM killer"),
+        pytest.param(ChildExit(137), 137, id="an exit status that stands for a signal"),
+        pytest.param(ChildExit(-15, signals=(15,)), -15, id="a signal that was passed on"),
     ],
 )
-def test_how_a_process_ended_is_read_from_what_exec_writes(death: Death, code: int) -> None:
-    assert exit_code(describe(death, "train.py", None, "the end")) == code
+def test_how_a_process_ended_is_read_from_what_exec_writes(child_exit: ChildExit, code: int) -> None:
+    assert exit_code(sentinel_text(child_exit, "train.py", None, "the end")) == code
 
 
 @pytest.mark.parametrize(

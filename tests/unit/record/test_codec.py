@@ -13,7 +13,7 @@ from lastbeat.codec import DamagedError
 from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import Attempt, Explained, Finding, HeartbeatMemory, Record, Transition
+from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, RecordedCause, Transition
 from lastbeat.model.status import Event, Status
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, encode
 from lastbeat.record.codec import decode_record as decode
@@ -67,7 +67,7 @@ records = st.builds(
     log=st.none() | memories, log_lines=st.dictionaries(text, times, max_size=2),
     finding=st.none() | st.builds(Finding, line=text, seen_at=times, alone=st.booleans(), acquitted=st.booleans(),
                                   doubted=st.booleans()),
-    explained=st.none() | st.builds(Explained, cause=causes, also_seen=st.tuples(text)),
+    explained=st.none() | st.builds(RecordedCause, cause=causes, also_seen=st.tuples(text)),
     sentinels=st.tuples(text), continues=maybe_text, transitions=number,
     history=st.tuples(st.builds(Transition, number=number, at=times, before=st.none() | statuses, after=statuses,
                                 reason=text, attempt=number, cause=maybe_text, silenced=maybe_text)),

@@ -11,7 +11,7 @@ from lastbeat.codec import DamagedError
 from lastbeat.decide.groups import MEMBER_LIMIT
 from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Message
-from lastbeat.model.group import LEDGER_ID, Alone, Group, Ledger, Member, State
+from lastbeat.model.group import LEDGER_ID, Group, Ledger, Member, MemberState, SingleTimeout
 from lastbeat.model.status import Event, Status
 from lastbeat.record.codec import LEDGER_LIMIT_BYTES, encode
 from lastbeat.record.codec import decode_ledger as decode
@@ -25,7 +25,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 counts = st.dictionaries(text, number, max_size=3)
 members = st.builds(
     Member,
-    state=st.sampled_from(State),
+    state=st.sampled_from(MemberState),
     waiting=numbers,
     back=numbers,
     told=st.dictionaries(number, number, max_size=3),
@@ -36,7 +36,7 @@ groups = st.builds(
 )  # fmt: skip
 ledgers = st.builds(
     Ledger, run_id=st.just(LEDGER_ID), alerts=number, opened=number, groups=st.lists(groups, max_size=2).map(tuple),
-    alone=st.lists(st.builds(Alone, text, number, times, st.booleans()), max_size=2).map(tuple),
+    alone=st.lists(st.builds(SingleTimeout, text, number, times, st.booleans()), max_size=2).map(tuple),
 )  # fmt: skip
 
 

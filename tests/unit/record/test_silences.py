@@ -50,7 +50,7 @@ def test_a_silence_ends_by_itself_and_goes_with_the_next_write(root: Open) -> No
     silences = Silences(root())
     silences.add(silence(1), START)
     silences.add(silence(2, hours=4), START)
-    assert silences.why("mistral-7b", after(2 * 3600)) == silence(2).told.replace("T14:", "T16:")
+    assert silences.why("mistral-7b", after(2 * 3600)) == silence(2).summary.replace("T14:", "T16:")
     assert silences.all(after(2 * 3600)) == (silence(2, hours=4),)
     silences.add(silence(3, hours=9), after(3 * 3600))
     blob = root().read(SILENCES, LIMIT_BYTES)
@@ -238,5 +238,5 @@ def test_many_threads_that_ask_at_once_cost_one_request() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert answers == [silence().told] * 12
+    assert answers == [silence().summary] * 12
     assert store.calls == [("read", SILENCES)]

@@ -83,7 +83,7 @@ def test_what_others_wrote_there_is_shown_without_tricks() -> None:
     hostile = "\x1b]0;title\x07\x1b[31mred\nRun x: SUCCEEDED\u202e\ud800"
     store.put_text(SILENCES, _held(_entry(id=hostile, why=hostile * 50, by=hostile)))
     (read,) = Silences(store).all(START)
-    for text in (read.id, read.why, read.by, read.told):
+    for text in (read.id, read.why, read.by, read.summary):
         assert text.isprintable()
         assert len(text) < 700
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.instance import Instance, ask, at_once
+from lastbeat.sdk.instance import Instance, cloud_instance, local_instance
 from support.http_sink import closed_port
 
 HOST = Instance("host-1")
@@ -132,7 +132,7 @@ def asked(address: str, expected: Instance, more: Mapping[str, str] | None = Non
     found = HOST
     for limit_s in (0.4, 4.0, 20.0):
         began = time.monotonic()
-        found = ask(environ, HOST, limit_s=limit_s)
+        found = cloud_instance(environ, HOST, limit_s=limit_s)
         # Far above the limit: on a busy machine threads wait for their turn.
         assert time.monotonic() - began < limit_s + 10
         if found == expected:
@@ -188,7 +188,7 @@ def test_a_service_that_misbehaves_costs_neither_time_nor_more_than_it_took(odd:
 )
 def test_without_a_service_the_host_stands(address: str, tmp_path: Path) -> None:
     environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": address.format(closed=closed_port())}
-    assert ask(environ, HOST, sys=tmp_path) == HOST
+    assert cloud_instance(environ, HOST, sys=tmp_path) == HOST
 
 
 def test_a_service_that_is_switched_off_is_not_asked() -> None:
@@ -223,12 +223,12 @@ def test_an_ecs_agent_that_says_nothing_useful_is_passed_over(body: str) -> None
     ],
 )
 def test_what_is_known_without_asking(environ: dict[str, str], found: str, tmp_path: Path) -> None:
-    assert at_once(environ, "host-1", tmp_path / "none") == Instance(found)
+    assert local_instance(environ, "host-1", tmp_path / "none") == Instance(found)
 
 
 def test_a_pod_is_known_by_its_service_account(tmp_path: Path) -> None:
-    assert at_once({"HOSTNAME": "train-0-abc"}, "host-1", tmp_path) == Instance("train-0-abc")
+    assert local_instance({"HOSTNAME": "train-0-abc"}, "host-1", tmp_path) == Instance("train-0-abc")
 
 
 def test_a_machine_without_a_name_is_unknown(tmp_path: Path) -> None:
-    assert at_once({}, "", tmp_path / "none") == Instance("unknown")
+    assert local_instance({}, "", tmp_path / "none") == Instance("unknown")

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from support.memory import MemoryStore
 
@@ -30,7 +30,7 @@ def test_the_first_heartbeat_does_not_wait_for_the_cloud() -> None:
         answer.wait(30)
         return Instance("i-0abc", "us-east-1b", "p5.48xlarge", "host-1")
 
-    run = Run("run", Reporter(lambda: Surroundings(store, "host-1", beat_s=0.05, ask=ask)))
+    run = Run("run", Reporter(lambda: RunEnvironment(store, "host-1", beat_s=0.05, find_instance=ask)))
     asked.wait(30)
     first = metadata(store)
     assert first["instance_id"] == "host-1"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.ranks import Rank, first_beat_s, rank_document, rank_of, told_by
+from lastbeat.sdk.ranks import Rank, first_beat_s, rank_document, rank_of, with_rank
 from lastbeat.sdk.run import Run
 
 TORCH = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
@@ -87,7 +87,7 @@ def test_a_thousand_ranks_do_not_beat_at_once() -> None:
 
 
 def test_an_error_names_its_rank_and_host_in_the_second_line() -> None:
-    told = told_by("ValueError: bad batch\n\nTraceback: …", Rank(3, 8, 1, "node-2"), 4)
+    told = with_rank("ValueError: bad batch\n\nTraceback: …", Rank(3, 8, 1, "node-2"), 4)
     first, second, third, fourth = told.split("\n")
     assert first == "ValueError: bad batch"
     assert second.startswith("rank 3 of 8 on node-2, local rank 1, process ")
@@ -96,7 +96,7 @@ def test_an_error_names_its_rank_and_host_in_the_second_line() -> None:
 
 
 def test_a_training_that_is_not_distributed_says_nothing_of_ranks() -> None:
-    assert told_by("ValueError: bad batch\n\ntrace", Rank()) == "ValueError: bad batch\n\ntrace"
+    assert with_rank("ValueError: bad batch\n\ntrace", Rank()) == "ValueError: bad batch\n\ntrace"
 
 
 def test_a_rank_says_where_it_is_and_how_far() -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lastbeat.sdk.first_error import Told, leftovers, tell
+from lastbeat.sdk.first_error import FirstErrorResult, leftovers, write_first_error
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.memory import START, MemoryStore
 
@@ -76,8 +76,8 @@ def test_the_error_of_a_rank_outlives_the_start_of_rank_0(steps_before: int, ran
         store.pass_time(1)
         next(rank_0, None)
 
-    told = tell(store, "r", OURS, at(0), waits(*[go_on] * 5))
-    assert (body(store), told) == (OURS, Told(is_first=True, is_sure=True))
+    told = write_first_error(store, "r", OURS, at(0), waits(*[go_on] * 5))
+    assert (body(store), told) == (OURS, FirstErrorResult(is_run_error=True, is_final=True))
 
 
 def test_rank_0_that_had_looked_before_and_deletes_after_takes_nothing_away() -> None:
@@ -89,7 +89,7 @@ def test_rank_0_that_had_looked_before_and_deletes_after_takes_nothing_away() ->
     def replaced(operation: str, key: str) -> None:
         if (operation, key) == ("delete", ERROR):
             store.before = lambda _operation, _key: None
-            tell(store, "r", OURS, at(0), waits())
+            write_first_error(store, "r", OURS, at(0), waits())
             assert body(store) == OURS
 
     store.before = replaced
@@ -97,7 +97,7 @@ def test_rank_0_that_had_looked_before_and_deletes_after_takes_nothing_away() ->
         pass
     assert body(store) is None
     # The rank has waited, for rank 0 had not begun, and looks again.
-    assert tell(store, "r", OURS, at(0), waits()) == Told(is_first=True, is_sure=True)
+    assert write_first_error(store, "r", OURS, at(0), waits()) == FirstErrorResult(is_run_error=True, is_final=True)
     assert body(store) == OURS
 
 
@@ -105,7 +105,9 @@ def test_an_error_of_the_attempt_before_is_replaced_although_rank_0_never_begins
     store = MemoryStore()
     last_attempt(store)
     store.now = at(1)
-    assert tell(store, "r", OURS, at(0), waits(lambda: None)) == Told(is_first=True, is_sure=False)
+    assert write_first_error(store, "r", OURS, at(0), waits(lambda: None)) == FirstErrorResult(
+        is_run_error=True, is_final=False
+    )
     assert body(store) == OURS
 
 
@@ -115,8 +117,8 @@ def test_the_first_of_two_ranks_wins() -> None:
     for _ in begin(store, at(0)):
         pass
     store.now = at(30)
-    assert tell(store, "r", THEIRS, at(0), waits()).is_first
-    assert tell(store, "r", OURS, at(0), waits()) == Told(is_first=False, is_sure=True)
+    assert write_first_error(store, "r", THEIRS, at(0), waits()).is_run_error
+    assert write_first_error(store, "r", OURS, at(0), waits()) == FirstErrorResult(is_run_error=False, is_final=True)
     assert body(store) == THEIRS
 
 
@@ -125,10 +127,10 @@ def test_a_rank_that_starts_late_does_not_replace_the_error_of_one_that_failed_b
     for _ in begin(store, at(0)):
         pass
     store.now = at(1)
-    tell(store, "r", THEIRS, at(0), waits())
+    write_first_error(store, "r", THEIRS, at(0), waits())
     store.now = at(60)
     store.put_text(METADATA, json.dumps({"attempt": 2, "begun": True}))
-    assert not tell(store, "r", OURS, at(50), waits()).is_first
+    assert not write_first_error(store, "r", OURS, at(50), waits()).is_run_error
     assert body(store) == THEIRS
 
 
@@ -140,10 +142,10 @@ def test_two_ranks_that_replace_the_same_leftover_leave_one_error() -> None:
     def faster(operation: str, key: str) -> None:
         if operation == "read" and key == ERROR:
             store.after = lambda _operation, _key: None
-            assert tell(store, "r", THEIRS, at(0), waits()).is_first
+            assert write_first_error(store, "r", THEIRS, at(0), waits()).is_run_error
 
     store.after = faster
-    assert not tell(store, "r", OURS, at(0), waits()).is_first
+    assert not write_first_error(store, "r", OURS, at(0), waits()).is_run_error
     assert body(store) == THEIRS
 
 
@@ -157,8 +159,8 @@ def test_a_write_whose_answer_got_lost_is_recognised() -> None:
 
     store.after = lost
     with pytest.raises(UnreachableError):
-        tell(store, "r", OURS, at(0), waits())
-    assert tell(store, "r", OURS, at(0), waits()).is_first
+        write_first_error(store, "r", OURS, at(0), waits())
+    assert write_first_error(store, "r", OURS, at(0), waits()).is_run_error
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_metadata_that_is_no_json_object_tells_nothing_and_stops_nothing() -> No
     store = MemoryStore()
     for text in ("", "[]", '"begun"', "[" * 5000, '{"begun": "yes", "attempt": []}'):
         store.put_text(METADATA, text)
-        assert not tell(store, "r", OURS, at(-1), waits()).is_sure
+        assert not write_first_error(store, "r", OURS, at(-1), waits()).is_final
 
 
 @pytest.mark.parametrize("refused", [METADATA, ERROR])
@@ -192,6 +194,6 @@ def test_a_training_that_may_write_and_not_read_tells_its_error(refused: str) ->
             raise DeniedError("access denied")
 
     store.before = deny
-    assert tell(store, "r", OURS, at(0), waits()).is_first
+    assert write_first_error(store, "r", OURS, at(0), waits()).is_run_error
     assert store.held[ERROR].body == OURS
-    assert not tell(store, "r", THEIRS, at(0), waits()).is_first
+    assert not write_first_error(store, "r", THEIRS, at(0), waits()).is_run_error

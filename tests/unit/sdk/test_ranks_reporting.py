@@ -10,9 +10,9 @@ import pytest
 
 import lastbeat
 from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.threads import ThreadError
+from lastbeat.sdk.thread_errors import ThreadError
 from lastbeat.stores.port import UnreachableError
 from support.memory import MemoryStore
 
@@ -22,7 +22,7 @@ LIMIT_S = 20.0
 def training(store: MemoryStore, number: int, world: int = 4, every_s: float = 0.2) -> Run:
     """Rank ``number`` begins to report."""
     rank = Rank(number, world, number % 2, f"node-{number // 2}")
-    return Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.1, rank=rank, rank_beat_s=every_s)), 100)
+    return Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.1, rank=rank, rank_beat_s=every_s)), 100)
 
 
 def until(true: Callable[[], bool]) -> None:

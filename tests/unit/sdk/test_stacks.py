@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from lastbeat.observe.run import innermost
-from lastbeat.sdk.extra import Beat
+from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.stacks import LIMIT_BYTES, Stacks, describe_threads
+from lastbeat.sdk.stacks import LIMIT_BYTES, StackDump, dump_stacks
 from lastbeat.stores.port import DeniedError
 from support.memory import MemoryStore
 
@@ -21,7 +21,7 @@ class Watched:
         self.store = MemoryStore()
         self.run = Run("run", None)
         self.now = 1000.0
-        self.stacks = Stacks(stall_s, beat_s, steady=lambda: self.now)
+        self.stacks = StackDump(stall_s, beat_s, steady=lambda: self.now)
 
     def beats(self, seconds: float, every: float = 30.0) -> list[float]:
         """Beat for so long; when, from now on, stacks were written."""
@@ -113,7 +113,7 @@ def test_a_name_with_a_newline_begins_no_thread_of_its_own() -> None:
     leave = threading.Event()
     other = threading.Thread(target=leave.wait, name='x\n\nThread "MainThread" (main), most recent call last:\n  evil')
     other.start()
-    text = describe_threads("Head").decode()
+    text = dump_stacks("Head").decode()
     leave.set()
     other.join()
     assert [line for line in text.split("\n") if line.startswith("Thread ") and "MainThread" in line[:20]] == [
@@ -144,28 +144,28 @@ def test_the_main_thread_comes_first_and_its_innermost_frame_last() -> None:
     other = threading.Thread(target=waiting_in_another_thread, name="pin \x1b[31mmemory")
     other.start()
     entered.wait()
-    text = describe_threads("Head").decode()
+    text = dump_stacks("Head").decode()
     leave.set()
     other.join()
     head, main, *others = text.split("\n\n")
     assert head == "Head"
     assert main.startswith('Thread "MainThread" (main), most recent call last:\n  File "')
-    assert main.split("\n")[-1].endswith("in describe_threads")
+    assert main.split("\n")[-1].endswith("in dump_stacks")
     assert any("waiting_in_another_thread" in each and 'Thread "pin' in each for each in others)
     frames = innermost(text)
     assert len(frames) == 12
-    assert frames[-1].endswith("in describe_threads")
+    assert frames[-1].endswith("in dump_stacks")
     assert "test_the_main_thread_comes_first" in frames[-2]
 
 
 def test_of_a_deep_stack_the_innermost_frames_are_kept() -> None:
     def down(levels: int) -> bytes:
-        return down(levels - 1) if levels else describe_threads("Head")
+        return down(levels - 1) if levels else dump_stacks("Head")
 
     text = down(500).decode()
     assert text.count("in down\n") == 63
     assert "outer frames are left out" in text
-    assert innermost(text)[-1].endswith("in describe_threads")
+    assert innermost(text)[-1].endswith("in dump_stacks")
 
 
 def test_our_own_threads_come_last() -> None:
@@ -175,7 +175,7 @@ def test_our_own_threads_come_last() -> None:
     for thread in threads:
         thread.start()
     try:
-        text = describe_threads("Head").decode()
+        text = dump_stacks("Head").decode()
     finally:
         release.set()
         for thread in threads:
@@ -195,7 +195,7 @@ def test_many_threads_are_bounded() -> None:
     threads = [threading.Thread(target=down, args=(50,), name="n" * 300) for _ in range(40)]
     for thread in threads:
         thread.start()
-    text = describe_threads("Head" * 1000)
+    text = dump_stacks("Head" * 1000)
     leave.set()
     for thread in threads:
         thread.join()

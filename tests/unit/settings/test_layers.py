@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lastbeat.settings import SettingsError, load
-from lastbeat.settings.table import DirectoryRoot, S3Root
+from lastbeat.stores.kind import DIRECTORY, Root
+from lastbeat.stores.s3 import MONITORING_REGION
 
 HOOK = "https://hooks.slack.com/services/T000/B000/made-up-for-a-test"
 
@@ -25,29 +26,29 @@ def test_an_argument_outranks_the_environment_and_that_outranks_the_file(tmp_pat
     ("arguments", "environ", "dotenv", "root"),
     [
         pytest.param(
-            {"MONITORING_BUCKET": "one"}, {"MONITORING_ROOT": "/d"}, "", S3Root("one", "training-runs"),
+            {"MONITORING_BUCKET": "one"}, {"MONITORING_ROOT": "/d"}, "", Root("s3", "one", "training-runs"),
             id="a bucket on the command line outranks a root of the environment",
         ),
         pytest.param(
-            {}, {"MONITORING_BUCKET": "two"}, "MONITORING_ROOT=/d", S3Root("two", "training-runs"),
+            {}, {"MONITORING_BUCKET": "two"}, "MONITORING_ROOT=/d", Root("s3", "two", "training-runs"),
             id="a bucket of the environment outranks a root of the file",
         ),
         pytest.param(
-            {"MONITORING_ROOT": "/e"}, {"MONITORING_BUCKET": "two"}, "", DirectoryRoot(Path("/e")),
+            {"MONITORING_ROOT": "/e"}, {"MONITORING_BUCKET": "two"}, "", Root(DIRECTORY, "/e"),
             id="a root on the command line outranks a bucket of the environment",
         ),
         pytest.param(
-            {"MONITORING_BUCKET": "one"}, {"MONITORING_PREFIX": "p/q"}, "", S3Root("one", "p/q"),
+            {"MONITORING_BUCKET": "one"}, {"MONITORING_PREFIX": "p/q"}, "", Root("s3", "one", "p/q"),
             id="bucket and prefix may come from different places",
         ),
         pytest.param(
-            {"MONITORING_BUCKET": "one", "MONITORING_ROOT": "s3://one/p"}, {}, "", S3Root("one", "p"),
+            {"MONITORING_BUCKET": "one", "MONITORING_ROOT": "s3://one/p"}, {}, "", Root("s3", "one", "p"),
             id="root and bucket may both be given when they agree",
         ),
     ],
 )  # fmt: skip
 def test_whoever_speaks_last_says_where_runs_are(
-    tmp_path: Path, arguments: dict[str, str], environ: dict[str, str], dotenv: str, root: S3Root | DirectoryRoot
+    tmp_path: Path, arguments: dict[str, str], environ: dict[str, str], dotenv: str, root: Root
 ) -> None:
     (tmp_path / ".env").write_text(dotenv)
     assert load(arguments, environ, tmp_path).root == root
@@ -99,7 +100,7 @@ def test_what_the_file_says_to_boto3_is_passed_on_and_the_process_is_left_alone(
     before = dict(os.environ)
     settings = load({}, directory=tmp_path)
     assert settings.environ["AWS_PROFILE"] == "from-file"
-    assert settings.region == settings.environ["AWS_REGION"] == "eu-north-1"
+    assert settings[MONITORING_REGION] == settings.environ["AWS_REGION"] == "eu-north-1"
     assert settings.policy.stale_s == 420
     assert dict(os.environ) == before
 

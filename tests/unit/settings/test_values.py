@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lastbeat.model.status import Event
 from lastbeat.settings import Settings, SettingsError, load, table
 from lastbeat.settings.catalogues import catalogue
-from lastbeat.settings.table import DirectoryRoot, S3Root
+from lastbeat.stores.kind import DIRECTORY, Root
+from lastbeat.stores.s3 import MONITORING_REGION
 
 
 def loaded(tmp_path: Path, **environ: str) -> Settings:
@@ -25,8 +26,8 @@ def fault(tmp_path: Path, **environ: str) -> str:
 
 def test_with_nothing_set_every_value_is_its_documented_default(tmp_path: Path) -> None:
     settings = loaded(tmp_path)
-    assert settings.root == DirectoryRoot(Path.cwd() / "training-runs")
-    assert settings.region == "us-east-1"
+    assert settings.root == Root(DIRECTORY, str(Path.cwd() / "training-runs"))
+    assert settings[MONITORING_REGION] == "us-east-1"
     assert settings.state_dir == Path("/home/somebody/.local/state/lastbeat")
     policy = settings.policy
     assert (policy.stale_s, policy.stall_s, policy.start_grace_s) == (600, None, 0)
@@ -43,31 +44,38 @@ def test_with_nothing_set_every_value_is_its_documented_default(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("environ", "root"),
     [
-        pytest.param({"MONITORING_ROOT": "s3://b-1/a/b"}, S3Root("b-1", "a/b"), id="an s3 root has bucket and prefix"),
-        pytest.param({"MONITORING_ROOT": "S3://b-1/a/b/"}, S3Root("b-1", "a/b"), id="slashes at the end do not count"),
+        pytest.param({"MONITORING_ROOT": "s3://b-1/a/b"}, Root("s3", "b-1", "a/b"), id="bucket and prefix"),
+        pytest.param({"MONITORING_ROOT": "S3://b-1/a/b/"}, Root("s3", "b-1", "a/b"), id="slashes at the end"),
         pytest.param(
-            {"MONITORING_ROOT": "s3://b-1"}, S3Root("b-1", "training-runs"), id="no prefix is the default one"
+            {"MONITORING_ROOT": "s3://b-1"}, Root("s3", "b-1", "training-runs"), id="no prefix is the default one"
         ),
         pytest.param(
-            {"MONITORING_ROOT": "s3://b-1/", "MONITORING_PREFIX": "x"}, S3Root("b-1", "x"), id="or the one that is set"
+            {"MONITORING_ROOT": "s3://b-1/", "MONITORING_PREFIX": "x"},
+            Root("s3", "b-1", "x"),
+            id="or the one set",
         ),
-        pytest.param({"MONITORING_ROOT": "/data/runs"}, DirectoryRoot(Path("/data/runs")), id="a path is a directory"),
-        pytest.param({"MONITORING_ROOT": "a b/ü:x"}, DirectoryRoot(Path.cwd() / "a b/ü:x"), id="spaces and colons too"),
-        pytest.param({"MONITORING_BUCKET": "b-1"}, S3Root("b-1", "training-runs"), id="a bucket alone"),
+        pytest.param({"MONITORING_ROOT": "/data/runs"}, Root(DIRECTORY, "/data/runs"), id="a path is a directory"),
+        pytest.param({"MONITORING_ROOT": "a b/ü:x"}, Root(DIRECTORY, str(Path.cwd() / "a b/ü:x")), id="spaces, colons"),
+        pytest.param({"MONITORING_ROOT": "gs://b_1.x/a/b/"}, Root("gs", "b_1.x", "a/b"), id="Google's"),
+        pytest.param({"MONITORING_ROOT": "GS://b-1"}, Root("gs", "b-1", "training-runs"), id="Google's, no prefix"),
+        pytest.param({"MONITORING_ROOT": "az://c-1/a/b"}, Root("az", "c-1", "a/b"), id="a container of Azure's"),
+        pytest.param({"MONITORING_BUCKET": "b-1"}, Root("s3", "b-1", "training-runs"), id="a bucket alone"),
         pytest.param(
-            {"MONITORING_BUCKET": "b-1", "MONITORING_PREFIX": "/"}, S3Root("b-1", ""), id="a slash is the bucket's top"
+            {"MONITORING_BUCKET": "b-1", "MONITORING_PREFIX": "/"},
+            Root("s3", "b-1", ""),
+            id="a slash is the top",
         ),
         pytest.param(
-            {"MONITORING_BUCKET": "b-1", "MONITORING_ROOT": "/d"}, DirectoryRoot(Path("/d")), id="the root outranks"
+            {"MONITORING_BUCKET": "b-1", "MONITORING_ROOT": "/d"}, Root(DIRECTORY, "/d"), id="the root outranks"
         ),
         pytest.param(
             {"MONITORING_BUCKET": " ", "MONITORING_ROOT": "", "MONITORING_PREFIX": "\t"},
-            DirectoryRoot(Path.cwd() / "training-runs"),
+            Root(DIRECTORY, str(Path.cwd() / "training-runs")),
             id="blank is unset",
         ),
     ],
 )
-def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: S3Root | DirectoryRoot) -> None:
+def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: Root) -> None:
     assert loaded(tmp_path, **environ).root == root
 
 
@@ -94,8 +102,22 @@ def test_the_fleet_root(tmp_path: Path, environ: dict[str, str], root: S3Root | 
         pytest.param("MONITORING_ROOT", "s3://", "names no bucket", id="an s3 root without a bucket"),
         pytest.param("MONITORING_ROOT", "s3:/b-1/p", "lacks its slashes", id="an s3 root with one slash"),
         pytest.param(
-            "MONITORING_ROOT", "gs://b-1/p", "is neither s3://bucket/prefix nor a directory", id="a foreign scheme"
+            "MONITORING_ROOT",
+            "ftp://b-1/p",
+            "is neither s3://bucket/prefix, gs://bucket/prefix, az://container/prefix nor a directory",
+            id="a foreign scheme",
         ),
+        pytest.param("MONITORING_ROOT", "gs:b-1", "lacks its slashes", id="Google's without slashes"),
+        pytest.param("MONITORING_ROOT", "gs:///p", "names no bucket", id="Google's without a bucket"),
+        pytest.param("MONITORING_ROOT", "gs://Bucket/p", "is not a bucket's name", id="Google's with a capital"),
+        pytest.param("MONITORING_ROOT", "az:///p", "names no container", id="Azure's without a container"),
+        pytest.param("MONITORING_ROOT", "az://a--b/p", "is not a container's name", id="Azure's with two hyphens"),
+        pytest.param(
+            "MONITORING_ROOT", "az://c@account/p", "AZURE_STORAGE_ACCOUNT_NAME", id="an account in the address"
+        ),
+        pytest.param("MONITORING_ROOT", "az://c-1/a/../b", "'.' or '..' part", id="Azure's prefix that climbs"),
+        pytest.param("STORAGE_EMULATOR_HOST", "local host:1", "is not a host", id="an emulator with a space"),
+        pytest.param("AZURE_STORAGE_ENDPOINT", "127.0.0.1:10000", "is not a web address", id="no scheme for Azure"),
         pytest.param("MONITORING_ROOT", "file:///tmp", "is neither", id="a file URL"),
         pytest.param("MONITORING_ROOT", "s3://b-1/a/../b", "'.' or '..' part", id="a prefix that climbs"),
         pytest.param("MONITORING_ROOT", "s3://b-1/a//b", "empty", id="a prefix with an empty part"),
@@ -139,7 +161,7 @@ def test_any_text_for_a_root_is_a_place_or_a_fault(text: str) -> None:
         root = load({}, {"MONITORING_ROOT": text}, Path("/nonexistent")).root
     except SettingsError:
         return
-    assert root.bucket if isinstance(root, S3Root) else root.path.is_absolute()
+    assert root.path.is_absolute() if root.scheme == DIRECTORY else root.place
 
 
 @pytest.mark.parametrize(
@@ -164,7 +186,7 @@ def test_what_alerts_go_out_for(tmp_path: Path, text: str, events: set[Event]) -
     ],
 )
 def test_the_region(tmp_path: Path, environ: dict[str, str], region: str) -> None:
-    assert loaded(tmp_path, **environ).region == region
+    assert loaded(tmp_path, **environ)[MONITORING_REGION] == region
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.signals.compiling import own
+from lastbeat.signals.compiling import compile_user_catalogues
 from lastbeat.signals.loading import CatalogueError, load_setting
 from support.checkout import ROOT
 
@@ -63,7 +63,7 @@ def text_of(name: str) -> str:
     ],
 )
 def test_the_compiled_catalogue_is_the_same(tmp_path: Path, setting: str, names: str) -> None:
-    compiled = own(setting, text_of)
+    compiled = compile_user_catalogues(setting, text_of)
     assert compiled.setting == names
     package = tmp_path / "lastbeat"
     shutil.copytree(ROOT / "core" / "lastbeat", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -94,5 +94,5 @@ def test_the_compiled_catalogue_is_the_same(tmp_path: Path, setting: str, names:
 )
 def test_what_cannot_be_compiled_is_refused(files: Mapping[str, Any], said: str) -> None:
     with pytest.raises(CatalogueError) as caught:
-        own(next(iter(files)), files.__getitem__)
+        compile_user_catalogues(next(iter(files)), files.__getitem__)
     assert said in str(caught.value)

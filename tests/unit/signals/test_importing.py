@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.scanning.matching import Matcher, compiled
 from lastbeat.scanning.splitting import Splitter
-from lastbeat.signals.importing import Imported, imported
+from lastbeat.signals.importing import ImportedMonitor, import_monitor
 from lastbeat.signals.loading import CatalogueError
 from support.catalogues import read
 from support.checkout import ROOT
@@ -23,21 +23,21 @@ CORPUS = ROOT / "tests" / "corpus" / "files"
 each_monitor = pytest.mark.parametrize("path", MONITORS, ids=lambda path: str(path.stem))
 
 
-def take(path: Path) -> Imported:
-    return imported(path.read_text("utf-8"), path.name)
+def take(path: Path) -> ImportedMonitor:
+    return import_monitor(path.read_text("utf-8"), path.name)
 
 
-def loaded(found: Imported) -> Catalogue:
+def loaded(found: ImportedMonitor) -> Catalogue:
     return read({"/taken.yaml": found.text}, "/taken.yaml")
 
 
-def own(found: Imported) -> dict[str, Signal]:
+def own(found: ImportedMonitor) -> dict[str, Signal]:
     return {each.name: each for each in loaded(found).signals if each.source == "/taken.yaml"}
 
 
 def take_one(text: str) -> tuple[Signal, Sequence[str]]:
     """One entry of the second generation."""
-    found = imported(f"class_name: SlurmLogMonitor\nlog_events:\n- {{name: s, {text}}}", "m.yaml")
+    found = import_monitor(f"class_name: SlurmLogMonitor\nlog_events:\n- {{name: s, {text}}}", "m.yaml")
     (signal,) = own(found).values()
     return signal, found.notes
 
@@ -190,7 +190,7 @@ def test_an_entry_means(text: str, expected: Mapping[str, object]) -> None:
 
 def test_an_error_type_of_its_own_is_declared() -> None:
     text = "log_signals:\n- {name: s, pattern: x, mode: crash, metadata: {error_type: ours}}"
-    found = imported(text, "m.yaml")
+    found = import_monitor(text, "m.yaml")
     assert loaded(found).error_types["ours"].meaning == "Taken over from m.yaml."
     assert found.notes == (
         "m.yaml:2: error_type: ours: it is none of lastbeat's; say under error_types what it means, and what to do",
@@ -198,7 +198,7 @@ def test_an_error_type_of_its_own_is_declared() -> None:
 
 
 def test_each_note_is_one_line_whatever_an_entry_is_called() -> None:
-    found = imported('log_events: [{name: "a\\nb", pattern: x, pattern_type: "c\\nd", other: 1}]', "m.yaml")
+    found = import_monitor('log_events: [{name: "a\\nb", pattern: x, pattern_type: "c\\nd", other: 1}]', "m.yaml")
     first, second = found.notes
     assert first == "m.yaml:1: other (a b): left out; nothing here goes by it"
     assert second.startswith("m.yaml:1: pattern_type: c d (a b): it is none of regex")
@@ -253,7 +253,7 @@ def test_what_has_no_counterpart_is_told(stem: str, said: str) -> None:
 )
 def test_what_is_no_monitor_is_refused(text: str, said: str) -> None:
     with pytest.raises(CatalogueError) as caught:
-        imported(text, "m.yaml")
+        import_monitor(text, "m.yaml")
     assert said in str(caught.value)
 
 
@@ -290,7 +290,7 @@ def test_whatever_a_monitor_says_the_result_can_be_used_or_it_is_refused(
     text = yaml.dump(document, Dumper=_NoAliases, allow_unicode=True)
     told: list[str] = []
     try:
-        found = imported(text, "m.yaml")
+        found = import_monitor(text, "m.yaml")
     except CatalogueError as refused:
         told = str(refused).splitlines()
     if told:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lastbeat.causes.reading import LogReader
+from lastbeat.causes.log_reader import LogReader
 from lastbeat.model.progress_lines import Progress
 from lastbeat.signals.loading import load
 from unit.model.test_progress_lines import ROWS, SPEEDS

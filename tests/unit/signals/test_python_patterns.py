@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.signals.python_patterns import WHOLE, translated, unfit
+from lastbeat.signals.python_patterns import WHOLE, translate_pattern, unfit
 
 CASES = [
     pytest.param("x+y", {}, {"pattern": "x+y"}, id="what needs nothing stays as it is"),
@@ -43,12 +43,12 @@ CASES = [
 
 @pytest.mark.parametrize(("pattern", "groups", "fields"), CASES)
 def test_a_pattern_becomes(pattern: str, groups: Mapping[str, object], fields: Mapping[str, object]) -> None:
-    made = translated(pattern, groups)
+    made = translate_pattern(pattern, groups)
     assert (made.fields, made.missing, made.fault) == (fields, (), None)
 
 
 def test_groups_that_are_not_there_are_told() -> None:
-    made = translated("(a)(?P<b>c)", {"x": 3, "y": "nope", "z": True, "u": -1, "v": None, "w": "b"})
+    made = translate_pattern("(a)(?P<b>c)", {"x": 3, "y": "nope", "z": True, "u": -1, "v": None, "w": "b"})
     assert made.missing == (3, "nope", True, -1, None)
     assert made.fields["extract"] == {"w": "b"}
 
@@ -58,7 +58,7 @@ def test_groups_that_are_not_there_are_told() -> None:
     [("(a", "does not compile"), ("(a+)+$", "more than one way"), ("a*", "empty line"), (".*a.*b.*c.*d", "steps")],
 )
 def test_what_cannot_be_used_is_told(pattern: str, said: str) -> None:
-    assert said in (translated(pattern, {}).fault or "")
+    assert said in (translate_pattern(pattern, {}).fault or "")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ LINES = st.text("ab (x[])1", max_size=12)
 def test_the_same_lines_match_and_groups_keep_what_they_hold(pattern: str, tail: str, lines: list[str]) -> None:
     written = re.compile(pattern + tail, re.MULTILINE)
     groups = {f"f{number}": number for number in range(written.groups + 1)}
-    made = translated(pattern + tail, groups)
+    made = translate_pattern(pattern + tail, groups)
     if made.fault is not None:
         return
     taken = re.compile(made.fields["pattern"], re.ASCII)

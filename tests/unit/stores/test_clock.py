@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.stores.clock import MEASURE_EVERY_S, TRY_AGAIN_S, StoreClock
-from lastbeat.stores.probe import goes_through_proxy, probe
+from lastbeat.stores.endpoint import ask_endpoint, goes_through_proxy
 
 BEGIN = 1_800_000_000.0
 
@@ -22,10 +22,18 @@ class World:
     uptime: float = 50.0
     reachable: bool = True
     asked: int = 0
+    slow: tuple[tuple[float, float], ...] = ()
+    """How long each request takes that is still to come, before and after the store writes down its time."""
 
     def measure(self) -> float | None:
         self.asked += 1
-        return float(int(self.true)) + 0.5 if self.reachable else None
+        (before, after), *rest = self.slow or ((0.0, 0.0),)
+        self.slow = tuple(rest)
+        self.pass_time(before)
+        told = float(int(self.true)) + 0.5
+        self.pass_time(after)
+        # Nobody knows at what moment of the request it was written down.
+        return told + (before + after) / 2 if self.reachable else None
 
     def clock(self) -> StoreClock:
         return StoreClock(self.measure, "s3://b", local=lambda: self.true + self.wall_off, steady=lambda: self.uptime)
@@ -48,6 +56,26 @@ class World:
 def test_only_a_real_offset_counts(wall_off: float, expected_off: float) -> None:
     world = World(wall_off=wall_off)
     assert world.clock()().timestamp() == pytest.approx(BEGIN + expected_off)
+
+
+@pytest.mark.parametrize("wall_off", [3600.0, -3600.0, 0.0])
+@pytest.mark.parametrize("slow", [((6.0, 0.0),), ((0.0, 6.0),), ((0.0, 0.0), (6.0, 0.0)), ((0.0, 0.0), (0.0, 6.0))])
+def test_a_slow_answer_is_no_other_time(
+    slow: tuple[tuple[float, float], ...], wall_off: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(wall_off=wall_off, slow=slow)
+    clock = world.clock()
+    assert abs(clock().timestamp() - world.true) < 2.6
+    assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+def test_a_slow_answer_later_on_does_not_set_the_time_back() -> None:
+    world = World(wall_off=3600.0)
+    clock = world.clock()
+    clock()
+    world.pass_time(MEASURE_EVERY_S)
+    world.slow = ((0.0, 6.0), (0.0, 6.0))
+    assert abs(clock().timestamp() - world.true) < 2.6
 
 
 def test_setting_the_wall_clock_changes_nothing() -> None:
@@ -76,6 +104,7 @@ def test_it_asks_once_an_hour() -> None:
 def test_a_silent_store_leaves_our_own_clock_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     world = World(wall_off=600.0, reachable=False)
     clock = world.clock()
+    clock.answered()
     for _ in range(3):
         assert clock().timestamp() == pytest.approx(world.true + 600)
         world.pass_time(TRY_AGAIN_S)
@@ -83,6 +112,31 @@ def test_a_silent_store_leaves_our_own_clock_and_is_said_once(caplog: pytest.Log
     assert [r.levelno for r in caplog.records] == [logging.WARNING]
     world.reachable = True
     assert clock().timestamp() == pytest.approx(world.true, abs=1)
+
+
+def test_a_store_that_has_answered_nothing_is_not_blamed_for_its_clock(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(reachable=False)
+    clock = world.clock()
+    clock()
+    world.pass_time(TRY_AGAIN_S)
+    clock()
+    assert caplog.records == []
+    clock.answered()
+    clock.answered()
+    assert [r.getMessage() for r in caplog.records] == [
+        "s3://b does not tell its time; ages are measured by this machine's clock"
+    ]
+
+
+def test_a_clock_that_came_back_before_the_store_answered_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(reachable=False)
+    clock = world.clock()
+    clock()
+    world.reachable = True
+    world.pass_time(TRY_AGAIN_S)
+    clock()
+    clock.answered()
+    assert caplog.records == []
 
 
 @given(
@@ -120,5 +174,5 @@ def test_a_proxy_is_noticed(env: dict[str, str], expected: bool) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://127.0.0.1:notaport"])
-def test_a_probe_that_finds_nobody_says_so(endpoint: str) -> None:
-    assert probe(endpoint, "bucket", timeout_s=0.5) is None
+def test_an_endpoint_where_nobody_is_answers_nothing(endpoint: str) -> None:
+    assert ask_endpoint(endpoint, "bucket", timeout_s=0.5) is None

@@ -284,6 +284,7 @@ def test_a_file_is_read_if_the_owner_of_the_runs_folder_may_show_it(
         return
     with pytest.raises(DeniedError, match="it belongs to user") as raised:
         store.read("run/_error", 1000)
+    assert "under a run id of your own" in raised.value.advice
     assert "LASTBEAT_FOLLOW_LINKS" in raised.value.advice
     blob = DirectoryStore(root, trusting=True).read("run/_error", 1000)
     assert blob is not None
@@ -309,6 +310,73 @@ def test_a_file_of_another_run_is_shown_by_its_own_alone(root: Path) -> None:
     assert store.read("other/_error", 1000) is not None
     with pytest.raises(DeniedError, match=f"it belongs to user {THIRD}"):
         store.read("run/_error", 1000)
+
+
+def _linked(root: Path, link: str, target: str, *, maker: int, file: int, folder: int = FOLDER) -> None:
+    """``link`` of ``maker``'s in the run of ``folder``'s, which leads to ``file``'s file or folder in the run of
+    somebody else's."""
+    DirectoryStore(root).write("other/private/_error", SECRET)
+    DirectoryStore(root).write("other/_watchdog.json", SECRET)
+    for path in ("other/private", "other/private/_error", "other/_watchdog.json"):
+        os.chown(root / path, file, file)
+    os.chown(root / "other", THIRD, THIRD)
+    os.chown(root / "run", folder, folder)
+    (root / "run").chmod(0o777 if folder == 0 else 0o755)
+    (root / link).parent.mkdir(exist_ok=True)
+    (root / link).symlink_to(target)
+    os.chown(root / link, maker, maker, follow_symlinks=False)
+
+
+ERROR, RECORD = "../other/private/_error", "../other/_watchdog.json"
+LINKED: list[tuple[str, str, str, dict[str, int], bool]] = [
+    ("to his own file", "run/_error", ERROR, {"maker": FOLDER, "file": FOLDER}, True),
+    ("to a file that root wrote there", "run/_error", ERROR, {"maker": FOLDER, "file": 0}, False),
+    ("to a record that root wrote there", "run/_watchdog.json", RECORD, {"maker": FOLDER, "file": 0}, False),
+    ("to somebody else's record", "run/_watchdog.json", RECORD, {"maker": FOLDER, "file": THIRD}, False),
+    ("in root's open folder to root's file", "run/_error", ERROR, {"maker": FILE, "file": 0, "folder": 0}, False),
+    ("the same to his own", "run/_error", ERROR, {"maker": FILE, "file": FILE, "folder": 0}, True),
+    ("by root, to a file of root's", "run/_error", ERROR, {"maker": 0, "file": 0}, True),
+    ("by root, to somebody's file", "run/_error", ERROR, {"maker": 0, "file": THIRD}, False),
+    ("for a run, to a folder of his", "third", "other/private", {"maker": FOLDER, "file": FOLDER}, True),
+    ("for a run, to a folder in another's", "third", "other/private", {"maker": FOLDER, "file": THIRD}, False),
+    ("for a run, to one of root's in another's", "third", "other/private", {"maker": FOLDER, "file": 0}, False),
+    ("for a run by root, who decides", "third", "other/private", {"maker": 0, "file": THIRD}, True),
+    ("for a run, to another run", "third", "other", {"maker": FOLDER, "file": THIRD}, True),
+]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@pytest.mark.parametrize(
+    ("link", "target", "owners", "read"), [row[1:] for row in LINKED], ids=[row[0] for row in LINKED]
+)
+def test_a_link_out_of_a_run_shows_no_more_than_who_made_it_may_show(
+    root: Path, link: str, target: str, owners: dict[str, int], read: bool
+) -> None:
+    _linked(root, link, target, **owners)
+    store = DirectoryStore(root)
+    key = link if Path(link).name != "third" else f"third/{'_watchdog.json' if target == 'other' else '_error'}"
+    if read:
+        blob = store.read(key, 1000)
+        assert blob is not None
+        assert blob.body == SECRET
+        return
+    with pytest.raises(DeniedError, match="belongs to user") as raised:
+        store.read(key, 1000)
+    assert "LASTBEAT_FOLLOW_LINKS" in raised.value.advice
+    assert {entry.key for entry in store.list("").entries if entry.fault is None} >= {"run/metadata.json"}
+    if link == "third":
+        assert [entry.key for entry in store.list("").entries if entry.fault is not None] == ["third/"]
+    assert DirectoryStore(root, trusting=True).read(key, 1000) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+def test_a_link_within_a_run_is_as_good_as_its_file(root: Path) -> None:
+    """As a program makes it that names its log by the day, and another user runs it."""
+    DirectoryStore(root).write("run/logs/train-3.log", SECRET)
+    (root / "run/logs/training_log_latest.txt").symlink_to("train-3.log")
+    for path in ("run", "run/logs", "run/logs/training_log_latest.txt"):
+        os.chown(root / path, FOLDER, FOLDER, follow_symlinks=False)
+    assert DirectoryStore(root).read("run/logs/training_log_latest.txt", 1000) is not None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")

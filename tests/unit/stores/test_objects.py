@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.stores import az, gs, s3
 from lastbeat.stores.answers import explain
-from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.stores.kind import Remedies
+from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.stores.s3 import REMEDIES
 
 CORE = str(Path(__file__).parents[3] / "core")
 
@@ -44,10 +47,11 @@ def test_the_environments_own_keys_load_no_boto3() -> None:
 
 def test_a_forked_child_is_refused_and_does_not_hang() -> None:
     code = (
-        "import os; from datetime import datetime, timezone; from obstore.store import MemoryStore\n"
-        "from lastbeat.stores.objects import ObjectStore; from lastbeat.stores.port import StoreError\n"
-        "now = lambda: datetime.now(timezone.utc)\n"
-        "make = lambda: ObjectStore(MemoryStore, url='memory:///', clock=now)\n"
+        "import os, time; from obstore.store import MemoryStore; from lastbeat.stores.clock import StoreClock\n"
+        "from lastbeat.stores.s3 import REMEDIES; from lastbeat.stores.volatile import IN_MEMORY\n"
+        "from lastbeat.stores.objects import Dialect, ObjectStore; from lastbeat.stores.port import StoreError\n"
+        "clock, dialect = StoreClock(time.time, 'memory:///'), Dialect(IN_MEMORY, REMEDIES)\n"
+        "make = lambda: ObjectStore(MemoryStore, url='memory:///', clock=clock, dialect=dialect)\n"
         "used, fresh = make(), make(); used.list(''); pid = os.fork()\n"
         "if pid:\n"
         "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0; used.list('')\n"
@@ -83,8 +87,51 @@ def test_a_forked_child_is_refused_and_does_not_hang() -> None:
     ],
 )
 def test_trouble_below_http_is_told_in_words(text: str, kind: type[StoreError], expected: str) -> None:
-    error = explain(RuntimeError(text), "s3://bucket/runs", "reading run-1/_error")
+    error = explain(RuntimeError(text), "s3://bucket/runs", "reading run-1/_error", REMEDIES)
     assert type(error) is kind
     assert expected in str(error)
     assert "AKIA" not in str(error)
     assert error.advice
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        pytest.param(
+            "Error performing token request: Error performing GET http://169.254.169.254/computeMetadata/v1/x in 1ms - "
+            "Server returned non-2xx status code: 404 Not Found: secret=AKIA",
+            DeniedError, "no credentials were issued", id="a machine without a service account",
+        ),
+        pytest.param(
+            "Error performing token request: Error performing GET http://metadata.google.internal/x in 3s - "
+            "HTTP error: error sending request\n\nkind: Timeout",
+            UnreachableError, "could not be reached", id="nobody to ask, or not at the moment",
+        ),
+        pytest.param(
+            "Error performing token request: Error performing POST https://login.microsoftonline.com/t/oauth2/token "
+            "in 1s - Server returned non-2xx status code: 503 Service Unavailable: ",
+            UnreachableError, "answered 503", id="who issues them has trouble",
+        ),
+        pytest.param(
+            "Bulk delete request failed for key run-1/x: not allowed (code: 403)", DeniedError, "403",
+            id="a batch that removes",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("remedies", [gs.REMEDIES, az.REMEDIES], ids=["Google", "Azure"])
+def test_credentials_that_are_not_issued_are_told_with_what_to_set(
+    text: str, kind: type[StoreError], expected: str, remedies: Remedies
+) -> None:
+    error = explain(RuntimeError(text), "gs://bucket/runs", "deleting run-1/x", remedies)
+    assert type(error) is kind
+    assert expected in str(error)
+    assert "AKIA" not in str(error)
+    assert error.advice
+
+
+@pytest.mark.parametrize("remedies", [s3.REMEDIES, gs.REMEDIES, az.REMEDIES], ids=["S3", "Google", "Azure"])
+def test_every_kind_says_what_to_do_about_every_fault(remedies: Remedies) -> None:
+    assert set(remedies.allow) == {"reading", "writing", "listing", "deleting"}
+    assert all(what and advice for what, advice in remedies.denied.values())
+    texts = (remedies.place, remedies.endpoint, remedies.login, remedies.expired, remedies.create, remedies.trust)
+    assert all(texts)

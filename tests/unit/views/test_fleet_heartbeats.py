@@ -167,3 +167,17 @@ def test_thinning_keeps_the_order_the_first_and_the_last(items: list[int], most:
     if items:
         assert kept[-1] == (len(items) - 1, items[-1])
         assert kept[0] == (0, items[0])
+
+
+def test_figures_of_trainings_own_stand_with_the_points_that_they_were_told_with() -> None:
+    document = {
+        "recent": [[AT - 9, 1, 2.5], [AT - 3, 3, 2.0]],
+        "metric_points": {"val_acc": [[AT - 6, 2, 0.5], [AT - 3, 3, "NaN"]], "broken": "x", "half": [[AT], "y", None]},
+    }
+    points = told(document).points
+    assert [(point.step, point.loss, sorted(point.metrics)) for point in points] == [
+        (1, 2.5, []),
+        (2, None, ["val_acc"]),
+        (3, 2.0, ["val_acc"]),
+    ]
+    assert points[1].metrics == {"val_acc": 0.5}

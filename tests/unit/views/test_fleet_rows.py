@@ -66,7 +66,7 @@ def test_why_people_are_warned_is_told(looked: Looked) -> None:
     looked.passes()
     row = looked.row(RUN)
     assert (row.shown, row.conditions) == ("RUNNING (WARNING)", ("loss_nan",))
-    assert row.reason == "loss is NaN at step 1"
+    assert row.reason == "the loss is NaN since step 1"
     assert math.isnan(row.loss or 0.0)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import Explained, Transition
+from lastbeat.model.record import RecordedCause, Transition
 from lastbeat.model.status import Status
 from lastbeat.model.view import (
     Excerpt,
@@ -33,7 +33,7 @@ FULL = replace(
     link="https://console.example/",
     stale_s=600.0,
     conditions={"stalled": "no new step"},
-    explained=Explained(
+    explained=RecordedCause(
         Cause("oom", Evidence("logs/a.log", 3, "boom", 1, "node-1", START), 0.87654, "gpu_memory", False, "less", "s"),
         ("also",),
     ),

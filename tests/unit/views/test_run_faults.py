@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import RunView
-from lastbeat.observe.reading import LogSettings
+from lastbeat.observe.log_observer import LogSettings
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document

@@ -6,9 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.model.status import Status
+from lastbeat.stores.port import Blob
+from lastbeat.views.excerpts import Safe, stacks
 from lastbeat.views.one_run import RunWatch
 from support.channel import ListChannel, down
 from support.looked import LOG, OOM, STEPS, failed, refuse, view_of
+from support.memory import START
 from support.scene import RUN, Scene
 
 
@@ -253,3 +256,32 @@ def test_a_thread_that_died_is_told_unless_the_reason_tells_it() -> None:
     view = view_of(scene)
     assert (view.row.status, told in view.notes) == (Status.SUCCEEDED, False)
     assert "shard 7 is torn" in view.row.reason
+
+
+STACKS = """No new step for 15 min, at step 7
+
+Thread "MainThread" (main), most recent call last:
+  File "/srv/lastbeat/train.py", line 3, in <module>
+  File "/usr/lib/python3/dist-packages/lastbeat/integrations/pytorch.py", line 40, in on_step
+  File "/opt/train.py", line 9, in forward
+
+Thread "lastbeat-beat", most recent call last:
+  File "/usr/lib/python3/dist-packages/lastbeat/sdk/reporter.py", line 288, in _work
+  File "/usr/lib/python3/dist-packages/lastbeat/sdk/stacks.py", line 63, in write
+
+Thread "loader", most recent call last:
+  File "/opt/data.py", line 5, in fetch
+  File "/usr/lib/python3/dist-packages/lastbeat/sdk/run.py", line 90, in step
+"""
+
+
+def test_of_stacks_the_frames_of_lastbeat_are_left_out_but_for_one_that_hangs() -> None:
+    found = stacks("logs/stacks.txt", Blob(STACKS.encode(), len(STACKS), START, "1"), Safe())
+    text = "\n".join(found.lines)
+    assert "lastbeat-beat" not in text
+    assert "stacks.py" not in text
+    assert "integrations" not in text
+    # A folder of theirs may be called so, too; and where a thread is counts whoever's code it is.
+    assert "/srv/lastbeat/train.py" in text
+    assert text.endswith('sdk/run.py", line 90, in step')
+    assert found.note == "3 of lastbeat's own frames are not shown"

@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat.deliver.port import Channel, DeliveryError
 from lastbeat.effects.dispatch import dispatch
-from lastbeat.effects.outbox import Claim
+from lastbeat.effects.outbox import DeliveryClaim
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from support.channel import ListChannel, down, refusing
@@ -188,7 +188,7 @@ def test_channels_that_hang_take_no_longer_together_than_one() -> None:
         def send(self, message: Message) -> None:
             release.wait(30)
 
-    claims = [Claim(n, identity, message()) for identity in ("a:1", "b:2", "c:3") for n in (1, 2)]
+    claims = [DeliveryClaim(n, identity, message()) for identity in ("a:1", "b:2", "c:3") for n in (1, 2)]
     began = time.monotonic()
     try:
         results = dispatch(claims, [Hanging("a:1"), Hanging("b:2"), Hanging("c:3")], 0.5)

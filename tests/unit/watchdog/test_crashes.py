@@ -62,12 +62,14 @@ def test_killed_while_sending(story: Story, events: list[str]) -> None:
 
     class Dying(ListChannel):
         def send(self, message: object) -> None:
-            scene.store.die_at(0, before=True)
+            for store in (scene.store, scene.state):
+                store.die_at(0, before=True)
 
     channel, scene.channel = scene.channel, Dying()
     with pytest.raises(Killed):
         scene.look()
-    scene.store.heal()
+    for store in (scene.store, scene.state):
+        store.heal()
     scene.channel = channel
     assert scene.look().pending == 1, "the claim of the dead still holds"
     assert channel.sent == []

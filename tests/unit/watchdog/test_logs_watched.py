@@ -6,7 +6,7 @@ import pytest
 
 from lastbeat.deliver.plain import render
 from lastbeat.model.policy import Policy
-from lastbeat.observe.reading import LogSettings
+from lastbeat.observe.log_observer import LogSettings
 from lastbeat.signals.loading import load
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.growing import MAIN, OOM, LoggedScene, steps

@@ -15,6 +15,33 @@ const Account = (() => {
 
   const some = (value) => value !== null && value !== undefined && value !== "";
 
+  const SAME = 60;
+  const flat = (text) => text.replace(/\s+/g, " ").trim();
+
+  /** Whether the account of the failure has a marked line that says this; so it is not said twice. */
+  function shows(doc, text) {
+    const said = flat(text).slice(0, SAME);
+    return said !== "" && (doc.account?.excerpts ?? []).some(({ lines, marked }) =>
+      typeof marked === "number" && flat(String(lines[marked] ?? "")).includes(said));
+  }
+
+  /** The reason of an alert or a transition, unless it is the one that stands at the top of the page. */
+  function reason(doc, text) {
+    if (!some(text)) return null;
+    const told = flat(doc.run.reason ?? "");
+    const same = told.length > 0 && flat(text).slice(0, SAME) === told.slice(0, SAME);
+    return same ? el("span", { class: "muted", title: text }, "as above") : text;
+  }
+
+  const HANGS = /stall|progress_stale/;
+
+  /** Where it hangs matters most while it hangs. */
+  const hangs = (doc) =>
+    doc.stacks !== null &&
+    doc.stacks !== undefined &&
+    (doc.run.status === "TIMED_OUT" ||
+      [...(doc.run.conditions ?? []), ...Object.keys(doc.conditions ?? {})].some((name) => HANGS.test(name)));
+
   /** A moment as its age, with the time in its title. */
   function when(given, now) {
     return el("span", { title: Format.full(given) }, Format.ago(given, now));
@@ -54,7 +81,7 @@ const Account = (() => {
     const conditions = [...new Set([...(run.conditions ?? []), ...Object.keys(doc.conditions ?? {})])];
     return [
       el("p", { class: "state" }, Draw.statusOf(run), since(run, now)),
-      some(run.reason) ? el("p", { class: "lead-reason" }, run.reason) : null,
+      some(run.reason) && !shows(doc, run.reason) ? el("p", { class: "lead-reason" }, run.reason) : null,
       run.doubt ? box("doubt", "This may be out of date: ", run.doubt) : null,
       run.fault
         ? box(
@@ -125,7 +152,9 @@ const Account = (() => {
             line.time ? Format.time(line.time, now, true) : null,
           ].filter((part) => part !== null);
     return [
-      some(name) || !troubled ? null : el("p", {}, "No cause is known: nothing that was read says why."),
+      some(name) || !troubled || hangs(doc) || doc.account?.excerpts?.length > 0
+        ? null
+        : el("p", {}, "No cause is known: nothing that was read says why."),
       some(name)
         ? el(
             "p",
@@ -152,20 +181,11 @@ const Account = (() => {
     ];
   }
 
-  /** The excerpt, or its marked line alone where the section below shows all of the file. */
-  function shortened(doc) {
-    const { file, lines, first_line: first, marked } = doc.evidence;
-    const below = file === "_error" && some(doc.error_text) && typeof marked === "number" && lines[marked];
-    if (!below) return doc.evidence;
-    const number = typeof first === "number" ? first + marked : null;
-    return { ...doc.evidence, lines: [lines[marked]], first_line: number, marked: 0 };
-  }
-
+  /** What shows it: evidence, `_error` and the end of the log as one account, in which no line stands twice. */
   function evidence(doc, line, where, now, whole) {
-    if (doc.evidence) {
-      const facts = where;
-      return [el("h3", {}, "Evidence"), Excerpts.box(shortened(doc), { name: "Evidence", now, whole, facts })];
-    }
+    const told = doc.account?.excerpts ?? [];
+    const box = (each) => Excerpts.box(each, { name: "Evidence", now, whole, facts: each.marked === null ? [] : where });
+    if (told.length > 0) return [el("h3", {}, "Evidence"), told.map(box)];
     if (line === null || !some(line.text)) return null;
     const alone = {
       file: line.file,
@@ -174,8 +194,8 @@ const Account = (() => {
       marked: 0,
       note: "The lines around it are not to be had any more.",
     };
-    return [el("h3", {}, "Evidence"), Excerpts.box(alone, { name: "Evidence", now, whole, facts: where })];
+    return [el("h3", {}, "Evidence"), box(alone)];
   }
 
-  return Object.freeze({ state, cause, facts, when, some });
+  return Object.freeze({ state, cause, facts, when, some, hangs, reason });
 })();

@@ -95,7 +95,8 @@ const App = (() => {
       loading: ["reading", "the fleet …"],
       live: paused ? ["paused", old && `as of ${old} ago`]
         : Data.fleet?.fault ? ["store away", old && `as of ${old} ago`]
-        : ["live", old ? `as of ${old} ago${more}` : "reading …"],
+        : Data.fresh ? ["live", old ? `as of ${old} ago${more}` : "reading …"]
+        : ["refreshing", old ? `as of ${old} ago${more}` : "…"],
       lost: ["no answer", old && `as of ${old} ago`],
       file: ["file", old ? `made ${old} ago` : "made at a time that is not known"],
       broken: ["file", "unreadable"],
@@ -106,12 +107,15 @@ const App = (() => {
         el("span", { class: "when" }));
     }
     fresh.classList.toggle("off", off);
-    setText(fresh.children[0], mode === "file" || mode === "broken" ? "▤" : off ? "○" : "●");
+    const waits = mode === "live" && !off && !Data.fresh;
+    setText(fresh.children[0], mode === "file" || mode === "broken" ? "▤" : off ? "○" : waits ? "◌" : "●");
+    fresh.classList.toggle("waits", waits);
     setText(fresh.children[1], words[0]);
     setText(fresh.children[2], words[1] || "");
     const seen = Data.embedded ? Data.fleet?.made_at : Data.fleet?.at;
     if (seen) fresh.title = `${Data.embedded ? "made" : "the store was last seen"} ${Format.full(seen)}`;
-    setText(root, Data.fleet?.root ?? "");
+    setText(root, Format.middle(Data.fleet?.root ?? "", 72));
+    root.title = Data.fleet?.root ?? "";
     pause.hidden = Data.embedded || Data.fleet === null;
     setText(pause, paused ? "Go on" : "Pause");
   }

@@ -105,6 +105,8 @@ const Choice = (() => {
     get words() { return words; },
     set words(text) { words = text; },
     get sorted() { return sorted; },
+    /** Runs fold into groups in the order of need alone, and not where people look for runs by their words. */
+    get folds() { return sorted.key === "status" && !sorted.down && words.trim() === ""; },
     get some() { return words.trim() !== "" || statuses.size > 0; },
   });
 })();

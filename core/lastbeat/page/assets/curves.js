@@ -11,6 +11,7 @@ const Curves = (() => {
     { key: "learning_rate", name: "Learning rate", unit: "", colour: "--curve-2" },
     { key: "steps_per_s", name: "Throughput", unit: " steps/s", colour: "--curve-3" },
   ];
+  const MOST_METRICS = 8;
   const NOTHING = { at: [], step: [] };
   const { finite, placed } = Points;
 
@@ -63,14 +64,28 @@ const Curves = (() => {
       "Home and End, + and − to zoom, 0 for all, Shift with ← → to move.",
     );
     const charts = SERIES.map((series) => Plot.make(series, shared));
+
+    /** Figures of training's own get a chart each as they are told. */
+    function addMetrics() {
+      for (const name of Object.keys(points.metrics ?? {})) {
+        const key = `metric ${name}`;
+        if (charts.some((each) => each.series.key === key) || charts.length >= SERIES.length + MOST_METRICS) continue;
+        const colour = `--curve-${1 + (charts.length % 3)}`;
+        const chart = Plot.make({ key, name: Format.clip(name, 60), unit: "", colour }, shared);
+        charts.push(chart);
+        plots.append(chart.element);
+      }
+    }
     const table = Points.table();
     const left = el("p", { class: "muted" });
     const plots = el("div", { class: "curves" }, ...charts.map((each) => each.element));
     const element = el("div", { class: "curves-all" }, tools, where, plots, left, keys, table.element);
 
+    /** How far the axis goes around a single point: a few steps, or a minute. */
+    const alone = () => (shared.by === "step" ? 5 : 60);
     const all = () => {
       const { x } = shared.placing;
-      return x.length === 0 ? [0, 1] : x.length === 1 ? [x[0] - 1, x[0] + 1] : [x[0], x[x.length - 1]];
+      return x.length === 0 ? [0, 1] : x.length === 1 ? [x[0] - alone(), x[0] + alone()] : [x[0], x[x.length - 1]];
     };
     const index = () => {
       if (pointedAt === null || shared.placing.x.length === 0) return null;
@@ -160,6 +175,7 @@ const Curves = (() => {
     }
 
     function show() {
+      addMetrics();
       shared.placing = placed(points, shared.by);
       const shown = quietly(() => charts.filter((each) => each.show(points)));
       where.hidden = keys.hidden = shown.length === 0;
@@ -263,7 +279,7 @@ const Curves = (() => {
     return {
       element,
       update(next) {
-        points = next ?? NOTHING;
+        points = next?.at ? next : NOTHING;
         show();
       },
       close() {

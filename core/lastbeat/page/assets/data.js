@@ -15,6 +15,7 @@
  *   Data.now()                       milliseconds: the store's time that ages are measured against; null until known.
  *                                      It stands still between answers, for a beat may have come meanwhile.
  *   Data.age()                       seconds since then; of the file: since it was made
+ *   Data.fresh                       whether that is as short as it gets
  *   Data.want(ids)                   which runs people see right now; the server reads those first
  *   Data.pause(yes), Data.again()    stop and go on; ask now
  */
@@ -150,7 +151,7 @@ const Data = (() => {
       failures = 0;
       // While documents are still being read there is more to see soon; the server's own rounds set the pace.
       const usual = Math.min(LONGEST_WAIT_S, Math.max(1, Number(fleet.interval_s) || 15));
-      wait = fleet.at === null ? 1 : fleet.unread > 0 ? Math.min(3, usual) : usual;
+      wait = fleet.at === null ? 1 : fleet.unread > 0 || (!isFresh() && !fleet.fault) ? Math.min(3, usual) : usual;
       if (state.mode !== "live") become({ mode: "live", since: null, message: "", advice: "", retryAt: null });
     } catch (fault) {
       failures += 1;
@@ -238,6 +239,12 @@ const Data = (() => {
     return (Math.max(0, (made ?? seen) - seen) + Math.max(0, Date.now() - receivedAt)) / 1000;
   }
 
+  /** Whether what is known is as new as it can be: who opens a page that nobody looked at for a while has to wait. */
+  function isFresh() {
+    const seconds = age();
+    return seconds !== null && seconds <= Math.max(20, 2.5 * (Number(fleet.interval_s) || 0));
+  }
+
   function subscribe(listener) {
     listeners.add(listener);
     return () => listeners.delete(listener);
@@ -250,6 +257,8 @@ const Data = (() => {
     get rows() { return list; },
     get fleet() { return fleet; },
     get state() { return state; },
+    /** Always so in a file, which says itself how old it is. */
+    get fresh() { return embedded || isFresh(); },
     get embedded() { return embedded; },
     /** The server has been updated since this page was loaded. */
     get outdated() { return fleet !== null && fleet.version !== firstVersion; },

@@ -22,6 +22,7 @@ const Draw = (() => {
     "UNKNOWN": { sign: "?", name: "unknown" },
     "RUNNING": { sign: "●", name: "running" },
     "SUCCEEDED": { sign: "✔", name: "succeeded" },
+    "CANCELLED": { sign: "■", name: "cancelled" },
   });
 
   const looks = (status) => (Object.hasOwn(STATUSES, status) ? STATUSES[status] : STATUSES.UNKNOWN);
@@ -96,11 +97,21 @@ const Draw = (() => {
     return safe ? el("a", { href: address, rel: "noopener noreferrer", target: "_blank" }, text) : el("span", {}, text);
   }
 
-  /** A link to a run's own view. */
+  const MOST_WHOLE = 20, TAIL = 9;
+
+  /** A link to a run's own view. Where its name is too long for its place the middle is left out: runs of one sweep
+   * differ at their ends. */
   function runLink(id) {
-    const title = id.length > 40 ? id : null;
-    return el("a", { href: `#/runs/${encodeURIComponent(id)}`, class: "run-link", title }, id);
+    const href = `#/runs/${encodeURIComponent(id)}`, letters = Array.from(id);
+    if (letters.length <= MOST_WHOLE) return el("a", { href, class: "run-link" }, id);
+    return el("a", { href, class: "run-link parts", title: id, "aria-label": id },
+      el("span", { class: "head" }, letters.slice(0, -TAIL).join("")),
+      el("span", { class: "tail" }, letters.slice(-TAIL).join("")));
   }
+
+  /** A path: too long a one without its middle, and whole in its title. */
+  const path = (text, most = 60) => el("code", { class: "path", title: text.length > most ? text : null },
+    Format.middle(text, most));
 
   /** The latest values as a line; gaps where there was no number. `name` says of what. */
   function sparkline(given, name, width = 64, height = 18) {
@@ -155,7 +166,7 @@ const Draw = (() => {
     const picture = svg("svg", { class: "strip", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none",
       role: "img", "aria-label": words }, svg("title", {}, words),
     svg("rect", { class: "ground", x: 0, y: height - 1, width, height: 1 }));
-    const share = { FAILED: 1, TIMED_OUT: 0.8, RUNNING: 0.5, SUCCEEDED: 0.35, UNKNOWN: 0.2 };
+    const share = { FAILED: 1, TIMED_OUT: 0.8, RUNNING: 0.5, SUCCEEDED: 0.35, CANCELLED: 0.35, UNKNOWN: 0.2 };
     const x = (moment) => Math.min(width, Math.max(0, width - ((at - moment) * width) / STRIP_MS));
     const shown = spans.slice(-MOST_SPANS);
     shown.forEach(([since, name, attempt], index) => {
@@ -172,6 +183,6 @@ const Draw = (() => {
     return picture;
   }
 
-  return Object.freeze({ STATUSES, looks, looksOf, el, svg, put, setText, status, statusOf, outside, runLink,
+  return Object.freeze({ STATUSES, looks, looksOf, el, svg, put, setText, status, statusOf, outside, runLink, path,
     sparkline, strip });
 })();

@@ -9,7 +9,15 @@ const Excerpts = (() => {
   const MOST_CHARACTERS = 1200;
   const WHOLE_CHARACTERS = 200000;
 
-  function line(excerpt, text, index, whole) {
+  const MOST_PATH = 56;
+
+  /** A frame of a stack whose path is long without the middle of that: the file and the package say enough. */
+  const shortFrame = (text) =>
+    text.replace(/^(\s*File ")([^"]+)(")/, (_all, before, path, after) =>
+      `${before}${Format.middle(path, MOST_PATH)}${after}`);
+
+  function line(excerpt, given, index, whole, paths) {
+    const text = paths ? shortFrame(given) : given;
     const number = excerpt.first_line === null || excerpt.first_line === undefined ? null : excerpt.first_line + index;
     const marked = excerpt.marked === index;
     const key = `${excerpt.file}:${number ?? `+${index}`}`;
@@ -27,7 +35,7 @@ const Excerpts = (() => {
       ),
       el(
         "span",
-        { class: "t" },
+        { class: "t", title: text === given ? null : Format.clip(given.trim(), 1000) },
         marked ? el("span", { class: "unseen" }, "This line shows it: ") : null,
         shown,
         cut
@@ -57,7 +65,7 @@ const Excerpts = (() => {
   }
 
   /** The box of an excerpt; `name` is what it is, for screen readers, `follow` keeps its end in sight. */
-  function box(excerpt, { name, now, whole, follow = false, facts = [] }) {
+  function box(excerpt, { name, now, whole, follow = false, facts = [], paths = false }) {
     const lines =
       excerpt.lines.length > 0
         ? el(
@@ -69,16 +77,16 @@ const Excerpts = (() => {
               "aria-label": `${name}, ${excerpt.file}`,
               "data-follow": follow,
             },
-            excerpt.lines.map((text, index) => line(excerpt, String(text), index, whole)),
+            excerpt.lines.map((text, index) => line(excerpt, String(text), index, whole, paths)),
           )
         : el("p", { class: "muted" }, excerpt.note ? null : "There is no text in it.");
     return el(
       "div",
-      { class: "excerpt", "data-key": `${name}:${excerpt.file}` },
+      { class: "excerpt", "data-key": `${name}:${excerpt.file}:${excerpt.first_line ?? ""}` },
       el(
         "p",
         { class: "excerpt-head" },
-        el("code", {}, excerpt.file),
+        Draw.path(excerpt.file),
         facts.map((fact) => [" · ", fact]),
         " · ",
         el("span", { class: "muted" }, about(excerpt, now)),

@@ -14,6 +14,8 @@ const Fleet = (() => {
   /** Beyond so many, rows come only when they are asked for: who scrolls that far is better served by the filter. */
   const BY_ITSELF = 600;
   const CALM_MS = 1200;
+  /** A pointer that only passes over a row asks for nothing. */
+  const POINT_MS = 120;
   const ALL = "all";
   // What stands here stays while a run is looked at, and is there again when people come back.
   let limit = STEP, left = null;
@@ -36,15 +38,20 @@ const Fleet = (() => {
   function refresh(moved) {
     if (view === null) return;
     if (Data.fleet === null) return showAround();
-    const order = Choice.ids();
+    const ids = Choice.ids();
+    const order = Choice.folds ? Groups.folded(ids) : ids.map((id) => ({ key: `run ${id}`, id, member: false }));
     const held = !moved && view.order.length > 0 && busy();
-    const differs = order.length !== view.order.length || order.some((id, index) => id !== view.order[index]);
+    const differs = order.length !== view.order.length ||
+      order.some((each, index) => each.key !== view.order[index].key);
+    view.groups = new Map(order.filter((each) => each.rows).map((each) => [each.key, each.rows]));
+    view.many = ids.length;
     if (!held) view.order = order;
     view.reorder.hidden = !(held && differs);
     // What is in sight first: a key that was pressed must not wait for what is not.
     showSoon(moved ? FIRST : limit);
-    showCounts(order.length);
+    showCounts(ids.length);
     showAround();
+    showHint();
   }
 
   function showSoon(most) {
@@ -55,17 +62,12 @@ const Fleet = (() => {
 
   function showRows(most) {
     const { body, lines } = view, around = context();
-    const ids = view.order.slice(0, most), wanted = new Set(ids);
-    if (body.childElementCount > ids.length && !body.contains(document.activeElement)) empty();
-    for (const line of [...body.children]) if (!wanted.has(line.dataset.run)) takeAway(line);
+    const shown = view.order.slice(0, most), wanted = new Set(shown.map((each) => each.key));
+    if (body.childElementCount > shown.length && !body.contains(document.activeElement)) empty();
+    for (const line of [...body.children]) if (!wanted.has(line.dataset.key)) takeAway(line);
     let place = body.firstChild;
-    for (const id of ids) {
-      const row = Data.row(id);
-      let known = lines.get(id);
-      if (row === null) known?.line.classList.add("gone");
-      else if (!known) lines.set(id, (known = Rows.make(row, around)));
-      // What is out of sight follows when it comes into sight, as far as only its ages are others.
-      else if (known.row !== row || view.inSight.has(id)) known.update(row, around);
+    for (const each of shown) {
+      const known = each.name ? groupLine(each, around) : runLine(each, around);
       if (!known) continue;
       if (known.line === place) place = place.nextSibling;
       else {
@@ -76,6 +78,27 @@ const Fleet = (() => {
     const more = view.order.length - limit;
     view.more.hidden = more <= 0;
     if (more > 0) setText(view.more, `Show ${Format.integer(Math.min(STEP, more))} more of ${Format.integer(more)}`);
+  }
+
+  function runLine({ key, id, member }, around) {
+    const row = Data.row(id);
+    let known = view.lines.get(key);
+    if (row === null) known?.line.classList.add("gone");
+    else if (!known) view.lines.set(key, (known = Rows.make(row, around)));
+    // What is out of sight follows when it comes into sight, as far as only its ages are others.
+    else if (known.row !== row || view.inSight.has(id)) known.update(row, around);
+    known?.line.classList.toggle("member", member);
+    return known;
+  }
+
+  function groupLine({ key, rows }, around) {
+    let known = view.lines.get(key);
+    if (!known) view.lines.set(key, (known = Groups.make(key)));
+    // While rows stand still a group may have lost its last run.
+    const now = view.groups.get(key) ?? rows.filter((row) => Data.row(row.run_id) !== null);
+    known.line.classList.toggle("gone", now.length === 0);
+    if (now.length > 0) known.update(now, around);
+    return known;
   }
 
   /** Takes all rows away at once: one by one takes longer than people notice. */
@@ -91,15 +114,18 @@ const Fleet = (() => {
     line.remove();
     view.seen.unobserve(line);
     view.inSight.delete(line.dataset.run);
-    if (Data.row(line.dataset.run) === null) view.lines.delete(line.dataset.run);
+    if (line.dataset.run ? Data.row(line.dataset.run) === null : !view.groups.has(line.dataset.key)) {
+      view.lines.delete(line.dataset.key);
+    }
   }
 
   function cameInSight(entries) {
     for (const { target, isIntersecting } of entries) {
-      const id = target.dataset.run, row = Data.row(id);
+      const id = target.dataset.run, row = id ? Data.row(id) : null;
+      if (!id) continue;
       if (isIntersecting) view.inSight.add(id);
       else view.inSight.delete(id);
-      if (isIntersecting && row !== null) view.lines.get(id)?.update(row, context());
+      if (isIntersecting && row !== null) view.lines.get(target.dataset.key)?.update(row, context());
     }
     Data.want([...view.inSight]);
   }
@@ -148,7 +174,7 @@ const Fleet = (() => {
     refresh(true);
     Choice.write();
     clearTimeout(view.telling);
-    view.telling = setTimeout(() => App.announce(`${Format.count(view.order.length, "run")} shown`), 900);
+    view.telling = setTimeout(() => App.announce(`${Format.count(view.many, "run")} shown`), 900);
   }
 
   function clear() {
@@ -172,12 +198,50 @@ const Fleet = (() => {
   function pressedMore() {
     const next = view.order[limit];
     showMore();
-    view.lines.get(next)?.line.querySelector("a").focus();
+    view.lines.get(next?.key)?.line.querySelector("a, button").focus();
+  }
+
+  /** Opens a group, or closes it. */
+  function fold(name) {
+    Groups.toggle(name);
+    refresh(true);
+  }
+
+  /** A press on a row opens what there is no room for in it, on a group its runs; unless text was selected in it. */
+  function pressedRow(event) {
+    const line = event.target.closest("tr"), selection = document.getSelection();
+    if (line === null || event.target.closest("a") !== null) return;
+    if (event.target.closest("button") === null && selection !== null && !selection.isCollapsed &&
+      line.contains(selection.anchorNode)) return;
+    if (!line.dataset.run) return fold(line.dataset.key);
+    line.classList.toggle("open");
+    showHint();
+  }
+
+  /** The run that is pointed at, or the keyboard is on, is told in full at the foot of the window: nothing moves. */
+  function showHint() {
+    const { hint, body } = view;
+    const line = view.pointed?.isConnected ? view.pointed
+      : body.contains(document.activeElement) ? document.activeElement.closest("tr") : null;
+    const row = line?.dataset.run && !line.classList.contains("open") ? Data.row(line.dataset.run) : null;
+    const told = row === null ? [] : Rows.details(row);
+    hint.hidden = told.length < 2;
+    view.reorder.classList.toggle("above", !hint.hidden);
+    if (!hint.hidden) put(hint, el("p", { class: "of" }, Draw.statusOf(row), " ", el("b", {}, Format.clip(row.run_id, 200))), told);
+  }
+
+  function pointAt(line) {
+    clearTimeout(view.pointing);
+    view.pointing = setTimeout(() => {
+      if (view === null || view.pointed === line) return;
+      view.pointed = line;
+      showHint();
+    }, line === null ? 0 : POINT_MS);
   }
 
   function step(by) {
-    const links = [...view.body.querySelectorAll(".run-link")];
-    const here = links.indexOf(document.activeElement?.closest?.("tr")?.querySelector(".run-link"));
+    const links = [...view.body.querySelectorAll(".run-link, .group-toggle")];
+    const here = links.indexOf(document.activeElement?.closest?.("tr")?.querySelector(".run-link, .group-toggle"));
     const next = here < 0 ? (by > 0 ? 0 : -1) : here + by;
     if (next >= links.length && !view.more.hidden) return pressedMore();
     links[next]?.focus();
@@ -210,10 +274,8 @@ const Fleet = (() => {
       el("button", { type: "button", class: "chip", "aria-pressed": "false", on: { click: () => toggle(name) } },
         name === ALL ? "All" : name === Choice.NEED ? "Need people" : Draw.status(name), " ",
         el("span", { class: "many" }))]));
-    const heads = new Map(Rows.COLUMNS.map((column) => [column.key,
-      el("th", { class: `c-${column.key}`, scope: "col", role: "columnheader" }, column.by === null
-        ? el("span", {}, column.title)
-        : el("button", { type: "button", title: column.hint,
+    const heads = new Map(Rows.COLUMNS.filter((column) => column.title !== null).map((column) => [column.key,
+      el("th", { class: `c-${column.key}`, scope: "col", role: "columnheader" }, el("button", { type: "button", title: column.hint,
           on: { click: () => { Choice.pressed(column.key); changed(); } } },
         column.title, el("span", { class: "arrow", "aria-hidden": "true" })))]));
     const input = el("input", { type: "search", id: "filter", autocomplete: "off", spellcheck: "false",
@@ -230,6 +292,8 @@ const Fleet = (() => {
       body: el("tbody", { role: "rowgroup" }),
       empty: el("div", { class: "empty" }),
       notes: el("div", { class: "notes" }),
+      // What stands in it, screen readers are told with the link of the run.
+      hint: el("div", { class: "hint", "aria-hidden": "true", hidden: true }),
       more: el("button", { type: "button", class: "more", hidden: true, on: { click: pressedMore } }),
       reorder: el("button", { type: "button", class: "reorder", hidden: true, on: { click: () => refresh(true) } },
         "The order has changed: show it"),
@@ -241,14 +305,14 @@ const Fleet = (() => {
     parts.table = el("table", { class: "runs", role: "table" }, el("caption", { class: "unseen" }, "Runs"),
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, [...heads.values()])), parts.body);
     put(main, el("div", { class: "fleet" }, el("h1", { class: "unseen" }, "Fleet"), parts.tools, parts.table,
-      parts.empty, parts.more, parts.notes, parts.reorder));
+      parts.empty, parts.more, parts.notes, parts.hint, parts.reorder));
     return parts;
   }
 
   function show(main, { first = false } = {}) {
     Choice.read();
-    view = { ...build(main), order: [], lines: new Map(), inSight: new Set(), touched: 0, telling: null, calming: null,
-      drawing: null };
+    view = { ...build(main), order: [], many: 0, groups: new Map(), lines: new Map(), inSight: new Set(), touched: 0,
+      pointed: null, telling: null, calming: null, drawing: null, pointing: null };
     const mine = view;
     mine.seen = new IntersectionObserver((entries) => {
       if (view === mine) cameInSight(entries);
@@ -266,22 +330,31 @@ const Fleet = (() => {
     mine.table.addEventListener("pointerleave", calm);
     mine.table.addEventListener("focusout", calm);
     mine.table.addEventListener("pointerdown", () => { mine.touched = Date.now(); });
+    mine.body.addEventListener("click", pressedRow);
+    mine.body.addEventListener("pointerover", (event) => {
+      if (event.pointerType === "mouse") pointAt(event.target.closest("tr"));
+    });
+    mine.body.addEventListener("pointerleave", () => pointAt(null));
+    mine.body.addEventListener("focusin", showHint);
+    mine.body.addEventListener("focusout", () => setTimeout(() => {
+      if (view === mine) showHint();
+    }, 0));
     document.addEventListener("keydown", keys);
     const unsubscribe = Data.subscribe((change) => refresh(change.kind === "fleet" && change.first));
     refresh(true);
     if (!first && left !== null) {
       showSoon(limit);
       window.scrollTo(0, left.top);
-      const line = mine.lines.get(left.id)?.line;
+      const line = mine.lines.get(left.key)?.line;
       line?.scrollIntoView({ block: "nearest" });
-      line?.querySelector("a").focus({ preventScroll: true });
+      line?.querySelector("a, button").focus({ preventScroll: true });
     }
     return () => {
-      left = { top: window.scrollY, id: document.activeElement?.closest?.("tr")?.dataset.run ?? null };
+      left = { top: window.scrollY, key: document.activeElement?.closest?.("tr")?.dataset.key ?? null };
       unsubscribe();
       mine.seen.disconnect();
       nearEnd.disconnect();
-      [mine.telling, mine.calming, mine.drawing].forEach(clearTimeout);
+      [mine.telling, mine.calming, mine.drawing, mine.pointing].forEach(clearTimeout);
       document.removeEventListener("keydown", keys);
       view = null;
     };

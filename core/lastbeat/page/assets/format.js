@@ -170,8 +170,23 @@ const Format = (() => {
     return text.length <= most ? text : `${text.slice(0, most - 1).trimEnd()}…`;
   }
 
+  /** At most so many characters, an ellipsis for the middle: names and paths differ at their ends. */
+  function middle(text, most) {
+    const letters = Array.from(text);
+    if (letters.length <= most) return text;
+    const head = Math.floor((most - 1) * 0.4);
+    return `${letters.slice(0, head).join("")}…${letters.slice(head + 1 - most).join("")}`;
+  }
+
+  /** CPU cores in use: 3.19, 0.05; what is next to none is said to be so. */
+  function cores(given) {
+    const known = value(given);
+    if (known === null || !Number.isFinite(known)) return MISSING;
+    return known < 0.01 ? "under 0.01" : String(Number(known.toFixed(known < 10 ? 2 : 1)));
+  }
+
   return Object.freeze({
     MISSING, value, stepsDone, number, integer, compact, percent, bytes, duration, moment, ageSeconds, age, ago, clock, time,
-    full, stepRate, throughput, count, clip,
+    full, stepRate, throughput, count, clip, middle, cores,
   });
 })();

@@ -42,17 +42,33 @@ const Plot = (() => {
       ? [Math.max(min / (max / min) ** 0.06 / 1.001, 1e-300), Math.min(max * (max / min) ** 0.06 * 1.001, 1e300)]
       : [0.1, 10];
 
+  const LARGEST = 1e308;
+
+  /** What a plain axis spans. Of one value, or of a flat line, it spans some of what is around it: where a line lies
+   * tells nothing on an axis without a second value. */
+  function plainRange(plot, min, max) {
+    if (!finite(min) || !finite(max)) return [0, 1];
+    const span = max - min, size = Math.max(Math.abs(min), Math.abs(max));
+    // Less than what a number's last digits are worth is no difference.
+    const bounded = (value) => Math.min(LARGEST, Math.max(-LARGEST, value));
+    if (span <= size * 1e-9) return size === 0 ? [-1, 1] : [bounded(min - size * 0.1), bounded(max + size * 0.1)];
+    return [bounded(min - span * 0.06), bounded(max + span * 0.06)];
+  }
+
   /** Round ticks of a plain axis, at most so many as have room `along` it or across.
    *
    * uPlot's own go on for ever where numbers are so large that nothing lies between them, and runs tell what they like.
    */
-  function plainTicks(along) {
+  function plainTicks(along, whole = false) {
     return (plot, axis, min, max) => {
       const room = along ? Math.max(44, Format.number(max).length * 7 + 16) : 26;
       const most = Math.max(2, Math.floor(plot.bbox[axis === 0 ? "width" : "height"] / uPlot.pxRatio / room));
       const rough = (max - min) / most;
       const power = 10 ** Math.floor(Math.log10(rough));
-      const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough);
+      const steps = [1, 2, 2.5, 5, 10].map((each) => each * power);
+      // There is no step 2.5.
+      const step = whole ? Math.max(1, steps.filter((each) => each < 1 || Number.isInteger(each)).find((each) =>
+        each >= rough)) : steps.find((each) => each >= rough);
       if (!Number.isFinite(step) || step === 0 || min + step === min) return [min, max];
       const first = Math.ceil(min / step);
       const ticks = Array.from({ length: most + 2 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
@@ -60,9 +76,11 @@ const Plot = (() => {
     };
   }
 
+  let made = 0;
+
   /** The chart of one series: { key, name, unit, colour }. */
   function make(series, shared) {
-    const id = `curve-${series.key}`;
+    const id = `curve-${series.key.replace(/[^a-z0-9_]/gi, "-")}-${(made += 1)}`;
     const value = el("span", { class: "curve-value" });
     const host = el("div", {
       class: "curve-plot",
@@ -81,7 +99,9 @@ const Plot = (() => {
     let colours = {};
 
     const hidden = () => shared.log && series.key === "loss";
-    const shownValue = (v) => (finite(v) && !(hidden() && v <= 0) ? v : null);
+    // The line goes on over points that tell nothing of it (undefined), and ends where the value is no number (null).
+    const shownValue = (v) =>
+      finite(v) && !(hidden() && v <= 0) ? v : v === null || v === undefined ? undefined : null;
 
     function readColours() {
       const style = getComputedStyle(element);
@@ -127,14 +147,14 @@ const Plot = (() => {
         height: shared.height(width),
         legend: { show: false },
         padding: [10, 24, 0, 0],
-        scales: { x: { time: byTime }, y: hidden() ? { distr: 3, range: logRange } : {} },
+        scales: { x: { time: byTime }, y: hidden() ? { distr: 3, range: logRange } : { range: plainRange } },
         axes: [
           {
             ...axis,
             size: byTime ? 42 : 30,
             space: width < 420 ? 48 : 64,
-            ...(byTime ? {} : { splits: plainTicks(true) }),
-            values: byTime ? timeLabels : (u, ticks) => ticks.map((tick) => Format.number(tick)),
+            ...(byTime ? {} : { splits: plainTicks(true, true) }),
+            values: byTime ? timeLabels : (u, ticks) => ticks.map((tick) => Format.integer(tick)),
           },
           {
             ...axis,
@@ -173,7 +193,7 @@ const Plot = (() => {
       series,
       /** Whether anything at all is known of this series. */
       show(points) {
-        column = points[series.key] ?? [];
+        column = Points.column(points, series.key);
         const some = shared.placing.rows.some((row) => column[row] !== null && column[row] !== undefined);
         element.hidden = !some;
         if (!some) return false;
@@ -226,5 +246,5 @@ const Plot = (() => {
     };
   }
 
-  return Object.freeze({ make });
+  return Object.freeze({ make, plainRange });
 })();

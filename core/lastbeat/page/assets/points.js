@@ -14,6 +14,9 @@ const Points = (() => {
   const LAST_STEP = 1e15;
   const finite = (value) => typeof value === "number" && Number.isFinite(value);
 
+  /** What was told of one series, point by point. Figures of training's own are told by their names. */
+  const column = (points, key) => (key.startsWith("metric ") ? points.metrics?.[key.slice(7)] : points[key]) ?? [];
+
   /** The time of a point as people read it; null where it has none. */
   function time(points, row) {
     const at = points.at?.[row];
@@ -49,15 +52,15 @@ const Points = (() => {
 
   /** What a chart shows, in a sentence or two. */
   function summary(series, placing, points) {
-    const column = points[series.key] ?? [];
-    const known = placing.rows.filter((row) => finite(column[row]));
-    const odd = placing.rows.filter((row) => typeof column[row] === "string");
+    const values = column(points, series.key);
+    const known = placing.rows.filter((row) => finite(values[row]));
+    const odd = placing.rows.filter((row) => typeof values[row] === "string");
     const where = (row) => {
       const step = points.step?.[row];
       return finite(step) ? `at step ${Format.integer(step)}` : `at ${time(points, row)}`;
     };
-    const value = (row) => `${told(column[row], series.unit)} ${where(row)}`;
-    const best = (better) => known.reduce((a, b) => (better(column[b], column[a]) ? b : a));
+    const value = (row) => `${told(values[row], series.unit)} ${where(row)}`;
+    const best = (better) => known.reduce((a, b) => (better(values[b], values[a]) ? b : a));
     const parts = [];
     if (known.length === 1) parts.push(`${value(known[0])}, the only point.`);
     else if (known.length > 1) {
@@ -69,7 +72,7 @@ const Points = (() => {
     }
     if (odd.length > 0) {
       const many = odd.length === 1 ? "one point" : `${odd.length} points`;
-      parts.push(`No number at ${many} (${Format.clip(column[odd[0]], 40)}), first ${where(odd[0])}: marked ×.`);
+      parts.push(`No number at ${many} (${Format.clip(values[odd[0]], 40)}), first ${where(odd[0])}: marked ×.`);
     }
     return parts.join(" ");
   }
@@ -121,5 +124,5 @@ const Points = (() => {
     return { element, fill };
   }
 
-  return Object.freeze({ finite, time, placed, told, summary, table });
+  return Object.freeze({ finite, column, time, placed, told, summary, table });
 })();

@@ -116,7 +116,7 @@ const Progress = (() => {
     const all = used.memory_total_bytes;
     const machine = some(free) && some(all) ? all - free : null;
     const rows = [
-      some(used.cpu) ? row("CPU", `${Format.number(used.cpu, 3)} cores in use by the process`, null) : null,
+      some(used.cpu) ? row("CPU", `${Format.cores(used.cpu)} cores in use by the process`, null) : null,
       some(used.rss_bytes)
         ? row(
             "Memory of the process",

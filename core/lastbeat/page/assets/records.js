@@ -128,7 +128,7 @@ const Records = (() => {
                 [el("strong", {}, alert.event), el("span", { class: "muted" }, ` #${alert.number}`)],
                 when(alert.at, now),
                 [
-                  alert.reason,
+                  Account.reason(doc, alert.reason),
                   alert.error
                     ? el("p", { class: "s-failed" }, el("span", { "aria-hidden": "true" }, "✖ "), alert.error)
                     : null,
@@ -172,7 +172,7 @@ const Records = (() => {
               Draw.status(each.after),
             ],
             [
-              each.reason,
+              Account.reason(doc, each.reason),
               each.cause ? [" ", el("code", {}, each.cause)] : null,
               each.silenced ? el("p", { class: "muted" }, `Nobody was told: ${each.silenced}`) : null,
             ],

@@ -2,7 +2,8 @@
 /* Rows: one run as a row of the fleet's table.
  *
  * Rows.COLUMNS tells the columns: what each says, what it is sorted by, and how its cell is drawn. A cell is drawn anew
- * only when its facts are others, so that a focus, a selection and a pointer's rest in the others stand.
+ * only when its facts are others, so that a focus, a selection and a pointer's rest in the others stand. A row is one
+ * line; its last cell has what there is no room for, and is seen when the row is opened.
  */
 const Rows = (() => {
   const { el, put } = Draw;
@@ -14,11 +15,11 @@ const Rows = (() => {
 
   /** Something is, or was, wrong with it: so what happened is said. */
   const troubled = (row) =>
-    !(row.shown === "RUNNING" || row.shown === "SUCCEEDED") || Boolean(row.doubt) || (lives(row) && Boolean(row.fault));
+    !(row.shown === "RUNNING" || row.shown === "SUCCEEDED" || row.shown === "CANCELLED") || Boolean(row.doubt) || (lives(row) && Boolean(row.fault));
 
   /** Somebody has to look at it, as the order of need has it: what failed or fell silent a day ago is history. */
   function needs(row) {
-    if (!troubled(row) || row.status === "SUCCEEDED") return false;
+    if (!troubled(row) || row.status === "SUCCEEDED" || row.status === "CANCELLED") return false;
     if (row.status !== "FAILED" && row.status !== "TIMED_OUT") return true;
     const lasted = Format.ageSeconds(row.since, Data.now());
     return lasted === null || lasted <= FRESH_S;
@@ -50,10 +51,9 @@ const Rows = (() => {
   };
 
   function statusCell(row, context) {
-    const lasted = row.since ? `for ${Format.age(row.since, context.at)}` : "";
-    const second = [lasted, row.conditions.join(", ")].filter(Boolean).join(" · ");
-    const title = row.since ? `since ${Format.full(row.since)}` : null;
-    return [Draw.statusOf(row), second ? el("div", { class: "second", title }, second) : null];
+    if (!row.since) return Draw.statusOf(row);
+    return [Draw.statusOf(row), " ",
+      el("span", { class: "since", title: `since ${Format.full(row.since)}` }, Format.age(row.since, context.at))];
   }
 
   function progressCell(row) {
@@ -84,28 +84,38 @@ const Rows = (() => {
     behind ? "▲ " : "", Format.age(row.beat_at, context.at));
   }
 
+  /** What happened on one line: cause, or conditions, and reason; of a run that is well its phase. */
   function whyCell(row) {
-    const told = [], bad = troubled(row);
-    if (row.doubt) told.push(el("p", { class: "doubt", title: row.doubt }, "▲ ", Format.clip(row.doubt, 300)));
-    if (row.reason) {
-      told.push(el("p", { class: bad ? "reason" : "calm", title: row.reason },
-        Format.clip(row.reason, bad ? 600 : 200)));
-    }
-    told.push(asides(row));
-    if (bad && told.every((one) => one === null)) told.push(unknown(row));
-    return el("div", { class: "why" }, el("div", { class: "what" }, told),
-      bad && row.action ? el("p", { class: "todo", title: row.action }, Format.clip(row.action, 600)) : null);
+    const bad = troubled(row), told = bad ? row.doubt || row.reason : row.reason;
+    const asides = [
+      row.pending > 0 ? `${Format.count(row.pending, "alert")} waiting to be sent` : null,
+      row.fault ? `not all could be read: ${Format.clip(row.fault, 200)}` : null,
+      row.recorded === false ? "no pass has recorded it yet" : null,
+    ].filter(Boolean);
+    const name = row.cause || row.conditions.join(", ");
+    const parts = [
+      name ? el("b", { class: "cause" }, Format.clip(name, 120)) : null,
+      told ? el("span", { class: row.doubt ? "doubt" : bad ? "reason" : "calm", title: told },
+        row.doubt ? "▲ " : "", Format.clip(told, 400)) : null,
+      !bad && row.phase ? el("span", { class: "calm" }, Format.clip(row.phase, 120)) : null,
+      asides.length ? el("span", { class: "aside", title: asides.join(" · ") }, asides.join(" · ")) : null,
+    ].filter(Boolean);
+    if (bad && parts.length === 0) parts.push(unknown(row));
+    return el("div", { class: "why" }, parts.map((part, index) => (index ? [" ", part] : part)));
   }
 
-  /** A name that may be broken behind its underscores. */
-  const breakable = (name) => name.split("_").map((part, index) => (index ? ["_", el("wbr"), part] : part));
-
-  function asides(row) {
+  /** What a row has no room for: all of it, what to do, and where it runs. The same in the line that is open and at
+   * the foot of the window. */
+  function details(row) {
     const told = [];
-    if (row.fault) told.push(`not all could be read: ${Format.clip(row.fault, 200)}`);
-    if (row.pending > 0) told.push(`${Format.count(row.pending, "alert")} waiting to be sent`);
-    if (row.recorded === false) told.push("no pass has recorded it yet");
-    return told.length ? el("p", { class: "aside" }, told.join(" · ")) : null;
+    if (row.doubt) told.push(el("p", { class: "doubt" }, "▲ ", Format.clip(row.doubt, 300)));
+    if (row.reason) told.push(el("p", {}, Format.clip(row.reason, 600)));
+    if (row.fault) told.push(el("p", {}, `Not all could be read: ${Format.clip(row.fault, 300)}`));
+    if (troubled(row) && row.action) told.push(el("p", { class: "todo" }, Format.clip(row.action, 600)));
+    const facts = [row.conditions.length > 0 && row.conditions.join(", "), row.phase && `phase ${Format.clip(row.phase, 120)}`, row.host && Format.clip(row.host, 200),
+      `attempt ${Format.integer(row.attempt)}`].filter(Boolean);
+    told.push(el("p", { class: "muted" }, facts.join(" · ")));
+    return told;
   }
 
   const speed = (row) => Format.value(row.tokens_per_s) ?? Format.value(row.steps_per_s);
@@ -115,16 +125,10 @@ const Rows = (() => {
    * none: whether a card leaves it out; label: its name on a card. */
   const COLUMNS = Object.freeze([
     { key: "status", title: "Status", hint: "who needs people first", by: (_row, rank) => rank,
-      facts: (row, context) => [row.shown, row.doubt, row.conditions, row.since,
+      facts: (row, context) => [row.shown, row.doubt, row.since,
         row.since && Format.age(row.since, context.at)], draw: statusCell },
-    { key: "run", title: "Run", by: (row) => row.run_id.toLowerCase(), facts: (row) => [row.host],
-      draw: (row) => [Draw.runLink(row.run_id),
-        row.host ? el("div", { class: "second one-line", title: row.host }, Format.clip(row.host, 200)) : null] },
-    { key: "phase", title: "Phase", by: (row) => row.phase && row.phase.toLowerCase(),
-      facts: (row) => [row.phase, row.complete],
-      draw: (row) => (row.phase ? el("span", { class: "two-lines", title: row.phase }, Format.clip(row.phase, 120))
-        : unknown(row)),
-      none: (row) => !row.phase },
+    { key: "run", title: "Run", by: (row) => row.run_id.toLowerCase(), facts: () => [],
+      draw: (row) => Draw.runLink(row.run_id) },
     { key: "progress", title: "Progress", down: true, by: done,
       facts: (row) => [Format.stepsDone(row), row.total_steps, row.complete], draw: progressCell, none: (row) => row.step === null },
     { key: "eta", title: "ETA", label: "ETA", by: (row) => row.eta_s, facts: (row) => [row.eta_s],
@@ -139,35 +143,45 @@ const Rows = (() => {
     { key: "beat", title: "Last beat", label: "last beat", down: true, by: (row) => newestFirst(row.beat_at),
       facts: (row, context) => [Format.age(row.beat_at, context.at), late(row, context), row.complete], draw: beatCell,
       none: (row) => !row.beat_at },
-    { key: "attempt", title: "Try", hint: "attempt", down: true, by: (row) => row.attempt,
-      facts: (row) => [row.attempt], draw: (row) => Format.integer(row.attempt), none: (row) => row.attempt === 1 },
     { key: "strip", title: "24 h", hint: "statuses of the last 24 hours; sorts by the latest change",
       by: (row) => newestFirst(row.since),
       facts: (row, context) => [row.strip, Math.floor(context.at / 300000)],
       draw: (row, context) => Draw.strip(row.strip, context.at), none: (row) => row.strip.length === 0 },
-    { key: "cause", title: "Cause", by: (row) => row.cause && row.cause.toLowerCase(), facts: (row) => [row.cause],
-      draw: (row) => (row.cause
-        ? el("span", { class: "cause", title: row.cause }, breakable(Format.clip(row.cause, 120))) : ""),
-      none: (row) => !row.cause },
-    { key: "why", title: "What happened, and what to do", by: null,
-      facts: (row) => [row.shown, row.reason, row.action, row.doubt, row.fault, row.pending, row.recorded,
-        row.complete],
-      draw: whyCell, none: (row) => !troubled(row) && !row.fault && !row.pending && row.recorded },
+    { key: "cause", title: "What happened", hint: "sorts by cause", by: (row) => row.cause && row.cause.toLowerCase(),
+      facts: (row) => [row.shown, row.cause, row.conditions, row.reason, row.doubt, row.fault, row.pending,
+        row.recorded, row.phase, row.complete],
+      draw: whyCell },
+    { key: "attempt", title: "Attempt", down: true, by: (row) => row.attempt,
+      facts: (row) => [row.attempt], draw: (row) => Format.integer(row.attempt), none: (row) => row.attempt === 1 },
+    { key: "more", title: null, by: null,
+      facts: (row) => [row.reason, row.action, row.doubt, row.fault, row.conditions, row.phase, row.host, row.attempt,
+        row.shown],
+      draw: details },
   ]);
+
+  let made = 0;
 
   /** A row's element, which knows how to follow its run: .update(row, { at, staleS }). */
   function make(row, context) {
-    const cells = COLUMNS.map(({ key, label }) => el("td", { class: `c-${key}`, role: "cell", "data-label": label }));
+    const number = (made += 1);
+    const cells = COLUMNS.map(({ key, label }) => el("td", { class: `c-${key}`, role: "cell", "data-label": label,
+      id: key === "more" ? `more-${number}` : null }));
     const known = COLUMNS.map(() => null);
-    const line = el("tr", { role: "row", data: { run: row.run_id } }, cells);
+    const line = el("tr", { role: "row", data: { run: row.run_id, key: `run ${row.run_id}` } }, cells);
     let drawn = null, drawnAt = null;
 
     function update(now, around) {
       if (now === drawn && around.at === drawnAt) return;
       drawn = now;
       drawnAt = around.at;
-      const classes = `n-${Draw.looksOf(now).name}${lives(now) ? "" : " ended"}`;
-      if (line.className !== classes) line.className = classes;
+      for (const [name, holds] of [["ended", !lives(now)], ["gone", false], ["calm-row", !troubled(now)]]) {
+        line.classList.toggle(name, holds);
+      }
+      const looks = `n-${Draw.looksOf(now).name}`;
+      if (!line.classList.contains(looks)) {
+        line.classList.remove(...[...line.classList].filter((name) => name.startsWith("n-")));
+        line.classList.add(looks);
+      }
       COLUMNS.forEach((column, index) => {
         const facts = JSON.stringify(column.facts(now, around));
         if (facts === known[index]) return;
@@ -178,10 +192,14 @@ const Rows = (() => {
         if (held) cells[index].querySelector("a")?.focus({ preventScroll: true });
         if (column.none) cells[index].classList.toggle("nothing", column.none(now));
       });
+      // What to do is told with the link, though it is not in sight.
+      const link = line.querySelector(".run-link");
+      if (troubled(now)) link.setAttribute("aria-describedby", `more-${number}`);
+      else link.removeAttribute("aria-describedby");
     }
     update(row, context);
     return { line, update, get row() { return drawn; } };
   }
 
-  return Object.freeze({ COLUMNS, make, text, needs });
+  return Object.freeze({ COLUMNS, make, details, text, needs });
 })();

@@ -119,7 +119,7 @@ const Run = (() => {
         const build = Sections.ALL[index][2];
         if (build === null) {
           each.element.hidden = false;
-          curves.update(doc.points);
+          curves.update({ ...doc.points, metrics: doc.curves });
           return;
         }
         let nodes;

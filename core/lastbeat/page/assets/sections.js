@@ -2,20 +2,13 @@
 /* Sections: what the view of one run is made of, from what needs people down to where its files lie. */
 const Sections = (() => {
   const { el } = Draw;
-  const HANGS = /stall|progress_stale/;
-
-  /** Where it hangs matters most while it hangs. */
-  const hangs = (doc) =>
-    doc.stacks !== null &&
-    doc.stacks !== undefined &&
-    (doc.run.status === "TIMED_OUT" ||
-      [...(doc.run.conditions ?? []), ...Object.keys(doc.conditions ?? {})].some((name) => HANGS.test(name)));
+  const { hangs } = Account;
   const failed = (doc) => doc.run.status === "FAILED";
 
   function stacks(doc, now, whole) {
     return [
       el("p", { class: "muted" }, "Each thread, most recent call last: the last line of a thread is where it is."),
-      Excerpts.box(doc.stacks, { name: "Stacks", now, whole }),
+      Excerpts.box(doc.stacks, { name: "Stacks", now, whole, paths: true }),
     ];
   }
 
@@ -23,28 +16,34 @@ const Sections = (() => {
     return [Excerpts.box(Excerpts.ofText("_error", doc.error_text), { name: "The failure sentinel", now, whole })];
   }
 
+  /** Of a run that is over these say no more than how it last was: they are there on demand. */
+  function background(doc, words, nodes) {
+    const over = doc.run.status === "FAILED" || doc.run.status === "SUCCEEDED";
+    return over && nodes !== null ? [el("details", { class: "expand" }, el("summary", {}, words), nodes)] : nodes;
+  }
+
   function log(doc, now, whole) {
+    const rest = doc.account?.log ?? (doc.log ? [doc.log] : []);
     const tail = doc.log
-      ? Excerpts.box(doc.log, { name: "End of the log", now, whole, follow: true })
+      ? rest.map((each, index) =>
+          Excerpts.box(each, { name: "End of the log", now, whole, follow: index === rest.length - 1 }),
+        )
       : el("p", { class: "muted" }, "No log was read.");
-    return [tail, Records.logs(doc, now)];
+    const above =
+      doc.log && rest.length === 0 ? el("p", { class: "muted" }, "The end of the log stands above, as evidence.") : null;
+    return [tail, above, Records.logs(doc, now)];
   }
 
   /** Each section: its id, its heading and what it shows; null leaves it out. Curves are a thing of their own. */
   const ALL = [
     ["why", "Cause", (doc, now, view) => Account.cause(doc, now, view.whole)],
-    [
-      "error",
-      "What _error says",
-      (doc, now, view) => (failed(doc) && doc.error_text ? errorText(doc, now, view.whole) : null),
-    ],
     ["hangs", "Where it hangs", (doc, now, view) => (hangs(doc) ? stacks(doc, now, view.whole) : null)],
     ["progress", "Progress", (doc, now) => Progress.progress(doc, now)],
     ["curves", "Curves", null],
     ["timeline", "Timeline", (doc) => Timeline.build(doc)],
     ["ranks", "Ranks", (doc, now, view) => Ranks.build(doc, view.rank)],
-    ["beats", "Heartbeats", (doc, now) => Records.beats(doc, now)],
-    ["resources", "Resources", (doc) => Progress.resources(doc)],
+    ["beats", "Heartbeats", (doc, now) => background(doc, "The last heartbeats", Records.beats(doc, now))],
+    ["resources", "Resources", (doc) => background(doc, "As they last were", Progress.resources(doc))],
     ["alerts", "Alerts", (doc, now) => Records.alerts(doc, now)],
     ["transitions", "Transitions", (doc, now) => Records.transitions(doc, now)],
     ["log", "Log", (doc, now, view) => log(doc, now, view.whole)],

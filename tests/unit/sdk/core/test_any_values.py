@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lastbeat
-from lastbeat.sdk.ranks import cancelled, rank_of
-from lastbeat.sdk.reporter import Reporter, Surroundings
-from lastbeat.sdk.run import Run
+from lastbeat.sdk.ranks import rank_of
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.sdk.run import Run, is_cancelled
 from support.hostile import EXCEPTIONS, VALUES, Made, plainly
 from support.memory import MemoryStore
 
@@ -82,7 +82,7 @@ def test_whatever_is_said_of_a_run_its_end_is_told(
     store, its_rank = MemoryStore(), rank_of({}, "node", value_of(rank), 1)
     # For the ranks that do not lead: they wait for the one that does.
     store.put_text("r/metadata.json", '{"begun": true}')
-    around = Surroundings(store, "i-1", beat_s=0.001, rank=its_rank, rank_beat_s=0.001)
+    around = RunEnvironment(store, "i-1", beat_s=0.001, rank=its_rank, rank_beat_s=0.001)
     run = Run("r", Reporter(lambda: around, resume=value["resume"]), value["total_steps"])
     run.set_phase(value["phase"], value["detail"])
     with run.phase(value["detail"], value["phase"]):
@@ -95,9 +95,9 @@ def test_whatever_is_said_of_a_run_its_end_is_told(
             **{"a": value["a"], "\ud83d": value["\ud83d"]},
         )
     end(run, how, value_of(said), error(), wait_s)
-    until(lambda: not run.waits)
+    until(lambda: not run.end_pending)
     assert run.ending is not None
-    if its_rank.leads or (run.ending[0] == "_error" and not cancelled(run.ending)):
+    if its_rank.leads or (run.ending[0] == "_error" and not is_cancelled(run.ending)):
         assert f"r/{run.ending[0]}" in store.held
     for key, held in store.held.items():
         if key.endswith(".json"):
@@ -159,20 +159,22 @@ READ = [
 @pytest.mark.parametrize(("given_", "read"), READ)
 def test_total_steps_are_read(given_: Any, read: int) -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.01)), given_)
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)), given_)
     run.step(1)
     assert run.complete()
     assert strict(store.held["r/progress.json"].body)["total_steps"] == read
 
 
 LEFT_OUT = [
-    pytest.param("many", "'many' (type str) is no whole number", id="a text that is no number"),
-    pytest.param(float("inf"), "inf (type float) is no whole number", id="infinity"),
-    pytest.param(float("nan"), "nan (type float) is no whole number", id="NaN"),
-    pytest.param([5], "a value of type list is no whole number", id="a list"),
-    pytest.param(10**400, "… (type int) is no whole number", id="a number beyond all sense"),
-    pytest.param(10**5000, "a number of thousands of digits (type int) is no whole number", id="one of 5,000 digits"),
-    pytest.param(b"5000", "a value of type bytes is no whole number", id="bytes"),
+    pytest.param("many", "'many' (type str) is not a whole number", id="a text that is no number"),
+    pytest.param(float("inf"), "inf (type float) is not a whole number", id="infinity"),
+    pytest.param(float("nan"), "nan (type float) is not a whole number", id="NaN"),
+    pytest.param([5], "a value of type list is not a whole number", id="a list"),
+    pytest.param(10**400, "… (type int) is not a whole number", id="a number beyond all sense"),
+    pytest.param(
+        10**5000, "a number of thousands of digits (type int) is not a whole number", id="one of 5,000 digits"
+    ),
+    pytest.param(b"5000", "a value of type bytes is not a whole number", id="bytes"),
 ]
 
 
@@ -180,7 +182,7 @@ LEFT_OUT = [
 def test_what_is_no_number_is_left_out_with_one_line(given_: Any, why: str, caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     with caplog.at_level(logging.INFO, logger="lastbeat"):
-        run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.005)), given_)
+        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.005)), given_)
         run.step(1)
         until(lambda: store.calls.count(("write", "r/metadata.json")) > 3)
         run.step(2)
@@ -194,9 +196,11 @@ def test_what_is_no_number_is_left_out_with_one_line(given_: Any, why: str, capl
 def test_tokens_that_cannot_be_had_at_once_are_said_not_to_be_counted(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     with caplog.at_level(logging.INFO, logger="lastbeat"):
-        run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.005)))
+        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.005)))
         for step in range(3):
             run.step(step, tokens=[512])  # type: ignore[arg-type]  # as users do
         assert run.complete()
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line == "lastbeat leaves tokens out: a value of type list is no whole number at hand; give an int"
+    assert (
+        line == "lastbeat leaves tokens out: a value of type list cannot be counted without waiting for it; give an int"
+    )

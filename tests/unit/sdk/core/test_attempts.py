@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.attempts import attempt_of, next_attempt, restarts, start_of
+from lastbeat.sdk.attempts import attempt_of, next_attempt, restarts, start_time_of
 
 RESTARTS = [
     pytest.param({}, 0, id="no scheduler counts"),
@@ -62,10 +62,10 @@ BODIES = [
 @pytest.mark.parametrize(("body", "number"), BODIES)
 def test_the_attempt_of_a_document(body: bytes, number: int) -> None:
     assert attempt_of(body) == number
-    assert start_of(body) is None
+    assert start_time_of(body) is None
 
 
 @given(st.binary(max_size=200))
 def test_no_document_raises(body: bytes) -> None:
     assert isinstance(attempt_of(body), int)
-    start_of(body)
+    start_time_of(body)

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from lastbeat.model.policy import Policy
-from lastbeat.sdk.by_hand import Said, beat
 from lastbeat.sdk.clock_offset import ClockOffset
-from lastbeat.sdk.reporter import Surroundings
+from lastbeat.sdk.one_shot import Report, beat
+from lastbeat.sdk.reporter import RunEnvironment
 from lastbeat.stores.port import DeniedError, UnreachableError
 from lastbeat.watchdog import Watch, WatchContext
 from support.channel import ListChannel
@@ -102,9 +102,9 @@ def test_no_look_at_any_write_of_a_beat_thinks_it_dead(ahead_s: float) -> None:
             statuses.append(Watch("run-1", context).tick().status.value)
 
     store.after = look
-    around = Surroundings(store, "i-0abc")
+    around = RunEnvironment(store, "i-0abc")
     for _ in range(3):
-        beat(around, "run-1", Said(step=7))
+        beat(around, "run-1", Report(step=7))
         store.pass_time(1)
     assert len(statuses) == 4, "the first beat writes twice, to learn"
     assert set(statuses) == {"RUNNING"}

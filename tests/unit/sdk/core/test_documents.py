@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lastbeat.sdk.documents import Identity, Pace, encode, metadata, now_text
+from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, encode, iso_time, metadata_document
 from lastbeat.sdk.instance import Instance
-from lastbeat.sdk.run import PHASES, Run
+from lastbeat.sdk.run import MAX_PHASES, Run
 from lastbeat.sdk.values import LIMIT_CHARS
 
 AT = 1_700_000_000.0
-WHO = Identity("run-1", 2, AT - 60, Instance("i-0abc"), 4711, "1.2.3")
+WHO = AttemptIdentity("run-1", 2, AT - 60, Instance("i-0abc"), 4711, "1.2.3")
 
 
 def read(document: dict[str, Any] | None) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def read(document: dict[str, Any] | None) -> dict[str, Any]:
 def test_metadata_says_that_it_lives() -> None:
     run = Run("run-1", None)
     run.set_phase("data_prep", "corpus 3/8")
-    found = read(metadata(run, WHO, AT, {"cpu": 1.5}))
+    found = read(metadata_document(run, WHO, AT, {"cpu": 1.5}))
     assert [name for _, name in found.pop("phases")] == ["starting", "data_prep"]
     assert found == {
         "run_id": "run-1",
@@ -55,7 +55,7 @@ ENDINGS = [
 def test_metadata_says_how_it_ended(ending: tuple[str, str], status: str) -> None:
     run = Run("run-1", None)
     run.ending = ending
-    assert read(metadata(run, WHO, AT))["status"] == status
+    assert read(metadata_document(run, WHO, AT))["status"] == status
 
 
 def test_phases_come_back() -> None:
@@ -72,7 +72,7 @@ def test_phases_come_back() -> None:
 
 
 def told(run: Run) -> list[str]:
-    return [name for _, name in read(metadata(run, WHO, AT))["phases"]]
+    return [name for _, name in read(metadata_document(run, WHO, AT))["phases"]]
 
 
 class Odd:
@@ -96,7 +96,7 @@ def test_the_changes_of_phase_are_told_also_of_blocks_within_blocks() -> None:
             run.set_phase("evaluation", "3/3")
         run.set_phase("saving")
     assert told(run) == ["starting", "training", "evaluation", "training", "saving"]
-    times = [at for at, _ in read(metadata(run, WHO, AT))["phases"]]
+    times = [at for at, _ in read(metadata_document(run, WHO, AT))["phases"]]
     assert times == sorted(times)
     assert began - 1 < times[0] <= times[-1] < time.time() + 1
 
@@ -122,7 +122,7 @@ def test_of_many_changes_of_phase_the_latest_are_told() -> None:
     run = Run("run-1", None)
     for epoch in range(1000):
         run.set_phase(f"epoch {epoch}")
-    assert told(run) == [f"epoch {epoch}" for epoch in range(1000 - PHASES, 1000)]
+    assert told(run) == [f"epoch {epoch}" for epoch in range(1000 - MAX_PHASES, 1000)]
 
 
 def test_a_phase_may_be_anything_and_nothing_raises() -> None:
@@ -137,11 +137,11 @@ def test_a_phase_may_be_anything_and_nothing_raises() -> None:
 
 
 def test_progress_before_the_first_step_is_none() -> None:
-    assert Pace().document(Run("run-1", None), AT) is None
+    assert ProgressHistory().document(Run("run-1", None), AT) is None
 
 
 def test_progress_has_speed_and_what_is_left() -> None:
-    run, pace = Run("run-1", None, total_steps=1000), Pace()
+    run, pace = Run("run-1", None, total_steps=1000), ProgressHistory()
     run.step(100, loss=2.0, tokens=512)
     pace.document(run, AT)
     for step in range(101, 201):
@@ -161,12 +161,81 @@ def test_progress_has_speed_and_what_is_left() -> None:
         "metrics": {"grad_norm": 0.5},
         "phase": "training",
         "recent": [[AT, 100, 2.0, None], [AT + 50, 200, 1.5, 3e-4]],
-        "last_updated": now_text(AT + 50),
+        "metric_points": {"grad_norm": [[AT + 50, 200, 0.5]]},
+        "last_updated": iso_time(AT + 50),
     }
 
 
+def test_a_curve_is_true_to_the_steps_between_two_beats() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    begun = time.time()
+    run.step(1, loss=1.0)
+    pace.document(run, time.time())
+    for step in range(2, 301):
+        run.step(step, loss=1 / step)
+    points = read(pace.document(run, time.time()))["recent"]
+    steps = [step for _, step, *_ in points]
+    assert (steps[0], steps[-1], len(steps) < 40) == (1, 300, True)
+    assert all(begun - 0.01 <= at <= time.time() + 0.01 for at, *_ in points)
+    drawn = np.interp(range(1, 301), steps, [loss for _, _, loss, _ in points])
+    assert np.abs(drawn - 1 / np.arange(1, 301)).max() < 0.01
+
+
+def test_a_peak_between_two_beats_is_on_the_curve() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for step in range(5_000):
+        run.step(step, loss=99.0 if step == 1_234 else 0.01 if step == 4_321 else 2.0)
+    found = {loss for _, _, loss, _ in read(pace.document(run, time.time()))["recent"]}
+    assert {99.0, 0.01, 2.0} <= found
+
+
+def test_a_loss_that_was_no_number_between_two_beats_is_told() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for step in range(50):
+        run.step(step, loss=math.nan if step == 20 else 2.0)
+    assert [20, "NaN"] in [[step, loss] for _, step, loss, _ in read(pace.document(run, time.time()))["recent"]]
+
+
+def test_a_figure_that_is_told_between_two_beats_gets_its_point() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for step in range(100):
+        run.step(step, loss=2.0, grad_norm=0.5)
+        if step in {40, 80}:
+            run.step(step, val_acc=step / 100, val_loss=1.5)
+            pace.document(run, time.time())
+    run.step(100, loss=2.0, grad_norm=0.5)
+    curves = read(pace.document(run, time.time()))["metric_points"]
+    assert [each[1:] for each in curves["val_acc"]] == [[40, 0.4], [80, 0.8]]
+    assert curves["grad_norm"][-1][1:] == [100, 0.5]
+
+
+def test_what_waits_for_a_device_is_not_read_between_two_beats() -> None:
+    class Tensor:
+        def __float__(self) -> float:
+            raise AssertionError("it was read")
+
+    run = Run("run-1", None)
+    for step in range(10):
+        run.step(step, loss=Tensor(), learning_rate=Tensor(), val_acc=Tensor())
+    run.step(10, loss=2.0)
+    found = read(ProgressHistory().document(run, time.time()))
+    assert [each[1:] for each in found["recent"]] == [[10, 2.0, None]]
+
+
+def test_a_step_keeps_to_its_bounds_however_many_there_are() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    many: dict[str, Any] = {f"metric_{number}": 1.0 for number in range(20)}
+    for beat in range(6):
+        for step in range(3_000):
+            run.step(beat * 3_000 + step, loss=float(step % 7), **many)
+        found = read(pace.document(run, time.time()))
+    assert len(found["recent"]) <= 160
+    assert len(found["metric_points"]) == 8
+    assert len(json.dumps(found)) < 40_000
+
+
 def test_speed_is_that_of_the_last_minutes() -> None:
-    run, pace = Run("run-1", None, total_steps=10_000), Pace()
+    run, pace = Run("run-1", None, total_steps=10_000), ProgressHistory()
     for minute in range(60):
         # Slow at first, then ten times as fast.
         run.step(minute * 6 if minute < 30 else 180 + (minute - 30) * 60)
@@ -189,7 +258,7 @@ ODD = [
 def test_odd_things_that_training_says(said: dict[str, Any], expected: dict[str, Any] | None) -> None:
     run = Run("run-1", None)
     run.step(**said)
-    document = Pace().document(run, AT)
+    document = ProgressHistory().document(run, AT)
     if expected is None:
         assert document is None
         return
@@ -208,10 +277,10 @@ def test_many_metrics_with_long_names_are_bounded() -> None:
     run = Run("run-1", None)
     metrics: dict[str, Any] = {f"{n:04}" + "x" * 5000: float(n) for n in range(1000)}
     run.step(1, **metrics)
-    assert len(encode(Pace().document(run, AT) or {})) < 10_000
+    assert len(encode(ProgressHistory().document(run, AT) or {})) < 10_000
 
 
 def test_a_document_with_broken_text_is_still_written() -> None:
     run = Run("run-1", None)
     run.set_phase("half a \ud83d pair")
-    assert json.loads(encode(metadata(run, WHO, AT)))["phase"] == "half a ? pair"
+    assert json.loads(encode(metadata_document(run, WHO, AT)))["phase"] == "half a ? pair"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lastbeat.model import runid
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.memory import MemoryStore
@@ -23,7 +23,7 @@ def running(
     store: MemoryStore, *, beat_s: float = 0.05, restarts: int = 0, resume: bool = False
 ) -> Iterator[tuple[Run, Reporter]]:
     """A run that beats for as long as the block lasts."""
-    around = Surroundings(store=store, instance_id="i-0abc", restarts=restarts, beat_s=beat_s, version="1.2.3")
+    around = RunEnvironment(store=store, instance_id="i-0abc", restarts=restarts, beat_s=beat_s, version="1.2.3")
     reporter = Reporter(lambda: around, resume=resume)
     run = Run("run-1", reporter, 100)
     try:
@@ -62,6 +62,17 @@ def test_an_attempt_beats_first_and_ends_then() -> None:
     assert order.count(runid.ERROR) == 1
     # The last heartbeat says so, too.
     assert read(store, runid.METADATA)["status"] == "failed"
+
+
+def test_a_heartbeat_says_how_often_it_comes_and_the_longest_that_it_took() -> None:
+    store = MemoryStore()
+    with running(store, beat_s=0.05):
+        until(lambda: "longest_gap_s" in read(store, runid.METADATA))
+        store.before = lambda operation, _key: time.sleep(0.6) if operation == "write" else None
+        until(lambda: read(store, runid.METADATA)["longest_gap_s"] >= 0.5)
+        document = read(store, runid.METADATA)
+        store.before = lambda _operation, _key: None
+    assert document["beat_seconds"] == 0.05
 
 
 def test_progress_is_written_when_the_step_advances_and_not_otherwise() -> None:

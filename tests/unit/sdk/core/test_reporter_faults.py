@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from lastbeat.model import runid
-from lastbeat.sdk.extra import Beat
-from lastbeat.sdk.logs import TrainingLog
+from lastbeat.sdk.beat_tasks import Beat
+from lastbeat.sdk.log_shipping import LogShipping, LogWindow
 from lastbeat.sdk.ranks import Rank
-from lastbeat.sdk.reporter import Reporter, Surroundings
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import END_WAIT_S, Run
-from lastbeat.sdk.window import Window
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.hostile import Panic
 from support.memory import MemoryStore
@@ -53,7 +52,9 @@ def count(store: MemoryStore, name: str) -> int:
 
 
 class Broken:
-    """Extra: raises."""
+    """Beat task: raises."""
+
+    purpose = "break"
 
     def __init__(self, fault: Callable[[], BaseException]) -> None:
         self._fault = fault
@@ -71,7 +72,7 @@ class Words:
     def __init__(self) -> None:
         self.closed = False
 
-    def read_into(self, window: Window) -> None:
+    def read_into(self, window: LogWindow) -> None:
         window.feed("a line\n")
 
     def close(self) -> None:
@@ -94,12 +95,12 @@ PARTS = [
 @pytest.mark.parametrize("from_the_start", [False, True])
 def test_no_part_keeps_the_end_back(operation: str, name: str, fault: str, world: int, from_the_start: bool) -> None:
     store = MemoryStore()
-    around = Surroundings(store, "i-1", beat_s=0.01, rank=Rank(0, world), rank_beat_s=0.01)
+    around = RunEnvironment(store, "i-1", beat_s=0.01, rank=Rank(0, world), rank_beat_s=0.01)
     if from_the_start:
         store.put_text("r/_complete", "of the attempt before")
         store.pass_time(60)
         failing(store, operation, name, FAULTS[fault])
-    run = Run("r", Reporter(lambda: around, [TrainingLog(Words())]), 100)
+    run = Run("r", Reporter(lambda: around, [LogShipping(Words())]), 100)
     run.step(1)
     if not from_the_start:
         until(lambda: count(store, runid.PROGRESS))
@@ -110,22 +111,22 @@ def test_no_part_keeps_the_end_back(operation: str, name: str, fault: str, world
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_no_extra_stops_another_or_the_end(fault: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_task_stops_another_or_the_end(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     store, words = MemoryStore(), Words()
-    around = Surroundings(store, "i-1", beat_s=0.005)
+    around = RunEnvironment(store, "i-1", beat_s=0.005)
     with caplog.at_level(logging.INFO, logger="lastbeat"):
-        run = Run("r", Reporter(lambda: around, [Broken(FAULTS[fault]), TrainingLog(words)]))
+        run = Run("r", Reporter(lambda: around, [Broken(FAULTS[fault]), LogShipping(words)]))
         until(lambda: count(store, runid.METADATA) > 3)
         assert run.complete()
         until(lambda: words.closed)
     assert store.held[f"r/{runid.LOG}"].body.startswith(b"a line\n")
-    assert len([record for record in caplog.records if "its Broken" in record.getMessage()]) == 1
+    assert len([record for record in caplog.records if "cannot break" in record.getMessage()]) == 1
 
 
 @pytest.mark.parametrize("name", [runid.METADATA, runid.PROGRESS])
 def test_a_key_that_cannot_be_reached_holds_the_end_up_for_a_while_and_no_longer(name: str) -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.01)))
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)))
     run.step(1)
     until(lambda: count(store, runid.PROGRESS))
     failing(store, "write", name, lambda: UnreachableError("no answer"))
@@ -142,7 +143,7 @@ def test_a_heartbeat_that_works_in_a_moment_is_written_before_the_end() -> None:
         if operation == "write" and key.endswith(runid.PROGRESS) and next(refused, False):
             raise UnreachableError("503 Slow Down")
 
-    run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=3600.0)))
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=3600.0)))
     until(lambda: count(store, runid.METADATA))
     run.step(7)
     store.before = before
@@ -159,12 +160,12 @@ def test_an_end_that_is_said_meanwhile_waits_for_no_other_part() -> None:
             released.wait(LIMIT_S)
 
     store.before = before
-    run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.05), [TrainingLog(Words())]))
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.05), [LogShipping(Words())]))
     run.step(1)
     assert hangs.wait(LIMIT_S)
     assert not run.complete(wait_s=0.0)
     released.set()
-    until(lambda: not run.waits)
+    until(lambda: not run.end_pending)
     names = [key.removeprefix("r/") for operation, key in store.calls if operation == "write"]
     after = names[names.index(runid.PROGRESS) + 1 :]
     # The log was left to the beat that tells the end.
@@ -173,7 +174,7 @@ def test_an_end_that_is_said_meanwhile_waits_for_no_other_part() -> None:
 
 def training(store: MemoryStore, number: int, **around: Any) -> Run:
     rank = Rank(number, 2, 0, "node-1")
-    return Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.05, rank=rank, rank_beat_s=0.05, **around)))
+    return Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.05, rank=rank, rank_beat_s=0.05, **around)))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -194,7 +195,7 @@ def test_no_part_keeps_another_ranks_error_back(operation: str, name: str, fault
     other.fail("bad", wait_s=0.0)
     until(lambda: "r/_error" in store.held)
     store.heal()
-    until(lambda: not other.waits)
+    until(lambda: not other.end_pending)
     assert store.held["r/_error"].body.startswith(b"bad\nrank 1 of 2")
     lead.complete()
 
@@ -227,7 +228,7 @@ def test_a_log_that_raises_costs_no_beat_and_no_end(fault: BaseException) -> Non
     store = MemoryStore()
     failing(store, "write", runid.METADATA, lambda: DeniedError("AccessDenied"))
     with loud(fault):
-        run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.01), [Broken(RuntimeError)]), "many")
+        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01), [Broken(RuntimeError)]), "many")
         run.step(1, tokens=[1])  # type: ignore[arg-type]  # as users do
         assert run.complete()
     assert "r/_complete" in store.held
@@ -240,7 +241,7 @@ class Hanging:
         self.released = threading.Event()
         self.asked = 0
 
-    def read_into(self, window: Window) -> None:
+    def read_into(self, window: LogWindow) -> None:
         self.asked += 1
         self.released.wait(LIMIT_S)
         window.feed(f"line {self.asked}\n")
@@ -252,7 +253,7 @@ class Hanging:
 def test_a_log_on_a_file_system_that_hangs_costs_no_beat_and_no_end(caplog: pytest.LogCaptureFixture) -> None:
     store, source = MemoryStore(), Hanging()
     with caplog.at_level(logging.INFO, logger="lastbeat"):
-        run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.01), [TrainingLog(source, limit_s=0.05)]))
+        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01), [LogShipping(source, limit_s=0.05)]))
         until(lambda: count(store, runid.METADATA) > 3)
         assert source.asked == 1, "one thread waits, and no more"
         assert run.complete()
@@ -262,7 +263,7 @@ def test_a_log_on_a_file_system_that_hangs_costs_no_beat_and_no_end(caplog: pyte
 
 def test_a_log_that_hung_is_shipped_whole_once_it_answers() -> None:
     store, source = MemoryStore(), Hanging()
-    run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.01), [TrainingLog(source, limit_s=0.05)]))
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01), [LogShipping(source, limit_s=0.05)]))
     until(lambda: count(store, runid.METADATA) > 2)
     source.released.set()
     until(lambda: f"r/{runid.LOG}" in store.held)
@@ -286,7 +287,7 @@ class Endless:
 def test_a_phase_that_never_says_its_name_costs_no_beat_and_no_end() -> None:
     store, phase = MemoryStore(), Endless()
     try:
-        run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.01)))
+        run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)))
         run.set_phase(phase)  # type: ignore[arg-type]  # as users do
         run.step(1)
         until(lambda: count(store, runid.PROGRESS))
@@ -309,14 +310,14 @@ class EndlessError(Exception):
 
 def test_an_error_that_never_says_what_it_is_is_told_by_where_it_was_raised() -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: Surroundings(store, "i-1", beat_s=0.01)))
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.01)))
     try:
         with pytest.raises(EndlessError), run:
             raise EndlessError
     finally:
         EndlessError.released.set()
     first, _, trace = store.held["r/_error"].body.decode().partition("\n")
-    assert first == "EndlessError (its text could not be had)"
+    assert first == "EndlessError (its text could not be read)"
     assert "in test_an_error_that_never_says_what_it_is_is_told_by_where_it_was_raised" in trace
 
 
@@ -327,10 +328,10 @@ def test_an_end_is_waited_for_once_however_often_it_is_told() -> None:
         released.wait(LIMIT_S)
 
     store.before = hang
-    run = Run("r", Reporter(lambda: Surroundings(store, "i-1")))
+    run = Run("r", Reporter(lambda: RunEnvironment(store, "i-1")))
     try:
         run.complete(wait_s=0.0)
-        run.until = time.monotonic() + 0.2
+        run.end_deadline = time.monotonic() + 0.2
         began = time.monotonic()
         with run:
             assert not run.fail("bad")
@@ -338,4 +339,56 @@ def test_an_end_is_waited_for_once_however_often_it_is_told() -> None:
         assert 0.2 <= time.monotonic() - began < END_WAIT_S
     finally:
         released.set()
-    until(lambda: not run.waits)
+    until(lambda: not run.end_pending)
+
+
+HOPELESS = [
+    pytest.param(ValueError("AWS_ENDPOINT_URL is no web address"), id="settings that make no store"),
+    pytest.param(StoreError("the certificates cannot be read"), id="files that make no store"),
+    pytest.param(ModuleNotFoundError("No module named 'obstore'"), id="a library that is not installed"),
+]
+
+
+@pytest.mark.parametrize("fault", HOPELESS)
+def test_the_end_of_a_run_that_cannot_have_a_store_waits_for_nothing(
+    fault: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def prepare() -> RunEnvironment:
+        raise fault
+
+    words = Words()
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        run = Run("r", Reporter(prepare, [LogShipping(words)]))
+        assert not run.complete(wait_s=LIMIT_S)
+        assert not run.end_pending, "it was waited for to the last second"
+        until(lambda: words.closed)
+    (said,) = [text for text in caplog.messages if text.startswith("lastbeat gives up, and the end of this run is not")]
+    assert str(fault) in said
+
+
+def test_a_store_that_could_not_be_had_at_first_is_tried_once_more_at_the_end() -> None:
+    store, tries = MemoryStore(), iter([OSError("Too many open files")])
+
+    def prepare() -> RunEnvironment:
+        for fault in tries:
+            tried.set()
+            raise fault
+        return RunEnvironment(store, "i-1")
+
+    tried = threading.Event()
+    run = Run("r", Reporter(prepare))
+    assert tried.wait(LIMIT_S)
+    assert run.complete(wait_s=LIMIT_S)
+    assert "r/_complete" in store.held
+
+
+def test_a_store_that_may_be_had_in_a_moment_is_waited_for_at_the_end() -> None:
+    store, tries = MemoryStore(), iter([UnreachableError("no answer")] * 2)
+
+    def prepare() -> RunEnvironment:
+        for fault in tries:
+            raise fault
+        return RunEnvironment(store, "i-1")
+
+    run = Run("r", Reporter(prepare))
+    assert run.complete(wait_s=LIMIT_S)

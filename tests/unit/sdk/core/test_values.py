@@ -4,6 +4,7 @@ import json
 import math
 import threading
 import time
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.sdk.reading import Reader
-from lastbeat.sdk.values import number, text, whole
+from lastbeat.sdk.value_reader import ValueReader
+from lastbeat.sdk.values import as_int, as_number, as_text
 
 
 class Raises:
@@ -79,10 +80,14 @@ NUMBERS = [
 ]
 
 
+def numbers(reader: ValueReader, values: Sequence[object]) -> list[Any]:
+    return reader.read([("", value, as_number) for value in values])
+
+
 @pytest.mark.parametrize(("value", "expected"), NUMBERS)
 def test_numbers(value: object, expected: object) -> None:
-    assert number(value) == expected
-    assert Reader().read([value]) == [expected]
+    assert as_number(value) == expected
+    assert numbers(ValueReader(), [value]) == [expected]
 
 
 WHOLES = [
@@ -106,39 +111,39 @@ WHOLES = [
 
 @pytest.mark.parametrize(("value", "expected"), WHOLES)
 def test_whole_numbers(value: object, expected: int | None) -> None:
-    assert whole(value) == expected
+    assert as_int(value) == expected
 
 
 @given(st.one_of(st.floats(), st.integers(), st.complex_numbers(), st.text(), st.binary(), st.none(), st.booleans()))
 def test_any_value_becomes_json(value: Any) -> None:
-    json.dumps([number(value), whole(value), text(value)], allow_nan=False)
+    json.dumps([as_number(value), as_int(value), as_text(value)], allow_nan=False)
 
 
 def test_text_is_bounded_and_never_raises() -> None:
-    assert text("x" * 1000) == "x" * 200
-    assert text(Raises()) is None
+    assert as_text("x" * 1000) == "x" * 200
+    assert as_text(Raises()) is None
 
 
 def test_a_tensor_that_hangs_does_not_hold_up_the_beat() -> None:
-    reader, hanging, later = Reader(limit_s=0.05), Hangs(), Tensor(3.0)
+    reader, hanging, later = ValueReader(limit_s=0.05), Hangs(), Tensor(3.0)
     try:
-        assert reader.read([hanging, 2.0, np.float32(4.0)]) == [None, 2.0, 4.0]
+        assert numbers(reader, [hanging, 2.0, np.float32(4.0)]) == [None, 2.0, 4.0]
         # One thread waits, and no second one joins it.
         threads = threading.active_count()
-        assert reader.read([hanging, 2.0, later]) == [None, 2.0, None]
+        assert numbers(reader, [hanging, 2.0, later]) == [None, 2.0, None]
         assert (threading.active_count(), hanging.read) == (threads, 1)
     finally:
         hanging.released.set()
     limit = time.monotonic() + 30
-    while reader.read([later]) != [3.0]:
+    while numbers(reader, [later]) != [3.0]:
         assert time.monotonic() < limit, "it is never read again"
         time.sleep(0.005)
 
 
 def test_what_stands_before_a_tensor_that_hangs_is_read() -> None:
-    reader, hanging = Reader(limit_s=0.05), Hangs()
+    reader, hanging = ValueReader(limit_s=0.05), Hangs()
     try:
-        assert reader.read([Tensor(1.0), hanging, Tensor(2.0)]) == [1.0, None, None]
+        assert numbers(reader, [Tensor(1.0), hanging, Tensor(2.0)]) == [1.0, None, None]
     finally:
         hanging.released.set()
 
@@ -147,8 +152,8 @@ def test_its_thread_ends_with_the_reader() -> None:
     def readers() -> int:
         return sum(thread.name == "lastbeat-numbers" for thread in threading.enumerate())
 
-    before, kept, dropped = readers(), Reader(), Reader()
-    assert [kept.read([Tensor(1.0)]), dropped.read([Tensor(2.0)])] == [[1.0], [2.0]]
+    before, kept, dropped = readers(), ValueReader(), ValueReader()
+    assert [numbers(kept, [Tensor(1.0)]), numbers(dropped, [Tensor(2.0)])] == [[1.0], [2.0]]
     kept.close()
     del dropped
     limit = time.monotonic() + 30

@@ -57,8 +57,8 @@ def run(script: str, driver: Path | None, **env: str) -> Any:
 
 LOOK = """
 import json, sys
-from lastbeat.sdk.gpus import Gpus
-print(json.dumps(Gpus().look(30)))
+from lastbeat.sdk.gpus import GpuMonitor
+print(json.dumps(GpuMonitor().read(30)))
 """
 
 TOLD = [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.memory import Memory, memory
+from lastbeat.sdk.resources import Memory, available_memory
 
 G = 1 << 30
 MEMINFO = f"MemTotal: {64 * G // 1024} kB\nMemFree: 1 kB\nMemAvailable: {40 * G // 1024} kB\n"
@@ -72,16 +72,16 @@ def test_memory(tmp_path: Path, cgroup: str, groups: dict[str, dict[str, str]], 
         (cgroups / name).mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             (cgroups / name / file).write_text(text)
-    assert memory(cgroups, processes) == expected
+    assert available_memory(cgroups, processes) == expected
 
 
 def test_without_proc_the_system_says_how_much_there_is(tmp_path: Path) -> None:
-    found = memory(tmp_path, tmp_path)
+    found = available_memory(tmp_path, tmp_path)
     assert found.available is None
     assert found.total is None or found.total > 1 << 20
 
 
 def test_the_memory_of_this_machine() -> None:
-    found = memory()
+    found = available_memory()
     assert found.total is not None
     assert found.available is None or 0 <= found.available <= found.total

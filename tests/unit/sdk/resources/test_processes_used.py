@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.processes import Used, of_tree, own
-from lastbeat.sdk.resources import Meter
+from lastbeat.sdk.resources import ProcessUsage, ResourceMeter, own_usage, tree_usage
 from support.training import LIMIT_S, until
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -28,41 +27,45 @@ def stat(number: int, parent: int, seconds: float, pages: int, name: str = "pyth
 
 
 TREES = [
-    pytest.param([stat(10, 1, 2.0, 7)], Used(2.0, 7 * PAGE), id="the command alone"),
+    pytest.param([stat(10, 1, 2.0, 7)], ProcessUsage(2.0, 7 * PAGE), id="the command alone"),
     pytest.param(
         [stat(10, 1, 2.0, 7), stat(11, 10, 1.0, 2), stat(12, 11, 0.5, 1), stat(13, 1, 99, 99)],
-        Used(3.5, 10 * PAGE),
+        ProcessUsage(3.5, 10 * PAGE),
         id="all below it, and nobody else",
     ),
-    pytest.param([stat(10, 1, 1.0, 1, "a) S (b 1 2 3")], Used(1.0, PAGE), id="a name that looks like fields"),
-    pytest.param([stat(10, 11, 1.0, 1), stat(11, 10, 1.0, 1)], Used(2.0, 2 * PAGE), id="numbers that were given again"),
-    pytest.param([stat(11, 10, 1.0, 1)], Used(), id="a command that has ended"),
-    pytest.param([stat(10, 1, 1.0, 1), "11 (cut off", ""], Used(1.0, PAGE), id="one that ends while it is read"),
+    pytest.param([stat(10, 1, 1.0, 1, "a) S (b 1 2 3")], ProcessUsage(1.0, PAGE), id="a name that looks like fields"),
+    pytest.param(
+        [stat(10, 11, 1.0, 1), stat(11, 10, 1.0, 1)], ProcessUsage(2.0, 2 * PAGE), id="numbers that were given again"
+    ),
+    pytest.param([stat(11, 10, 1.0, 1)], ProcessUsage(), id="a command that has ended"),
+    pytest.param(
+        [stat(10, 1, 1.0, 1), "11 (cut off", ""], ProcessUsage(1.0, PAGE), id="one that ends while it is read"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("lines", "expected"), TREES)
-def test_a_tree(tmp_path: Path, lines: list[str], expected: Used) -> None:
+def test_a_tree(tmp_path: Path, lines: list[str], expected: ProcessUsage) -> None:
     (tmp_path / "meminfo").write_text("")
     for place, line in enumerate(lines):
         folder = tmp_path / (line.split(" ")[0] or str(500 + place))
         folder.mkdir()
         (folder / "stat").write_text(line)
-    assert of_tree(10, tmp_path) == expected
+    assert tree_usage(10, tmp_path) == expected
 
 
 def test_where_nothing_can_be_read_nothing_is_known(tmp_path: Path) -> None:
-    assert of_tree(10, tmp_path / "none") == Used()
+    assert tree_usage(10, tmp_path / "none") == ProcessUsage()
 
 
 def test_a_process_without_proc_says_what_it_can(tmp_path: Path) -> None:
-    found = own(tmp_path)
+    found = own_usage(tmp_path)
     assert found.cpu_s is not None
     assert found.rss_bytes is None or found.rss_bytes > 1 << 20
 
 
 def test_this_process_is_measured_between_two_looks() -> None:
-    meter = Meter()
+    meter = ResourceMeter()
     first = meter.measure() or {}
     assert "cpu" not in first
     assert first["rss_bytes"] > 1 << 20
@@ -78,7 +81,7 @@ def test_this_process_is_measured_between_two_looks() -> None:
 def test_a_command_is_measured_with_what_it_started() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY, "with a child"]) as command:
         try:
-            meter = Meter(wraps=True)
+            meter = ResourceMeter(wraps=True)
             assert "rss_bytes" not in (meter.measure() or {}), "it has not begun"
             meter.root = command.pid
 

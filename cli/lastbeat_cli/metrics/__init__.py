@@ -1,0 +1,1 @@
+"""What lastbeat knows of a fleet as Prometheus metrics: served at ``/metrics``, or left as a file for node-exporter."""

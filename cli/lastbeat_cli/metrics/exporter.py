@@ -1,0 +1,98 @@
+"""What ``lastbeat sweep`` does for Prometheus: what was asked for, checked first, and told after each pass."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lastbeat import opening
+from lastbeat.model.fleet import PassReport
+from lastbeat.settings import Settings, table
+from lastbeat_cli import logs
+from lastbeat_cli.dashboard.door import is_loopback
+from lastbeat_cli.metrics.endpoint import Endpoint
+from lastbeat_cli.metrics.exposition import MISSING, is_installed
+from lastbeat_cli.metrics.samples import PassMetrics
+from lastbeat_cli.metrics.scrapes import Scrapes
+from lastbeat_cli.metrics.textfile import SUFFIX, TextFile
+
+log = logging.getLogger(__name__)
+
+PORT_OPTION: Final = "--metrics"
+FILE_OPTION: Final = "--metrics-file"
+_CLOSING_S: Final = 5.0
+"""So long a sweep that ends waits for its last file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What was asked for. ``address`` is host and port."""
+
+    address: tuple[str, int] | None = None
+    path: Path | None = None
+
+
+def wanted(port: str | None, file: str | None, faults: list[str], *, once: bool) -> ExportOptions:
+    """What the options say; what is wrong with them is added to ``faults``."""
+    if (port is not None or file is not None) and not is_installed():
+        faults.append(f"{PORT_OPTION if port is not None else FILE_OPTION}: {MISSING}")
+    address = None if port is None else _address(port, faults)
+    if port is not None and once:
+        faults.append(f"{PORT_OPTION} is for a sweep that goes on; with --once use {FILE_OPTION} PATH{SUFFIX}")
+    if file is not None and (Path(file).suffix != SUFFIX or "\0" in file):
+        faults.append(f"{FILE_OPTION}={file[:200]!r} does not end in {SUFFIX}, and node-exporter reads no other files")
+        return ExportOptions(address)
+    return ExportOptions(address, None if file is None else Path(file).absolute())
+
+
+def check_token(wanted: ExportOptions, settings: Settings, faults: list[str]) -> None:
+    """Who may scrape from elsewhere has to have a token, and one that stays."""
+    if wanted.address is not None and not is_loopback(wanted.address[0]) and not settings[table.DASHBOARD_TOKEN]:
+        faults.append(
+            f"{PORT_OPTION}={wanted.address[0]}:{wanted.address[1]} lets others in: set LASTBEAT_DASHBOARD_TOKEN, "
+            "which Prometheus then sends (authorization: credentials_file), or give the port alone for this machine"
+        )
+
+
+def _address(text: str, faults: list[str]) -> tuple[str, int] | None:
+    host, colon, port = text.rpartition(":")
+    if port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535 and bool(host) is bool(colon):
+        return host or "127.0.0.1", int(port)
+    faults.append(f"{PORT_OPTION}={text[:80]!r} is neither a port nor HOST:PORT; use for example {PORT_OPTION} 9108")
+    return None
+
+
+class Exporter:
+    """Tells each pass to whoever asked for metrics. Nothing here raises, and nothing keeps a pass waiting."""
+
+    def __init__(self, wanted: ExportOptions, settings: Settings) -> None:
+        fleet = logs.redact(opening.root_url(settings))
+        self._metrics = PassMetrics(opening.root_url(settings), settings.fleet.interval_s, logs.redact)
+        token = settings[table.DASHBOARD_TOKEN]
+        self._endpoint = self._file = None
+        if wanted.address is not None:
+            self._endpoint = Endpoint(*wanted.address, token, Scrapes(self._metrics.samples, fleet))
+        if wanted.path is not None:
+            self._file = TextFile(wanted.path, self._metrics, fleet)
+
+    def start(self) -> None:
+        """Begin to serve, also before the first pass."""
+        for each in (self._endpoint, self._file):
+            if each is not None:
+                each.start()
+
+    def tell(self, report: PassReport) -> None:
+        """A pass is over."""
+        try:
+            self._metrics.add(report)
+        except Exception:
+            log.exception("the metrics of a pass could not be made")
+        if self._endpoint is not None:
+            self._endpoint.again()
+        if self._file is not None:
+            self._file.write()
+
+    def close(self) -> None:
+        """The sweep ends: give the last file a moment."""
+        if self._file is not None and not self._file.wait(_CLOSING_S):
+            log.warning("the metrics file could not be written within %.0f s", _CLOSING_S)

@@ -1,0 +1,73 @@
+"""Samples ↔ the text that Prometheus reads. The one module that imports prometheus-client, and only where asked for."""
+
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+
+from lastbeat.model.text import clean
+from lastbeat_cli.metrics.samples import Sample
+from lastbeat_cli.metrics.table import FLEET, METRICS
+
+MISSING = "prometheus-client is not installed; install it with: pip install 'lastbeat[metrics]'"
+PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+"""The content type of the form that everybody reads, node-exporter too."""
+_STRICT = "application/openmetrics-text"
+
+
+def is_installed() -> bool:
+    """Whether what follows can be used; looks for it and does not import it."""
+    return find_spec("prometheus_client") is not None
+
+
+def wants_strict(accept: str) -> bool:
+    """Whether OpenMetrics is asked for; the library's own choice breaks at a header that is nonsense."""
+    return _STRICT in accept.lower()
+
+
+def render(samples: Iterable[Sample], fleet: str, *, strict: bool = False) -> tuple[bytes, str]:
+    """``samples`` as text in the form that everybody reads, or as OpenMetrics where it is to be ``strict``; and its
+    content type.
+
+    Raises ``ImportError`` where prometheus-client is missing.
+    """
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - 130 ms, for who asks for metrics alone
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - as above
+    from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - as above
+    from prometheus_client.openmetrics.exposition import generate_latest as generate_strictly  # noqa: PLC0415 - as above
+    from prometheus_client.registry import Collector  # noqa: PLC0415 - as above
+
+    by_metric: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_metric.setdefault(sample.metric.name, []).append(sample)
+    root = clean(fleet)
+
+    class Families(Collector):
+        def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+            for metric in METRICS:
+                found = by_metric.get(metric.name)
+                if found:
+                    family = CounterMetricFamily if metric.counts else GaugeMetricFamily
+                    made = family(metric.name, metric.help, labels=(FLEET, *metric.labels))
+                    for _, labels, value in found:
+                        made.add_metric((root, *labels), value)
+                    yield made
+
+    registry = CollectorRegistry()
+    registry.register(Families())
+    if strict:
+        text: bytes = generate_strictly(registry)  # type: ignore[no-untyped-call]
+        return text, f"{_STRICT}; version=1.0.0; charset=utf-8"
+    return generate_latest(registry), PLAIN
+
+
+def read(text: str, fleet: str) -> list[Sample]:
+    """The samples of ``fleet`` in a text of the plain form, those of metrics that we know. Raises ``ValueError`` for a
+    text that is none."""
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - as above
+
+    known, root, found = {metric.name: metric for metric in METRICS}, clean(fleet), []
+    for family in text_string_to_metric_families(text):
+        for each in family.samples:
+            metric = known.get(each.name)
+            if metric is not None and {*each.labels} == {FLEET, *metric.labels} and each.labels[FLEET] == root:
+                found.append(Sample(metric, tuple(each.labels[name] for name in metric.labels), each.value))
+    return found

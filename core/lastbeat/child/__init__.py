@@ -1,0 +1,1 @@
+"""Runs a command for ``lastbeat exec``: passes its streams and signals through, and says how it exited."""

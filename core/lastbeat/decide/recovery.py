@@ -1,0 +1,74 @@
+"""What ends a TIMED_OUT, or a condition that a limit raised: new evidence, and nothing else.
+
+Watchers with different limits share one record. A limit that is laxer than the one that decided is no sign of life, so
+what was decided stands until something shows life, or progress where the lack of it was the reason.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from lastbeat.model import status as names
+from lastbeat.model.record import HeartbeatMemory, LimitName, Record
+
+if TYPE_CHECKING:
+    from lastbeat.decide.verdict import AttemptEvidence
+
+STOOD_STILL: Final = "twice exceeded)"
+"""In the reason of a run that was given up though it beat."""
+NEVER_BEGAN: Final = "No heartbeat files found"
+"""The reason of a run that nobody has seen. Records of version 0.1.0 tell of the limit in their reason alone."""
+
+
+def exceeded_limit(record: Record) -> LimitName | None:
+    """Which limit the run exceeded when it was TIMED_OUT; None where that is not known."""
+    if record.exceeded is not None:
+        return record.exceeded.name
+    if STOOD_STILL in record.reason:
+        return LimitName.STALL
+    return LimitName.START if record.reason.startswith(NEVER_BEGAN) else None
+
+
+def time_out_stands(before: Record, evidence: "AttemptEvidence") -> bool:
+    """Whether nothing has shown life since ``before`` was TIMED_OUT, or no progress where it had stood still."""
+    limit = exceeded_limit(before)
+    if limit in {LimitName.STALL, LimitName.INACTIVITY}:
+        lines = limit is LimitName.INACTIVITY and _lived(before, before.log, evidence.log)
+        return not (lines or _got_on(before, evidence))
+    report = evidence.seen.logs
+    empty_at = report.empty_at if report is not None else None
+    if empty_at is not None and before.since is not None and empty_at > before.since:
+        return False
+    pairs = ((before.metadata, evidence.metadata), (before.progress, evidence.progress), (before.log, evidence.log))
+    return not any(_lived(before, known, now) for known, now in pairs)
+
+
+def standing_conditions(before: Record, evidence: "AttemptEvidence") -> Mapping[str, str]:
+    """The conditions of ``before`` that a limit raised and that nothing has ended."""
+    unchanged = {
+        names.METADATA_STALE: _alive_at(before.metadata) == _alive_at(evidence.metadata),
+        names.PROGRESS_STALE: not _got_on(before, evidence)
+        and _alive_at(before.progress) == _alive_at(evidence.progress),
+        names.STALLED: not _got_on(before, evidence),
+    }
+    return {name: text for name, text in before.conditions.items() if unchanged.get(name)}
+
+
+def _lived(before: Record, known: HeartbeatMemory | None, seen: HeartbeatMemory | None) -> bool:
+    alive_at, known_at = _alive_at(seen), _alive_at(known)
+    if alive_at is None or (seen is not None and seen.missing_since is not None):
+        return False
+    return known_at is None or alive_at > known_at or (before.since is not None and alive_at > before.since)
+
+
+def _alive_at(memory: HeartbeatMemory | None) -> datetime | None:
+    return None if memory is None else memory.alive_at or memory.modified
+
+
+def _got_on(before: Record, evidence: "AttemptEvidence") -> bool:
+    known, steps = before.progress or before.log, evidence.step_source
+    if steps is None or steps.step is None:
+        return False
+    if known is None or known.step != steps.step:
+        return True
+    return before.since is not None and steps.step_at is not None and steps.step_at > before.since

@@ -1,0 +1,1 @@
+"""A small process beside training that sees how it ended, and writes that down where training could not."""

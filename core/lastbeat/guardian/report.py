@@ -1,0 +1,204 @@
+"""Once a process of training has ended and left its run open: what became of it goes into the store.
+
+Nothing that training or another attempt wrote is touched: ``_error`` is created, in the place of one that is older than
+this attempt at most, and only while metadata.json is this attempt's. Should a new attempt begin in the very moment, it
+is taken back.
+"""
+
+import logging
+import os
+import signal
+import stat
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lastbeat import opening, own_log
+from lastbeat import settings as configuration
+from lastbeat.child.exit_reason import ChildExit, first_line
+from lastbeat.model import runid
+from lastbeat.model.redact import Redactor
+from lastbeat.sdk.attempts import attempt_of, start_time_of
+from lastbeat.sdk.first_error import is_leftover, retry_for, started_at, write_first_error, write_if_first
+from lastbeat.sdk.ranks import rank_error_key
+from lastbeat.sdk.run import CANCELLED
+from lastbeat.stores.port import DeniedError, Store, StoreError
+
+log = logging.getLogger("lastbeat")
+
+_RETRY_S = 0.5
+_PATIENCE_S = 8.0
+"""Less than a guardian may take in all."""
+_START_S = 60.0
+"""So much later than another rank even a slow rank 0 has begun."""
+_METADATA_BYTES = 64 * 1024
+_CORE = 0x80
+_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+_FATAL = "Fatal Python error: "
+_STDERR_BYTES = 64 * 1024
+_TRACE_LINES = 120
+
+Said = Mapping[str, Any]
+
+
+def report(said: Said) -> None:
+    """Write what became of one run to the store that its settings name. Its caller ends this after a while.
+
+    ``said`` is what its process told when it began (see ``start.py``), whether it has ``begun``, how it is ``ending``
+    where it came to say so, its ``wait_status`` where that is known, and ``oom_kills``.
+    """
+    settings = configuration.load(said["settings"], dict(os.environ), Path(os.devnull), channels=False)
+    own_log.begin_in_training(settings)
+    settle(opening.bare_store(settings, training=True), said, settings.redactor)
+
+
+def settle(
+    store: Store, said: Said, masked: Redactor, *, pause_s: float = _RETRY_S, patience_s: float = _PATIENCE_S
+) -> None:
+    """Write what became of it; again and again, after ``pause_s`` each, while the store does not answer. A rank 0 that
+    has not begun yet is waited for, see ``first_error``."""
+    ending = _ending(said, masked)
+    while ending is not None:
+        try:
+            return _write(store, said, ending, patience_s)
+        except StoreError as fault:
+            if not fault.retryable:
+                log.warning("the guardian of %s cannot write how it ended: %s", said["run"], fault)
+                return None
+        time.sleep(pause_s)
+    return None
+
+
+def _ending(said: Said, masked: Redactor) -> tuple[str, str] | None:
+    """Sentinel and text; None where there is nothing to tell."""
+    follows = said["rank"] > 0
+    if "ending" in said:
+        sentinel, text = said["ending"]
+        # See ``FollowingRank.write_error``.
+        if follows and (sentinel != runid.ERROR or text.startswith(CANCELLED)):
+            return None
+        return sentinel, text
+    death = _death(said)
+    if follows and death is not None and (death.succeeded or death.cancelled):
+        # Who stops a whole training stops rank 0, too; and that one alone completes a run.
+        return None
+    return runid.ERROR, masked(describe(said))
+
+
+def _death(said: Said) -> ChildExit | None:
+    status = said["wait_status"]
+    if status is None:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return ChildExit(code, said["oom_kills"], (-code,) if code < 0 else ())
+
+
+def describe(said: Said) -> str:
+    """The text of ``_error`` where training said nothing of its end."""
+    who, death = said["who"], _death(said)
+    if death is None:
+        message = (
+            f"{who} ended without a word (killed by a signal such as SIGKILL, or os._exit); nobody knows its status"
+        )
+        if said["oom_kills"]:
+            message += "; the kernel's OOM killer (oom-kill) ended a process of its job: out of memory"
+    else:
+        message = first_line(death, who)
+        if death.status >= 0:
+            message += ", before its run had ended: os._exit, or a run that nobody ended"
+        if said["wait_status"] & _CORE:
+            message += "; core dumped"
+    crashed = death is not None and -death.status in _CRASHES
+    trace = _fatal_error(said["stderr"]) if crashed and said["stderr"] else ""
+    return f"{message}\n\n{trace}" if trace else f"{message}\n"
+
+
+def _fatal_error(stderr: Said) -> str:
+    """What Python's faulthandler wrote to the file that training's stderr is."""
+    try:
+        descriptor = os.open(stderr["path"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or [found.st_dev, found.st_ino] != stderr["file"]:
+            return ""
+        file.seek(max(stderr["size"], found.st_size - _STDERR_BYTES))
+        text = file.read(_STDERR_BYTES).decode("utf-8", "replace")
+    before, fatal, trace = text.rpartition(_FATAL)
+    del before
+    return "\n".join((fatal + trace).splitlines()[:_TRACE_LINES]) + "\n" if fatal else ""
+
+
+def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float) -> None:
+    (sentinel, text), run, rank = ending, said["run"], said["rank"]
+    began = started_at(store, time.monotonic() - said["started_monotonic"])
+    try:
+        whose = _metadata(store, run)
+    except DeniedError:
+        # Some policies let training write and not read.
+        whose = b""
+    if rank == 0 and whose and start_time_of(whose) != said["start_time"]:
+        log.info("the guardian of %s leaves it alone: metadata.json is another attempt's", run)
+        return
+    if whose is None and _is_gone(said):
+        log.info("the guardian of %s leaves it alone: somebody has removed it", run)
+        return
+    key = f"{run}/{sentinel}"
+    body = _signed(text, said, whose).encode("utf-8", "replace")
+    if rank:
+        if _completed(store, run, began):
+            return
+        told = write_first_error(store, run, body, began, retry_for(patience_s))
+        is_first = told.is_run_error
+        if not (is_first and told.is_final):
+            store.write(f"{run}/{rank_error_key(rank)}", body)
+    else:
+        is_first = write_if_first(store, key, body, began)
+        if not is_first and said["world"] > 1 and sentinel == runid.ERROR:
+            store.write(f"{run}/{rank_error_key(0)}", body)
+    if is_first:
+        _take_back_if_late(store, run, key, body, whose)
+
+
+def _metadata(store: Store, run: str) -> bytes | None:
+    blob = store.read(f"{run}/{runid.METADATA}", _METADATA_BYTES)
+    return blob.body if blob is not None else None
+
+
+def _is_gone(said: Said) -> bool:
+    """Whether a run without metadata.json had some: then somebody has cleaned up."""
+    lived_s = time.monotonic() - said["started_monotonic"]
+    return said.get("begun", False) if said["rank"] == 0 else bool(lived_s > _START_S)
+
+
+def _completed(store: Store, run: str, began: datetime) -> bool:
+    """Whether rank 0 has completed the run: then what a rank dies of while it leaves is no failure."""
+    try:
+        blob = store.read(f"{run}/{runid.COMPLETE}", 0)
+    except DeniedError:
+        return False
+    return blob is not None and not is_leftover(blob.modified, began)
+
+
+def _signed(text: str, said: Said, whose: bytes | None) -> str:
+    """``text`` with who ended in its second line, as :func:`lastbeat.sdk.ranks.with_rank` has it."""
+    if said["world"] < 2:
+        return text
+    first, _, rest = text.partition("\n")
+    attempt = attempt_of(whose) if whose else 0
+    return f"{first}\n{said['place']}{f', attempt {attempt}' if attempt else ''}\n{rest}"
+
+
+def _take_back_if_late(store: Store, run: str, key: str, body: bytes, whose: bytes | None) -> None:
+    """A new attempt that began while this was written has not failed."""
+    if not whose:
+        return
+    now = _metadata(store, run)
+    if now is None or start_time_of(now) == start_time_of(whose):
+        return
+    there = store.read(key, len(body) + 1)
+    if there is not None and there.body == body:
+        store.delete(key)

@@ -1,0 +1,143 @@
+"use strict";
+/* Groups: runs that are in trouble together for one reason are one line of the table, with one hint, until somebody
+ * opens it.
+ *
+ * Groups.folded(ids) → lines of the table: { key, id, member } for a run, { key, name, rows } for a group; the runs of
+ * a group that is open follow it. A group keeps its name while any of its runs is in it, so it stays open while runs
+ * join and leave it.
+ */
+const Groups = (() => {
+  const { el, put } = Draw;
+  /** Fewer than these are shown one by one. */
+  const LEAST = 3;
+  /** Runs that got into trouble further apart than this are not in it together. */
+  const TOGETHER_MS = 15 * 60000;
+  const MOST_NAMES = 40;
+  const kinds = new WeakMap();
+  const opened = new Set();
+  let names = new Map(), named = 0;
+
+  /** Figures differ from run to run where the trouble is the same. */
+  const withoutFigures = (text) => (text ?? "").replace(/\d[\d.,:]*/g, "#");
+
+  /** What runs of one group have in common; null: such a run stands alone. */
+  function kind(row) {
+    if (row.complete === false || !Rows.needs(row)) return null;
+    let known = kinds.get(row);
+    if (known === undefined) {
+      const told = row.action || row.cause ? row.action : row.doubt || row.reason || row.fault;
+      known = JSON.stringify([row.shown, Boolean(row.doubt), row.cause, withoutFigures(told)]);
+      kinds.set(row, known);
+    }
+    return known;
+  }
+
+  const began = (row) => Format.moment(row.doubt ? row.beat_at : row.since);
+
+  /** Rows of one kind, told apart by when each got into trouble. */
+  function together(rows) {
+    const timed = rows.map((row) => ({ row, at: began(row) ?? 0 })).sort((one, other) => one.at - other.at);
+    const found = [];
+    timed.forEach((each, index) => {
+      if (index === 0 || each.at - timed[index - 1].at > TOGETHER_MS) found.push([]);
+      found[found.length - 1].push(each.row);
+    });
+    return found.filter((group) => group.length >= LEAST);
+  }
+
+  function folded(ids) {
+    const alike = new Map();
+    for (const id of ids) {
+      const row = Data.row(id), is = row && kind(row);
+      if (is) alike.has(is) ? alike.get(is).push(row) : alike.set(is, [row]);
+    }
+    const groupOf = new Map(), taken = new Set();
+    for (const rows of alike.values()) {
+      for (const members of together(rows)) {
+        let name = members.map((row) => names.get(row.run_id)).find((each) => each && !taken.has(each));
+        if (!name) name = `group-${(named += 1)}`;
+        taken.add(name);
+        const inside = new Set(members.map((row) => row.run_id));
+        for (const id of inside) groupOf.set(id, { name, inside });
+      }
+    }
+    names = new Map([...groupOf].map(([id, { name }]) => [id, name]));
+    const lines = [], done = new Set();
+    for (const id of ids) {
+      const group = groupOf.get(id);
+      if (!group) lines.push({ key: `run ${id}`, id, member: false });
+      else if (!done.has(group.name)) {
+        done.add(group.name);
+        const members = ids.filter((each) => group.inside.has(each));
+        lines.push({ key: group.name, name: group.name, rows: members.map(Data.row) });
+        if (opened.has(group.name)) members.forEach((each) => lines.push({ key: `run ${each}`, id: each, member: true }));
+      }
+    }
+    return lines;
+  }
+
+  function toggle(name) {
+    if (!opened.delete(name)) opened.add(name);
+  }
+
+  // ---- how a group is drawn -----------------------------------------------------------------------------------
+
+  const shared = (rows, of) => {
+    const first = of(rows[0]);
+    return rows.every((row) => of(row) === first) ? first : null;
+  };
+
+  /** From the newest to the oldest: "for 12 m", "for 12 to 25 m". */
+  function lasted(rows, at) {
+    const times = rows.map(began).filter((each) => each !== null);
+    if (times.length === 0) return "";
+    const [least, most] = [at - Math.max(...times), at - Math.min(...times)].map((each) => Format.duration(each / 1000));
+    return least === most ? `for ${least}` : `for ${least} to ${most}`;
+  }
+
+  /** What happened to all of them; where each has figures of its own, to the first. */
+  function reason(rows) {
+    const of = (row) => row.doubt || row.reason || row.fault || "";
+    return Format.clip(shared(rows, of) ?? `${rows[0].run_id}: ${of(rows[0])}`, 400);
+  }
+
+  function hint(rows) {
+    const same = shared(rows, (row) => row.action);
+    const told = same ?? (rows[0].action ? `${rows[0].run_id}: ${rows[0].action}` : null);
+    return told ? el("p", { class: "todo" }, Format.clip(told, 600)) : null;
+  }
+
+  /** The line of a group: .update(rows, { at }, open). */
+  function make(name) {
+    const status = el("td", { class: "c-status", role: "cell" });
+    const sign = el("span", { class: "fold", "aria-hidden": "true" }), many = el("span", {});
+    const button = el("button", { type: "button", class: "group-toggle", "aria-expanded": "false", data: { fold: name } },
+      sign, many);
+    const since = el("span", { class: "since" }), what = el("span", { class: "what" }), more = el("div", { class: "below" });
+    const line = el("tr", { role: "row", class: "group", data: { key: name } }, status,
+      el("td", { class: "c-group", role: "cell" }, el("div", { class: "told" }, button, since, what), more));
+    let known = null;
+
+    function update(rows, context) {
+      const open = opened.has(name), first = rows[0];
+      const age = lasted(rows, context.at), facts = JSON.stringify([open, age, rows.map((row) => row.run_id),
+        first.shown, first.doubt, first.cause, reason(rows), shared(rows, (row) => row.action)]);
+      if (facts === known) return;
+      known = facts;
+      line.className = `group n-${Draw.looksOf(first).name}${open ? " open" : ""}`;
+      put(status, Draw.statusOf(first));
+      button.setAttribute("aria-expanded", String(open));
+      Draw.setText(sign, open ? "▾" : "▸");
+      Draw.setText(many, `${Format.count(rows.length, "run")} together`);
+      Draw.setText(since, age);
+      const told = reason(rows);
+      put(what, first.cause ? el("b", { class: "cause" }, Format.clip(first.cause, 80)) : null, first.cause ? " " : null,
+        el("span", { title: told }, told));
+      const listed = rows.slice(0, MOST_NAMES).map((row) => row.run_id).join(", ");
+      put(more, hint(rows), open ? null : el("p", { class: "names" }, listed));
+    }
+    return { line, update };
+  }
+
+  return Object.freeze({ folded, toggle, make });
+})();

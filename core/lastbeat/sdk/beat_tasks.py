@@ -1,0 +1,86 @@
+"""What a beat does besides its two heartbeats: the log, the stacks, the rank's heartbeat, the watchdog check."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.safe_log import fault_text, safe_log
+from lastbeat.stores.port import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One beat, as its tasks see it. Its metadata.json and progress.json are written by then."""
+
+    run: Run
+    store: Store
+    folder: str
+    """The run's folder in the store, with its slash: ``my-run/``."""
+    now: float
+    """Unix time in s, by this machine's clock."""
+    ending: tuple[str, str] | None = None
+    """The sentinel and its text if this is the last beat. The sentinel is written after the tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeatStep:
+    """One of the steps of a beat, which are taken in order."""
+
+    do: Callable[[], None]
+    probes_store: bool = False
+    """Whether a store that refuses this step would refuse the rest of the beat as well."""
+
+
+class BeatTask(Protocol):
+    """Something that every beat does. Both methods are called by the beat thread alone."""
+
+    purpose: str
+    """What it does, for the log: ``ship the training log``."""
+
+    def write(self, beat: Beat) -> None:
+        """Write what there is to write. May raise: that is logged, and the beat goes on.
+
+        Called with each beat, and repeatedly with the last one until the sentinel is written.
+        """
+        ...
+
+    def close(self) -> None:
+        """The run is over and its sentinel is written: release what is held."""
+        ...
+
+
+class BeatTasks:
+    """Several tasks. None can stop another, the beat or the sentinel."""
+
+    def __init__(self, tasks: Iterable[BeatTask] = ()) -> None:
+        self._tasks = list(tasks)
+        self._failing: set[int] = set()
+
+    def add(self, tasks: Iterable[BeatTask]) -> None:
+        """Add tasks that only the run's environment knows of."""
+        self._tasks += tasks
+
+    def write(self, beat: Beat, stop: Callable[[], bool] = lambda: False) -> None:
+        """Let each write until ``stop``. Of a task that fails repeatedly only the first failure is logged."""
+        for index in range(len(self._tasks)):
+            if stop():
+                return
+            self._guarded(index, lambda task: task.write(beat))
+
+    def close(self) -> None:
+        """Close each."""
+        for index in range(len(self._tasks)):
+            self._guarded(index, lambda task: task.close())
+
+    def _guarded(self, index: int, call: Callable[[BeatTask], None]) -> None:
+        task = self._tasks[index]
+        try:
+            call(task)
+        except BaseException as fault:  # noqa: BLE001 - whatever it is, it must cost no heartbeat and no sentinel
+            if index not in self._failing:
+                safe_log(logging.WARNING, "lastbeat cannot %s and keeps trying: %s", task.purpose, fault_text(fault))
+            self._failing.add(index)
+        else:
+            self._failing.discard(index)

@@ -1,0 +1,42 @@
+"""Log lines that cannot raise into training, whose own handlers and filters run in every logging call."""
+
+import logging
+import threading
+
+from lastbeat.sdk.values import as_text, type_name
+from lastbeat.stores.port import StoreError
+
+log = logging.getLogger("lastbeat")
+
+_MAX_NAMES = 100
+"""How many names get a warning: training may make up new ones for ever."""
+
+
+def safe_log(level: int, message: str, *facts: object) -> None:
+    """Log a line. Never raises, whatever training's handlers and filters do."""
+    try:
+        log.log(level, message, *facts, stacklevel=2)
+    except BaseException as fault:  # there is nowhere left to report it
+        # But in the main thread it may be Ctrl-C, or an exit that a signal handler asks for.
+        if not isinstance(fault, Exception) and threading.current_thread() is threading.main_thread():
+            raise
+
+
+def fault_text(fault: BaseException) -> str:
+    """What went wrong, in words."""
+    if isinstance(fault, StoreError):
+        return str(fault)
+    return f"{type_name(fault)}: {as_text(fault)}"
+
+
+class WarnOnce:
+    """Warns once for each name, of values from training that cannot be used."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    def warn(self, name: str, message: str, *facts: object) -> None:
+        """Warn, unless ``name`` has had its warning."""
+        if name not in self._warned and len(self._warned) < _MAX_NAMES:
+            self._warned.add(name)
+            safe_log(logging.WARNING, message, *facts)

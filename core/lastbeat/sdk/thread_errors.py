@@ -1,0 +1,101 @@
+"""Exceptions that end one of training's threads.
+
+A dead thread is not a dead training: it may have been a logger's, and how the process ends decides what becomes of the
+run. But it may be why training hangs, or exits with a status, an hour later. So the first such exception is kept as
+text, and reported with every heartbeat and with the end.
+"""
+
+import logging
+import os
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastbeat.sdk.error_text import error_text
+from lastbeat.sdk.safe_log import safe_log
+from lastbeat.sdk.values import as_text
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.run import Run
+
+OWN_THREADS = "lastbeat"
+"""How the names of lastbeat's own threads begin."""
+_NAME_CHARS = 60
+_LINE_CHARS = 200
+_TEXT_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadError:
+    """What ended a thread, as text: the exception itself would keep alive whatever its frames hold."""
+
+    line: str
+    """Thread and message on one line."""
+    text: str
+    """Thread and traceback."""
+
+
+class _ExceptHook:
+    """Stands in for ``threading.excepthook``, and calls the hook that it replaces."""
+
+    def __init__(self, runs: "list[weakref.ref[Run]]") -> None:
+        self.pid = os.getpid()
+        self._runs = runs
+        self._before = threading.excepthook
+
+    def __call__(self, args: threading.ExceptHookArgs, /) -> Any:
+        try:
+            if os.getpid() == self.pid and args.exc_value is not None and not _is_ignored(args):
+                self._report(args)
+        except Exception as fault:  # noqa: BLE001 - training's own thread class may raise when asked for its name
+            safe_log(logging.DEBUG, "the exception of a thread cannot be reported: %s", type(fault).__name__)
+        finally:
+            self._before(args)
+
+    def _report(self, args: threading.ExceptHookArgs) -> None:
+        error: ThreadError | None = None
+        for run in filter(None, (reference() for reference in self._runs)):
+            if run.ended or run.thread_error is not None:
+                continue
+            error = error or _thread_error(args)
+            run.thread_died(error)
+
+    def watch(self, run: "Run") -> None:
+        """Report to ``run`` as well from now on."""
+        self._runs = [reference for reference in self._runs if (known := reference()) is not None and not known.ended]
+        self._runs.append(weakref.ref(run))
+
+    def reinstalled(self) -> "_ExceptHook":
+        """The same hook in front of the present one; in a forked child without the runs, which are its parent's."""
+        return _ExceptHook(self._runs if os.getpid() == self.pid else [])
+
+
+def _is_ignored(args: threading.ExceptHookArgs) -> bool:
+    """Whether the thread only asked for its own end, or is one of lastbeat's."""
+    return issubclass(args.exc_type, SystemExit) or _name(args).startswith(OWN_THREADS)
+
+
+def _thread_error(args: threading.ExceptHookArgs) -> ThreadError:
+    name, trace = _name(args), error_text(args.exc_value)
+    line = " ".join(f"{name}: {trace.partition(chr(10))[0]}".split())[:_LINE_CHARS]
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return ThreadError(line, f"Thread {name} of this process ended with an exception at {at}:\n{trace[:_TEXT_CHARS]}")
+
+
+def _name(args: threading.ExceptHookArgs) -> str:
+    return (as_text(args.thread.name) or "")[:_NAME_CHARS] if args.thread is not None else "of unknown name"
+
+
+_hook: _ExceptHook | None = None
+
+
+def watch_threads(run: "Run") -> None:
+    """Report to ``run`` the first exception that ends one of this process's threads from now on."""
+    global _hook  # noqa: PLW0603 - a process has one such hook
+    # If Python's own hook is back, somebody removed ours. Otherwise ours may be part of a chain, and stays.
+    if _hook is None or _hook.pid != os.getpid() or threading.excepthook is threading.__excepthook__:
+        _hook = _ExceptHook([]) if _hook is None else _hook.reinstalled()
+        threading.excepthook = _hook
+    _hook.watch(run)

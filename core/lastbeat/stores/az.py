@@ -1,0 +1,289 @@
+"""``az://container/prefix``: Azure Blob Storage; account and credentials are named as Azure's own tools name them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from lastbeat.model.setting import Setting, SettingValues
+from lastbeat.stores.kind import UNKNOWN, Remedies, Root, Traits
+from lastbeat.stores.port import StoreError, check_prefix
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Backend
+
+    from lastbeat.stores.objects import ObjectStore
+
+NAME: Final = "Azure Blob Storage"
+SCHEME: Final = "az"
+EXAMPLE: Final = "az://container/prefix"
+# They differ by region, redundancy and kind of account, and no one list is everybody's.
+TRAITS: Final = Traits(UNKNOWN)
+
+_SECRETS: Final = (
+    "AZURE_STORAGE_ACCESS_KEY",
+    "AZURE_STORAGE_MASTER_KEY",
+    "AZURE_STORAGE_SAS_KEY",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_TOKEN",
+)
+"""Other names that obstore takes for what opens an account."""
+_ISSUERS: Final = ("login.microsoftonline.com", "169.254.169.254")
+"""Who issues tokens, to an application and on a machine of Azure's."""
+_PASSED: Final[Mapping[str, tuple[str, ...]]] = {
+    "tenant_id": ("AZURE_STORAGE_TENANT_ID", "AZURE_TENANT_ID"),
+    "client_id": ("AZURE_STORAGE_CLIENT_ID", "AZURE_CLIENT_ID"),
+    "federated_token_file": ("AZURE_FEDERATED_TOKEN_FILE",),
+    "authority_host": ("AZURE_STORAGE_AUTHORITY_HOST", "AZURE_AUTHORITY_HOST"),
+    "msi_endpoint": ("AZURE_MSI_ENDPOINT", "AZURE_IDENTITY_ENDPOINT"),
+    "object_id": ("AZURE_OBJECT_ID",),
+    "msi_resource_id": ("AZURE_MSI_RESOURCE_ID",),
+    "use_azure_cli": ("AZURE_USE_AZURE_CLI",),
+}
+"""What obstore is told → the variables for it. They are passed on as they are, for a .env holds them too."""
+_LOGIN: Final = (
+    "set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, or give the machine a "
+    "managed identity"
+)
+REMEDIES: Final = Remedies(
+    place="container",
+    endpoint="AZURE_STORAGE_ENDPOINT",
+    login=_LOGIN,
+    expired=_LOGIN,
+    create="create the container, or correct MONITORING_ROOT or AZURE_STORAGE_ACCOUNT_NAME",
+    trust="check the endpoint, and the certificates that this system trusts",
+    allow={
+        "reading": "Storage Blob Data Reader (of a SAS: r)",
+        "writing": "Storage Blob Data Contributor (of a SAS: cw)",
+        "listing": "Storage Blob Data Reader (of a SAS: l)",
+        "deleting": "Storage Blob Data Contributor (of a SAS: d)",
+    },
+    no_place=frozenset({"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"}),
+    no_key=frozenset({"BlobNotFound", "ResourceNotFound"}),
+    denied={
+        "AuthenticationFailed": (
+            "the credentials are not valid there",
+            "check AZURE_STORAGE_ACCOUNT_NAME and its key, when the SAS token ends, and this machine's clock",
+        ),
+        "InvalidAuthenticationInfo": ("the credentials are not in a form that it takes", _LOGIN),
+        "NoAuthenticationInformation": ("it wants credentials", _LOGIN),
+        "KeyBasedAuthenticationNotPermitted": (
+            "the account takes no keys",
+            "give the machine a managed identity with the role Storage Blob Data Contributor",
+        ),
+        "AccountIsDisabled": ("the account is disabled", "ask the owner of the account"),
+    },
+)
+
+
+def _address(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", text, re.ASCII):
+        raise ValueError("is not a web address")
+    return text.rstrip("/")
+
+
+AZURE_STORAGE_ACCOUNT_NAME = Setting[str | None](
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    str,
+    "az://: the storage account that the container lies in.",
+    example="mystorageaccount",
+)
+AZURE_STORAGE_ACCOUNT_KEY = Setting[str | None](
+    "AZURE_STORAGE_ACCOUNT_KEY", str, "az://: a key of that account.", secret=True, stands_in=_SECRETS[:2]
+)
+AZURE_STORAGE_SAS_TOKEN = Setting[str | None](
+    "AZURE_STORAGE_SAS_TOKEN",
+    str,
+    "az://: a shared access signature in place of the key; of a container, with the permissions r, c, w, d and l.",
+    secret=True,
+    stands_in=_SECRETS[2:3],
+)
+AZURE_STORAGE_CONNECTION_STRING = Setting[str | None](
+    "AZURE_STORAGE_CONNECTION_STRING",
+    str,
+    "az://: account, key or signature and endpoint in one, as the portal shows it; the settings before it outrank it.",
+    secret=True,
+)
+AZURE_CLIENT_SECRET = Setting[str | None](
+    "AZURE_CLIENT_SECRET",
+    str,
+    "az://: secret of an application, with AZURE_CLIENT_ID and AZURE_TENANT_ID; without any of these it is the "
+    "machine's managed identity.",
+    secret=True,
+    stands_in=_SECRETS[3:4],
+)
+AZURE_STORAGE_ENDPOINT = Setting[str | None](
+    "AZURE_STORAGE_ENDPOINT",
+    _address,
+    "az://: address of the account where it is not https://ACCOUNT.blob.core.windows.net.",
+    example="http://127.0.0.1:10000/devstoreaccount1",
+)
+SETTINGS: Final = (
+    AZURE_STORAGE_ACCOUNT_NAME,
+    AZURE_STORAGE_ACCOUNT_KEY,
+    AZURE_STORAGE_SAS_TOKEN,
+    AZURE_STORAGE_CONNECTION_STRING,
+    AZURE_CLIENT_SECRET,
+    AZURE_STORAGE_ENDPOINT,
+)
+
+
+class _Account(NamedTuple):
+    name: str
+    endpoint: str
+    key: str
+    signature: str
+
+
+def parse(address: str) -> Root:
+    """As :meth:`lastbeat.stores.registry.StoreModule.parse`."""
+    container, _, rest = address.partition("/")
+    if not container:
+        raise ValueError("names no container")
+    if not re.fullmatch(r"(?!-)(?!.*--)[a-z0-9-]{3,63}(?<!-)", container, re.ASCII):
+        raise ValueError(
+            "is not a container's name: 3 to 63 characters of a-z 0-9 - with a letter or digit at both ends; the "
+            "account belongs into AZURE_STORAGE_ACCOUNT_NAME"
+        )
+    return Root(SCHEME, container, check_prefix(rest) or None)
+
+
+def secrets(environ: Mapping[str, str]) -> Iterator[str]:
+    """What opens an account under another name, and the parts that do so of a signature and a connection string."""
+    yield from (text for name in _SECRETS if (text := environ.get(name, "").strip()))
+    held = _parts(environ.get(AZURE_STORAGE_CONNECTION_STRING.name, ""))
+    if key := held.get("accountkey"):
+        yield key
+    signed = (environ.get(AZURE_STORAGE_SAS_TOKEN.name, ""), held.get("sharedaccesssignature", ""))
+    for signature in filter(None, signed):
+        yield signature.lstrip("?")
+        # As it stands in an address, and as it reads.
+        yield from (found[1] for found in re.finditer(r"(?:^|[?&])sig=([^&\s]+)", signature))
+        yield from parse_qs(signature.lstrip("?")).get("sig", ())
+
+
+def _parts(text: str) -> dict[str, str]:
+    """The fields of a connection string, by their names in lower case."""
+    pairs = (part.strip().partition("=") for part in text.split(";"))
+    return {name.lower(): value.strip() for name, _, value in pairs if value}
+
+
+def _account(root: Root, values: SettingValues) -> _Account:
+    """Raises :class:`StoreError` where no account is named."""
+    held = _parts(values[AZURE_STORAGE_CONNECTION_STRING] or "")
+    if held.get("usedevelopmentstorage", "").lower() == "true":
+        raise StoreError(
+            f"{root.url}: UseDevelopmentStorage names no account",
+            "set AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and AZURE_STORAGE_ENDPOINT, as Azurite has them",
+        )
+    name = values[AZURE_STORAGE_ACCOUNT_NAME] or held.get("accountname", "")
+    at = values[AZURE_STORAGE_ENDPOINT] or held.get("blobendpoint", "").rstrip("/")
+    if not name and at:
+        # https://ACCOUNT.blob.core.windows.net, or http://127.0.0.1:10000/ACCOUNT
+        parts = urlsplit(at)
+        name = parts.path.strip("/") or (parts.hostname or "").partition(".")[0]
+    if not name:
+        raise StoreError(
+            f"{root.url}: nothing says which storage account it lies in",
+            "set AZURE_STORAGE_ACCOUNT_NAME, or AZURE_STORAGE_CONNECTION_STRING",
+        )
+    if not re.fullmatch(r"[a-z0-9]{3,24}", name, re.ASCII):
+        raise ValueError("AZURE_STORAGE_ACCOUNT_NAME is not an account's name: 3 to 24 characters of a-z 0-9")
+    if not at:
+        scheme, suffix = held.get("defaultendpointsprotocol", "https"), held.get("endpointsuffix", "core.windows.net")
+        at = f"{scheme}://{name}.blob.{suffix}"
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", at):
+        raise ValueError("AZURE_STORAGE_CONNECTION_STRING names an endpoint that is no web address")
+    key = values[AZURE_STORAGE_ACCOUNT_KEY] or ""
+    signature = values[AZURE_STORAGE_SAS_TOKEN] or ""
+    if not key and not signature:
+        key, signature = held.get("accountkey", ""), held.get("sharedaccesssignature", "")
+    return _Account(name, at, key, signature.lstrip("?"))
+
+
+def open_store(
+    root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
+) -> "ObjectStore":
+    """As :meth:`lastbeat.stores.registry.StoreModule.open_store`."""
+    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415 - what talks to a store is loaded for the chosen one
+    from lastbeat.stores.endpoint import told_time_s  # noqa: PLC0415 - as above
+    from lastbeat.stores.objects import Dialect, ObjectStore  # noqa: PLC0415 - as above
+
+    url, account = root.url, _account(root, values)
+    return ObjectStore(
+        lambda: _connect(root, account, values, environ),
+        url=url,
+        clock=StoreClock(lambda: told_time_s(account.endpoint, root.place, environ), url),
+        dialect=Dialect(TRAITS, REMEDIES, no_suffixes=True, no_offsets=True, bare_tags=True),
+    )
+
+
+def _connect(root: Root, account: _Account, values: SettingValues, env: Mapping[str, str]) -> "Backend":
+    from obstore.exceptions import BaseError  # noqa: PLC0415 - as below
+    from obstore.store import AzureStore  # noqa: PLC0415 - 25 ms, which a directory's watcher need not wait for
+
+    from lastbeat.stores.endpoint import CONNECT_S, REQUEST_S, goes_through_proxy, one_host  # noqa: PLC0415
+
+    given = {
+        name: next((text for each in names if (text := env.get(each, "").strip())), "")
+        for name, names in _PASSED.items()
+    }
+    # obstore looks into the environment for what is not given, so that all is given that matters here.
+    config: Any = {
+        **{name: text for name, text in given.items() if text},
+        "account_name": account.name,
+        "endpoint": account.endpoint,
+        "use_emulator": False,
+        "skip_signature": False,
+    }
+    if account.key:
+        config |= {"account_key": account.key, "credential_type": "access_key"}
+    elif account.signature:
+        config |= {"sas_key": account.signature, "credential_type": "sas_token"}
+    elif secret := values[AZURE_CLIENT_SECRET]:
+        config["client_secret"] = secret
+    client_options: Any = {
+        "allow_http": account.endpoint.startswith("http://"),
+        "connect_timeout": timedelta(seconds=CONNECT_S),
+        "timeout": timedelta(seconds=REQUEST_S),
+    }
+    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
+    if not goes_through_proxy(account.endpoint, env):
+        own = (urlsplit(given[name]).hostname or "" for name in ("authority_host", "msi_endpoint"))
+        client_options |= one_host(account.endpoint, *_ISSUERS, *filter(None, own))
+    try:
+        return AzureStore(
+            root.place,
+            prefix=root.prefix or None,
+            config=config,
+            client_options=client_options,
+            retry_config={"max_retries": 0},
+        )
+    except (BaseError, ValueError, TypeError) as error:
+        # Its text may hold the key.
+        raise StoreError(
+            f"{root.url}: the Azure credentials could not be understood ({type(error).__name__})",
+            "check AZURE_STORAGE_ACCOUNT_KEY (base64, as the portal shows it) or AZURE_STORAGE_SAS_TOKEN",
+        ) from None
+
+
+def credentials(values: SettingValues, environ: Mapping[str, str]) -> str:
+    """As :meth:`lastbeat.stores.registry.StoreModule.credentials`."""
+    chosen = (
+        AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_CONNECTION_STRING, AZURE_CLIENT_SECRET,
+    )  # fmt: skip
+    named = next((each.name for each in chosen if values[each]), "")
+    if named:
+        return f"those of {named}"
+    return "by workload identity" if environ.get("AZURE_FEDERATED_TOKEN_FILE") else "this machine's managed identity"
+
+
+def endpoint(values: SettingValues, environ: Mapping[str, str]) -> str:
+    """As :meth:`lastbeat.stores.registry.StoreModule.endpoint`."""
+    return AZURE_STORAGE_ENDPOINT.name if values[AZURE_STORAGE_ENDPOINT] else ""
+
+
+def console_link(root: Root, values: SettingValues, environ: Mapping[str, str], run_id: str) -> str | None:
+    """None: an address in the portal has the subscription and the resource group in it, which nobody says here."""
+    return None

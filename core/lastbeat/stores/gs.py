@@ -1,0 +1,214 @@
+"""``gs://bucket/prefix``: Google Cloud Storage, with credentials as Google's own libraries find them."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from lastbeat.model.setting import Setting, SettingValues
+from lastbeat.stores.kind import Charge, Prices, Remedies, Root, Traits
+from lastbeat.stores.port import StoreError, check_prefix
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Backend
+
+    from lastbeat.stores.objects import ObjectStore
+
+NAME: Final = "Google Cloud Storage"
+SCHEME: Final = "gs"
+EXAMPLE: Final = "gs://bucket/prefix"
+# Class A operations (writing, listing) and class B (reading) of Standard storage in a region, from
+# https://cloud.google.com/storage/pricing-examples (2025); in a dual-region or multi-region class A costs twice that.
+PRICES: Final = Prices(
+    MappingProxyType(
+        {"LIST": 0.005 / 1000, "PUT": 0.005 / 1000, "GET": 0.0004 / 1000, "HEAD": 0.0004 / 1000, "DELETE": 0.0}
+    ),
+    Charge.LISTED,
+    "Google Cloud Storage, Standard in one region",
+)
+TRAITS: Final = Traits(PRICES)
+
+_ENDPOINT: Final = "https://storage.googleapis.com"
+_ISSUERS: Final = (
+    "oauth2.googleapis.com",
+    "accounts.google.com",
+    "www.googleapis.com",
+    "metadata.google.internal",
+    "169.254.169.254",
+)
+"""Who issues tokens, to a service account and on a machine of Google's."""
+_WELL_KNOWN: Final = ".config/gcloud/application_default_credentials.json"
+_LOGIN: Final = (
+    "set GOOGLE_APPLICATION_CREDENTIALS to a service account's key file, run `gcloud auth application-default login`, "
+    "or give the machine a service account"
+)
+REMEDIES: Final = Remedies(
+    place="bucket",
+    endpoint="STORAGE_EMULATOR_HOST",
+    login=_LOGIN,
+    expired=_LOGIN,
+    create="create the bucket, or correct MONITORING_ROOT",
+    trust="check the endpoint, and the certificates that this system trusts",
+    allow={
+        "reading": "storage.objects.get",
+        # Whoever replaces an object removes the one before.
+        "writing": "storage.objects.create and storage.objects.delete",
+        "listing": "storage.objects.list",
+        "deleting": "storage.objects.delete",
+    },
+    no_place=frozenset({"NoSuchBucket"}),
+    no_key=frozenset({"NoSuchKey"}),
+    denied={
+        "ExpiredToken": ("the credentials have expired", _LOGIN),
+        "InvalidAuthentication": ("the credentials are not known there", _LOGIN),
+        "AuthenticationRequired": ("it wants credentials", _LOGIN),
+        "UserProjectAccountProblem": ("the project's billing account has a problem", "ask the owner of the project"),
+        "AccountProblem": ("the account has a problem", "ask the owner of the project"),
+    },
+)
+
+
+def _emulator(text: str) -> str:
+    address = text if "://" in text else f"http://{text}"
+    if not re.fullmatch(r"https?://[^\s/?#@]+/?", address, re.ASCII):
+        raise ValueError("is not a host with its port")
+    return address.rstrip("/")
+
+
+GOOGLE_APPLICATION_CREDENTIALS = Setting[str | None](
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    str,
+    "gs://: key file of a service account, or of application default credentials; else gcloud's own, else what the "
+    "machine is given.",
+    example="/etc/lastbeat/service-account.json",
+)
+GOOGLE_SERVICE_ACCOUNT_KEY = Setting[str | None](
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+    str,
+    "gs://: the text of such a key file in place of the file.",
+    secret=True,
+)
+STORAGE_EMULATOR_HOST = Setting[str | None](
+    "STORAGE_EMULATOR_HOST",
+    _emulator,
+    "gs://: host and port of an emulator of Google Cloud Storage, which is asked without credentials.",
+    example="localhost:9023",
+)
+SETTINGS: Final = (GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SERVICE_ACCOUNT_KEY, STORAGE_EMULATOR_HOST)
+
+
+def parse(address: str) -> Root:
+    """As :meth:`lastbeat.stores.registry.StoreModule.parse`."""
+    bucket, _, rest = address.partition("/")
+    if not bucket:
+        raise ValueError("names no bucket")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", bucket, re.ASCII) or ".." in bucket:
+        raise ValueError(
+            "is not a bucket's name: 3 characters or more of a-z 0-9 . _ - with a letter or digit at both ends"
+        )
+    return Root(SCHEME, bucket, check_prefix(rest) or None)
+
+
+def secrets(environ: Mapping[str, str]) -> Iterator[str]:
+    """A token that obstore takes from the environment, and the key within the text of a key file."""
+    yield from (text for name in ("GOOGLE_BEARER_TOKEN",) if (text := environ.get(name, "").strip()))
+    try:
+        key = json.loads(environ.get(GOOGLE_SERVICE_ACCOUNT_KEY.name) or "{}")
+    except ValueError:
+        return
+    if isinstance(key, dict):
+        found = (key.get(name) for name in ("private_key", "private_key_id"))
+        yield from (each for each in found if isinstance(each, str) and each)
+
+
+def open_store(
+    root: Root, values: SettingValues, environ: Mapping[str, str], *, training: bool = False
+) -> "ObjectStore":
+    """As :meth:`lastbeat.stores.registry.StoreModule.open_store`."""
+    from lastbeat.stores.clock import StoreClock  # noqa: PLC0415 - what talks to a store is loaded for the chosen one
+    from lastbeat.stores.endpoint import told_time_s  # noqa: PLC0415 - as above
+    from lastbeat.stores.objects import Dialect, ObjectStore  # noqa: PLC0415 - as above
+
+    url, at = root.url, values[STORAGE_EMULATOR_HOST] or _ENDPOINT
+    return ObjectStore(
+        lambda: _connect(root, values, environ, at),
+        url=url,
+        clock=StoreClock(lambda: told_time_s(at, root.place, environ), url),
+        dialect=Dialect(TRAITS, REMEDIES, by_generation=True),
+    )
+
+
+def _connect(root: Root, values: SettingValues, env: Mapping[str, str], at: str) -> "Backend":
+    from obstore.exceptions import BaseError  # noqa: PLC0415 - as below
+    from obstore.store import GCSStore  # noqa: PLC0415 - 25 ms, which a directory's watcher need not wait for
+
+    from lastbeat.stores.endpoint import CONNECT_S, REQUEST_S, goes_through_proxy, one_host  # noqa: PLC0415
+
+    client_options: Any = {
+        "allow_http": at.startswith("http://"),
+        "connect_timeout": timedelta(seconds=CONNECT_S),
+        "timeout": timedelta(seconds=REQUEST_S),
+    }
+    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
+    if not goes_through_proxy(at, env):
+        client_options |= one_host(at, *_ISSUERS, *filter(None, [env.get("GCE_METADATA_HOST")]))
+    # obstore looks into the environment for what is not given, so that all is given that matters here.
+    config: Any = {"base_url": at, "skip_signature": False}
+    if values[STORAGE_EMULATOR_HOST]:
+        # Nobody looks at it, and without one obstore would ask a metadata server for another.
+        config["bearer_token"] = "emulator"  # noqa: S105 - no secret
+    elif key := values[GOOGLE_SERVICE_ACCOUNT_KEY]:
+        config["service_account_key"] = key
+    elif file := _key_file(values, env):
+        config["application_credentials"] = str(file)
+    try:
+        return GCSStore(
+            root.place,
+            prefix=root.prefix or None,
+            config=config,
+            client_options=client_options,
+            retry_config={"max_retries": 0},
+        )
+    except (BaseError, ValueError, TypeError) as error:
+        # Its text may hold what was in the key file.
+        raise StoreError(
+            f"{root.url}: the Google credentials could not be understood ({type(error).__name__})",
+            f"{_LOGIN}; of other kinds of credentials (workload identity federation, impersonation) none is taken",
+        ) from None
+
+
+def _key_file(values: SettingValues, env: Mapping[str, str]) -> Path | None:
+    """The file that credentials are read from: the one that is named, else gcloud's own where there is one."""
+    if named := values[GOOGLE_APPLICATION_CREDENTIALS]:
+        return Path(named).expanduser()
+    home = env.get("HOME", "").strip()
+    own = Path(home, _WELL_KNOWN) if home else None
+    return own if own is not None and own.is_file() else None
+
+
+def credentials(values: SettingValues, environ: Mapping[str, str]) -> str:
+    """As :meth:`lastbeat.stores.registry.StoreModule.credentials`."""
+    if values[STORAGE_EMULATOR_HOST]:
+        return "by an emulator (STORAGE_EMULATOR_HOST), which wants none"
+    if values[GOOGLE_SERVICE_ACCOUNT_KEY]:
+        return "the key in GOOGLE_SERVICE_ACCOUNT_KEY"
+    if file := _key_file(values, environ):
+        return f"those of {file}"
+    return "those of this machine's service account"
+
+
+def endpoint(values: SettingValues, environ: Mapping[str, str]) -> str:
+    """As :meth:`lastbeat.stores.registry.StoreModule.endpoint`."""
+    return STORAGE_EMULATOR_HOST.name if values[STORAGE_EMULATOR_HOST] else ""
+
+
+def console_link(root: Root, values: SettingValues, environ: Mapping[str, str], run_id: str) -> str | None:
+    """As :meth:`lastbeat.stores.registry.StoreModule.console_link`."""
+    if values[STORAGE_EMULATOR_HOST]:
+        return None
+    folder = quote(f"{root.prefix}/{run_id}".lstrip("/"))
+    return f"https://console.cloud.google.com/storage/browser/{root.place}/{folder}"

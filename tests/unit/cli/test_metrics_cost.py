@@ -1,0 +1,44 @@
+"""Metrics come from what passes know: with them and without, a fleet is asked the very same, call by call."""
+
+from pathlib import Path
+
+from lastbeat.model.fleet import PassReport
+from lastbeat_cli.metrics.samples import PassMetrics
+from lastbeat_cli.metrics.scrapes import Scrapes
+from lastbeat_cli.metrics.textfile import TextFile
+from support.fleet import FleetScene, beat, running
+from support.scraped import values
+
+LIMIT_S = 30.0
+
+
+def passes(scene: FleetScene, path: Path | None) -> list[PassReport]:
+    """Twelve passes; with ``path`` everything is made of each that can be asked for."""
+    metrics = PassMetrics(scene.store.url, 60.0)
+    scrapes = Scrapes(metrics.samples, scene.store.url)
+    file = None if path is None else TextFile(path, metrics, scene.store.url)
+    if file is not None:
+        file.start()
+    made = []
+    for number in range(12):
+        scene.after(60)
+        beat(scene)
+        if number == 5:
+            scene.run("run-0003").error()
+        made.append(scene.sweep())
+        if file is not None:
+            metrics.add(made[-1])
+            file.write()
+            assert scrapes.answer("").status == "200 OK"
+            assert file.wait(LIMIT_S)
+    return made
+
+
+def test_a_fleet_is_asked_the_very_same(tmp_path: Path) -> None:
+    bare, told = running(8), running(8)
+    without, reports = passes(bare, None), passes(told, tmp_path / "lastbeat.prom")
+    # A fleet's looks are taken by several threads, in no order.
+    assert sorted(told.store.calls) == sorted(bare.store.calls)
+    assert [report.statuses for report in reports] == [report.statuses for report in without]
+    found = values((tmp_path / "lastbeat.prom").read_text(encoding="utf-8"))
+    assert (found["runs FAILED"], found["runs RUNNING"], found["passes_total complete"]) == (1, 7, 12)

@@ -1,0 +1,161 @@
+"""Watchers with different limits over one run: what one decided stands until something happens."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastbeat.model.policy import Policy
+from support.laws import examples
+from support.scene import Scene
+
+MINUTE = 60.0
+STRICT = Policy(stale_s=5 * MINUTE, stall_s=2 * MINUTE)
+LAX = Policy(stale_s=60 * MINUTE)
+WAITS = Policy(stale_s=60 * MINUTE, start_grace_s=60 * MINUTE)
+
+Act = Callable[[Scene], object]
+Look = tuple[float, Act, Policy, str]
+"""Seconds that pass, what then happens, who looks, and the status (with ! for conditions) that he then sees."""
+
+
+def nothing(_scene: Scene) -> None:
+    pass
+
+
+def beat(scene: Scene) -> None:
+    scene.beat()
+
+
+def step(number: int) -> Act:
+    return lambda scene: scene.both(number)
+
+
+HISTORIES: list[tuple[str, list[Look], list[str]]] = [
+    (
+        "a run that hangs is not recovered by a watcher that does not watch for hangs",
+        [(0, step(1), STRICT, "RUNNING"), (60, beat, STRICT, "RUNNING"), (240, beat, STRICT, "TIMED_OUT"),
+         (60, beat, LAX, "TIMED_OUT"), (60, beat, STRICT, "TIMED_OUT"), (60, step(2), LAX, "RUNNING")],
+        ["TIMED_OUT", "RECOVERED"],
+    ),
+    (
+        "a run that is silent is not recovered by a watcher with more patience",
+        [(0, step(1), STRICT, "RUNNING"), (6 * MINUTE, nothing, STRICT, "TIMED_OUT"),
+         (60, nothing, LAX, "TIMED_OUT"), (60, nothing, STRICT, "TIMED_OUT"), (60, step(2), LAX, "RUNNING")],
+        ["TIMED_OUT", "RECOVERED"],
+    ),
+    (
+        "a run that hung and then fell silent has to show progress, not life alone",
+        [(0, step(1), STRICT, "RUNNING"), (240, beat, STRICT, "TIMED_OUT"), (90 * MINUTE, nothing, LAX, "TIMED_OUT"),
+         (60, beat, LAX, "TIMED_OUT"), (60, step(2), LAX, "RUNNING")],
+        ["TIMED_OUT", "RECOVERED"],
+    ),
+    (
+        "a run that never began is not begun by a watcher that still waits for it",
+        [(0, nothing, STRICT, "TIMED_OUT"), (60, nothing, WAITS, "TIMED_OUT"), (60, step(1), WAITS, "RUNNING")],
+        ["TIMED_OUT", "STARTED"],
+    ),
+    (
+        "a condition that a stricter limit raised is raised once, not at each of its looks",
+        [(0, step(1), STRICT, "RUNNING"), (150, beat, STRICT, "RUNNING!"), (10, beat, LAX, "RUNNING!"),
+         (10, beat, STRICT, "RUNNING!"), (10, beat, LAX, "RUNNING!"), (10, step(2), LAX, "RUNNING")],
+        ["WARNING"],
+    ),
+    (
+        "a heartbeat that is stale by the stricter limit stays so until it beats",
+        [(0, step(1), LAX, "RUNNING"), (6 * MINUTE, beat, Policy(stale_s=5 * MINUTE), "RUNNING!"),
+         (60, beat, LAX, "RUNNING!"), (60, beat, Policy(stale_s=5 * MINUTE), "RUNNING!"),
+         (60, step(2), LAX, "RUNNING")],
+        ["WARNING"],
+    ),
+    (
+        "a new attempt owes the old one's verdict nothing",
+        [(0, lambda s: s.beat(attempt=1), STRICT, "RUNNING"), (6 * MINUTE, nothing, STRICT, "TIMED_OUT"),
+         (60, lambda s: s.beat(attempt=2), LAX, "RUNNING")],
+        ["TIMED_OUT", "RECOVERED"],
+    ),
+    (
+        "the stricter limit still decides first",
+        [(0, step(1), LAX, "RUNNING"), (6 * MINUTE, nothing, LAX, "RUNNING"), (1, nothing, STRICT, "TIMED_OUT")],
+        ["TIMED_OUT"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("looks", "events"), [pytest.param(s, e, id=name) for name, s, e in HISTORIES])
+def test_a_laxer_limit_is_no_life(looks: Sequence[Look], events: list[str]) -> None:
+    scene = Scene()
+    seen = []
+    for seconds, act, policy, _ in looks:
+        scene.after(seconds)
+        act(scene)
+        scene.policy = policy
+        outcome = scene.look()
+        seen.append(outcome.status.value + ("!" if outcome.conditions else ""))
+    assert seen == [status for _, _, _, status in looks]
+    assert scene.channel.events == events
+
+
+def test_the_record_says_by_which_limit_it_was_decided() -> None:
+    scene = Scene(STRICT)
+    scene.both(1)
+    scene.look()
+    scene.after(240)
+    scene.beat()
+    record = scene.look().record
+    assert record is not None
+    assert record.exceeded is not None
+    assert (record.exceeded.name.value, record.exceeded.limit_s) == ("stall", 120.0)
+
+
+@dataclass(frozen=True)
+class Moment:
+    passes_s: float
+    beats: bool
+    steps: bool
+    watcher: int
+
+
+MOMENTS = st.builds(
+    Moment,
+    passes_s=st.sampled_from([5.0, 30.0, 60.0, 200.0, 700.0]),
+    beats=st.booleans(),
+    steps=st.booleans(),
+    watcher=st.integers(0, 4),
+)
+LIMITS = st.builds(
+    Policy,
+    stale_s=st.sampled_from([60.0, 300.0, 600.0, 3600.0]),
+    stall_s=st.sampled_from([None, 60.0, 120.0, 900.0]),
+    start_grace_s=st.sampled_from([0.0, 300.0]),
+)
+
+
+@settings(max_examples=examples(100, 3000))
+@given(watchers=st.lists(LIMITS, min_size=2, max_size=5), moments=st.lists(MOMENTS, max_size=40))
+def test_no_status_gets_better_without_evidence(watchers: list[Policy], moments: list[Moment]) -> None:
+    scene = Scene()
+    step_now, stood_still, was_out = 0, False, False
+    lived = got_on = False
+    for moment in moments:
+        scene.after(moment.passes_s)
+        if moment.steps:
+            step_now += 1
+            scene.both(step_now)
+            lived = got_on = True
+        elif moment.beats:
+            scene.beat()
+            lived = True
+        scene.policy = watchers[moment.watcher % len(watchers)]
+        outcome = scene.look()
+        out = outcome.status.value == "TIMED_OUT"
+        if was_out and not out:
+            assert got_on if stood_still else lived
+        if out and not was_out:
+            assert outcome.record is not None
+            assert outcome.record.exceeded is not None
+            stood_still = outcome.record.exceeded.name.value == "stall"
+            lived = got_on = False
+        was_out = out

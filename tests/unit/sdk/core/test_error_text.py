@@ -1,0 +1,148 @@
+"""The text of ``_error``: what people read first stands first."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lastbeat.sdk.error_text import TEXT_LIMIT, error_text
+from lastbeat.sdk.run import Run, is_success
+
+SHARDS: dict[str, str] = {}
+
+
+def caught(act: Callable[[], object]) -> BaseException:
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the test is about
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def chained() -> None:
+    try:
+        SHARDS["shard-7"]
+    except KeyError as error:
+        raise RuntimeError("no data") from error
+
+
+def while_handling() -> None:
+    try:
+        SHARDS["shard-7"]
+    except KeyError:
+        raise RuntimeError("cannot clean up")  # noqa: B904 - this is what it is about
+
+
+def throw(error: BaseException) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("cannot say")
+
+
+FIRST = [
+    pytest.param(throw(ValueError("bad")), "ValueError: bad", id="type and message"),
+    pytest.param(throw(ValueError()), "ValueError", id="no message"),
+    pytest.param(
+        throw(RuntimeError("CUDA error: out of memory\nCompile with TORCH_USE_CUDA_DSA")),
+        "RuntimeError: CUDA error: out of memory",
+        id="the first line of a message of several",
+    ),
+    pytest.param(
+        lambda: compile("a b", "x.py", "exec"), "SyntaxError: invalid syntax", id="not a SyntaxError's source"
+    ),
+    pytest.param(chained, "RuntimeError: no data", id="the error, not its cause"),
+]
+
+
+@pytest.mark.parametrize(("act", "first"), FIRST)
+def test_the_first_line(act: Callable[[], object], first: str) -> None:
+    lines = error_text(caught(act)).splitlines()
+    assert (lines[0], lines[1]) == (first, "")
+    assert lines[2] == "Traceback (most recent call last):"
+
+
+@pytest.mark.parametrize(
+    ("act", "link"),
+    [
+        pytest.param(chained, "direct cause of the following", id="a cause"),
+        pytest.param(while_handling, "During handling of the above", id="a context"),
+    ],
+)
+def test_the_trace_holds_the_whole_chain(act: Callable[[], object], link: str) -> None:
+    told = error_text(caught(act))
+    assert "KeyError: 'shard-7'" in told
+    assert link in told
+
+
+def test_an_exception_that_cannot_be_told_is_told_of() -> None:
+    assert "MuteError" in error_text(caught(throw(MuteError())))
+
+
+def test_what_is_no_exception_is_told_of_too() -> None:
+    assert error_text(7) == "int: 7"
+
+
+def test_a_text_without_end_keeps_both_its_ends() -> None:
+    told = error_text(caught(throw(ValueError("x" * 10_000_000 + "y"))))
+    assert len(told) < TEXT_LIMIT + 100
+    assert told.startswith("ValueError: xxx")
+    assert told.endswith("xy\n")
+
+
+EXITS = [
+    pytest.param(None, True, id="nothing"),
+    pytest.param(0, True, id="0"),
+    pytest.param(False, True, id="False"),
+    pytest.param(1, False, id="1"),
+    pytest.param(True, False, id="True"),
+    pytest.param("", False, id="an empty text"),
+    pytest.param([], False, id="what cannot be hashed"),
+    pytest.param(0.0, False, id="what is no exit status"),
+]
+
+
+@pytest.mark.parametrize(("code", "well"), EXITS)
+def test_what_sys_exit_means(code: object, well: bool) -> None:
+    assert is_success(code) is well
+
+
+class Listening:
+    """Keeps what a run is asked to write."""
+
+    def start(self, run: Run) -> None:
+        self.run = run
+
+    def finish(self, deadline: float) -> bool:
+        return True
+
+    def beat_now(self) -> None:
+        pass
+
+    @property
+    def end_pending(self) -> bool:
+        return False
+
+
+ENDINGS = [
+    pytest.param(None, "_complete", "", id="no exception"),
+    pytest.param(SystemExit(0), "_complete", "", id="exit 0"),
+    pytest.param(SystemExit(), "_complete", "", id="exit"),
+    pytest.param(SystemExit(3), "_error", "SystemExit: training exited with '3'", id="exit 3"),
+    pytest.param(KeyboardInterrupt(), "_error", "Cancelled: KeyboardInterrupt (Ctrl-C)", id="Ctrl-C is no crash"),
+    pytest.param(ValueError("bad"), "_error", "ValueError: bad", id="anything else"),
+]
+
+
+@pytest.mark.parametrize(("error", "sentinel", "first"), ENDINGS)
+def test_how_a_block_ends(error: BaseException | None, sentinel: str, first: str) -> None:
+    run = Run("run-1", Listening())
+    run.end_with(error)
+    assert run.ending is not None
+    assert (run.ending[0], run.ending[1].partition("\n")[0]) == (sentinel, first)
+    run.end_with(RuntimeError("later"))
+    assert run.ending[0] == sentinel

@@ -1,0 +1,93 @@
+"""Training notices when nobody watches it any more."""
+
+import json
+import logging
+
+import pytest
+
+from lastbeat.sdk.beat_tasks import Beat
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.watchdog_check import WatchdogCheck
+from support.memory import MemoryStore
+
+MARK = "_watchdog/last_pass.json"
+
+
+class Fleet:
+    """A fleet root whose sweeps the test makes."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.task = WatchdogCheck()
+
+    def sweep(self, interval_s: object = 60) -> None:
+        self.store.put_text(MARK, json.dumps({"at": "2001-01-01T00:00:00Z", "interval_s": interval_s}))
+
+    def beats(self, count: int, each_s: float = 30.0) -> None:
+        for _ in range(count):
+            self.task.write(Beat(Run("run", None), self.store, "run/", 0.0))
+            self.store.pass_time(each_s)
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+def test_a_mark_that_is_old_is_worth_one_warning_until_passes_come_back(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        fleet.sweep()
+        fleet.beats(5)
+        assert not caplog.records
+        fleet.beats(100)
+        assert len(caplog.records) == 1
+        assert "left its last mark 5m 30s ago, and should leave one every 1m; check" in caplog.text
+        for _ in range(20):
+            fleet.sweep()
+            fleet.beats(1)
+        assert len(caplog.records) == 1
+        fleet.beats(100)
+        assert len(caplog.records) == 2
+
+
+def test_the_age_is_told_by_the_stores_clock_and_not_by_the_document(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        for _ in range(30):
+            fleet.sweep()
+            fleet.beats(1)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.param(None, id="nobody sweeps"),
+        pytest.param("", id="an empty mark"),
+        pytest.param("[]", id="a list"),
+        pytest.param('{"at": "2026-01-01T00:00:00Z"}', id="no interval"),
+        pytest.param('{"interval_s": "often"}', id="an interval in words"),
+        pytest.param('{"interval_s": NaN}', id="an interval that is no number"),
+        pytest.param('{"interval_s": -1}', id="a negative one"),
+        pytest.param('{"interval_s": true}', id="a truth value"),
+        pytest.param('{"interval_s": 1e300}', id="one beyond all time"),
+        pytest.param('{"interval_s": 1, "more": "' + "x" * 100_000 + '"}', id="a mark too large to be one"),
+    ],
+)
+def test_where_nothing_is_known_nothing_is_said(
+    fleet: Fleet, mark: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    if mark is not None:
+        fleet.store.put_text(MARK, mark)
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        fleet.beats(200)
+    assert not caplog.records
+
+
+def test_it_costs_one_small_read_in_ten_beats(fleet: Fleet) -> None:
+    fleet.sweep()
+    fleet.beats(100)
+    assert fleet.store.calls == [("read", MARK)] * 10
