@@ -1,6 +1,8 @@
-"""What the passes of one sweep share, from one pass to the next."""
+"""What the passes of one sweep share, from one pass to the next, the watches of its runs first of all."""
 
 import os
+import threading
+from collections import OrderedDict
 from dataclasses import replace
 
 from lastbeat.effects.dispatch import SEND_LIMIT_S
@@ -9,12 +11,19 @@ from lastbeat.fleet.groups import Groups
 from lastbeat.fleet.index_store import FleetIndexStore
 from lastbeat.fleet.pass_results import PassResults
 from lastbeat.fleet.shared_channel import SharedChannel
-from lastbeat.fleet.watch_cache import WatchCache
 from lastbeat.fleet.worker_pool import WorkerPool
 from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.stores.limited import TimelyStore
-from lastbeat.watchdog import WatchContext
+from lastbeat.watchdog import Watch, WatchContext
+
+KEPT = 10_000
+"""Some 3 KB each."""
+KEPT_WITH_LOGS = 500
+"""So many watches keep what their logs said, some 100 KB each; others read it again, from the state directory or the
+logs."""
+_LIGHT = 3
+"""Alerts hold log lines and stacks, so a record with more of them than this is not kept."""
 
 
 class SweepContext:
@@ -48,3 +57,47 @@ class SweepContext:
             mask=context.mask,
             proven=True,
         )
+
+
+class WatchCache:
+    """Keeps the watches of a fleet's runs between passes, since a kept watch need not read its record again, and
+    lends each to one look at a time."""
+
+    def __init__(self, context: WatchContext) -> None:
+        policy = context.policy
+        # Nobody asked for these runs by name, so a run that has only a log yet is given as long as a stale heartbeat.
+        patient = replace(policy, start_grace_s=max(policy.start_grace_s, policy.stale_s))
+        self._context = replace(context, policy=patient, in_fleet=True)
+        self._kept: OrderedDict[str, Watch] = OrderedDict()
+        self._with_logs: OrderedDict[str, None] = OrderedDict()
+        """Kept watches that hold what logs said, the least recently used first."""
+        self._lock = threading.Lock()
+
+    def prove(self) -> None:
+        """Creating a record has shown that the store honours conditional writes: new watches need not test it."""
+        self._context = replace(self._context, proven=True)
+
+    def take(self, run_id: str) -> Watch:
+        """The run's watch; nobody else gets it before :meth:`put_back`."""
+        with self._lock:
+            watch = self._kept.pop(run_id, None)
+            self._with_logs.pop(run_id, None)
+        return watch or Watch(run_id, self._context)
+
+    def put_back(self, watch: Watch) -> None:
+        """Keep the watch for the next look, unless it is large; the least recently used one goes.
+
+        A watch that has sent an alert and could not record it is kept however large, or the alert would go out twice.
+        """
+        if watch.alerts > _LIGHT and not watch.owes:
+            return
+        with self._lock:
+            self._kept[watch.run_id] = watch
+            if watch.reads_logs and not watch.owes:
+                self._with_logs[watch.run_id] = None
+            if len(self._with_logs) > KEPT_WITH_LOGS:
+                oldest, _ = self._with_logs.popitem(last=False)
+                self._kept[oldest].forget_logs()
+            if len(self._kept) > KEPT:
+                oldest, _ = self._kept.popitem(last=False)
+                self._with_logs.pop(oldest, None)

@@ -3,7 +3,7 @@
 import pytest
 
 from lastbeat.child.exit_reason import ChildExit, sentinel_text
-from lastbeat.fleet.watch_cache import KEPT_WITH_LOGS
+from lastbeat.fleet.context import KEPT_WITH_LOGS
 from lastbeat.model.signal import Catalogue
 from lastbeat.observe.log_observer import LogSettings, exit_code
 from support.fleet import FleetScene
