@@ -127,7 +127,13 @@ class Watch:
         self._logs = self._new_log_observer()
         fallback_key = state_key("records", store.url, run_id)
         self._repository = RecordRepository(
-            store, f"{run_id}/{runid.RECORD}", token, state, fallback_key, proven=context.proven
+            store,
+            f"{run_id}/{runid.RECORD}",
+            token,
+            state,
+            fallback_key,
+            proven=context.proven,
+            waiting_key="" if context.in_fleet else runid.waiting_record(run_id),
         )
         self._runner = EffectRunner(self._repository, context.channels, policy.lease_s, store.clock, context.executors)
         memory = RecordRepository(state or VolatileStore(context.clock), state_key("blind", store.url, run_id), token)

@@ -127,7 +127,7 @@ class _Draft:
         for each in fresh:
             home = self._home(each.run_id)
             member = self._members[home].get(each.run_id) if home is not None else None
-            is_back = each.event is Event.RECOVERED
+            is_back = each.event in {Event.RECOVERED, Event.STARTED}
             if home is None or member is None or (is_back and member.state is not MemberState.OUT):
                 self._release(each)
             elif is_back:

@@ -22,8 +22,8 @@ NEVER_BEGAN: Final = "No heartbeat files found"
 
 def exceeded_limit(record: Record) -> LimitName | None:
     """Which limit the run exceeded when it was TIMED_OUT; None where that is not known."""
-    if record.exceeded is not None:
-        return record.exceeded.name
+    if record.exceeded_limit is not None:
+        return record.exceeded_limit.name
     if STOOD_STILL in record.reason:
         return LimitName.STALL
     return LimitName.START if record.reason.startswith(NEVER_BEGAN) else None

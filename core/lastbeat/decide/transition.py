@@ -73,8 +73,7 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     seen = observed if isinstance(observed, Seen) else Seen()
     match = match_attempt(record, seen, _known_skew(record, seen, policy, now))
     match = _reopen(record, match, policy, now)
-    if match.seen.metadata is not None:
-        policy = policy.of_run(match.seen.metadata.stale_s, match.seen.metadata.stall_s)
+    policy = policy.of_run(*_own_limits(before, match))
     evidence = _evidence(before, match, policy, now)
     verdict = judge(evidence, policy, now)
     if (
@@ -83,7 +82,7 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
         and _is_left_alone(before.since, match, evidence, verdict)
     ):
         verdict = _as_recorded(before, before.status)
-    elif _stays_finished(record, match, verdict):
+    elif _was_failed_by_the_same(record, match, verdict) or _stays_finished(record, match, verdict):
         verdict = replace(_as_recorded(before, before.status or verdict.status), by_log=_by_log(before))
     elif verdict.status is Status.RUNNING and not match.is_new:
         verdict = _without_new_evidence(before, evidence, verdict)
@@ -180,6 +179,9 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
     out = before.status is Status.TIMED_OUT
     if not match.leftover:
         metadata = _remember_heartbeat(metadata, seen.metadata, policy, now, out=out)
+    if metadata is not None:
+        stale_s, stall_s = _own_limits(before, match)
+        metadata = replace(metadata, stale_s=stale_s, stall_s=stall_s)
     # One instance writes both, so its clock offset learned from one holds for the other.
     progress = _remember_heartbeat(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
     unread = seen.logs is None or seen.logs.unread
@@ -201,6 +203,15 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         known_nan=None if match.is_new else before.conditions.get(names.LOSS_NAN),
         kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None) if unread else {},
     )
+
+
+def _own_limits(before: Record, match: AttemptMatch) -> tuple[float | None, float | None]:
+    """The limits that the run states of its own; while its metadata.json cannot be read, those that it last stated."""
+    stated = match.seen.metadata
+    if stated is not None and stated.fault is None:
+        return stated.stale_s, stated.stall_s
+    known = None if match.is_new else before.metadata
+    return (None, None) if known is None else (known.stale_s, known.stall_s)
 
 
 def _waited_since(before: Record, match: AttemptMatch, now: datetime) -> datetime:
@@ -243,6 +254,22 @@ def _stays_finished(record: Record | None, match: AttemptMatch, verdict: Verdict
     return record.status is not None and record.status.ended
 
 
+def _silent_since(evidence: AttemptEvidence) -> datetime | None:
+    beats = (memory.alive_at for memory in (evidence.metadata, evidence.progress) if memory is not None)
+    return max((at for at in beats if at is not None), default=None)
+
+
+def _was_failed_by_the_same(record: Record | None, match: AttemptMatch, verdict: Verdict) -> bool:
+    """Whether an older version, which knows no CANCELLED, has told of this very ``_error`` as a failure."""
+    return (
+        record is not None
+        and not match.is_new
+        and record.status is Status.FAILED
+        and verdict.status is Status.CANCELLED
+        and set(sentinel_tokens(match.seen)) <= set(record.sentinels)
+    )
+
+
 def _is_left_alone(since: datetime | None, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> bool:
     """Whether a status that a newer lastbeat gave at ``since`` still stands. While the run lives, the newer version
     judges it. A sentinel, a new attempt, or silence after later signs of life came after its judgement."""
@@ -270,7 +297,7 @@ def _as_recorded(record: Record, status: Status) -> Verdict:
         record.action,
         record.conditions,
         record.explained,
-        exceeded=record.exceeded,
+        exceeded=record.exceeded_limit,
     )
 
 
@@ -316,9 +343,12 @@ def _conclude(
             after,
             since=now,
             happened_at=happened_at(evidence, verdict, now),
+            evidence_of=transition.number,
             transitions=transition.number,
             history=(*before.history, transition)[-HISTORY_LIMIT:],
         )
+    silence = _silent_since(evidence) if names.BEATS_MISSED in verdict.conditions else None
+    after = replace(after, silence_told=silence if silence is not None else before.silence_told)
     phase = FlappingPhase.NONE
     if policy.alert_on & FLIPS:
         phase = phase_after(before, after.history, transition, now)
@@ -326,7 +356,7 @@ def _conclude(
     cold = evidence.liveness_log is not None and evidence.seen.logs is not None and evidence.seen.logs.cold
     must_write = before.status is None or transition is not None or must_persist(before, after, policy, now, cold=cold)
     event = _status_event(before, match, verdict, changed=changed)
-    events = _alerts_for(event, _new_conditions(before, match, verdict), verdict, phase, policy)
+    events = _alerts_for(event, _new_conditions(before, match, verdict, silence), verdict, phase, policy)
     effects = tuple(map(Notify, events))
     note = flapping_note(phase, before, after, now)
     decision = Decision(after, verdict, evidence.seen, effects, transition, must_write, note)
@@ -335,15 +365,15 @@ def _conclude(
 
 def _exceeded(before: Record, match: AttemptMatch, evidence: AttemptEvidence, verdict: Verdict) -> ExceededLimit | None:
     """A run that stood still and then fell silent still has to show progress."""
-    if verdict.status is not Status.TIMED_OUT or before.exceeded is None or match.is_new:
+    if verdict.status is not Status.TIMED_OUT or before.exceeded_limit is None or match.is_new:
         return verdict.exceeded
     stands = before.status is Status.TIMED_OUT and time_out_stands(before, evidence)
-    return before.exceeded if stands else verdict.exceeded
+    return before.exceeded_limit if stands else verdict.exceeded
 
 
 def _needs_explanation(before: Record, match: AttemptMatch, decision: Decision) -> bool:
     if decision.verdict.status not in UNWELL:
-        newly = _new_conditions(before, match, decision.verdict)
+        newly = _new_conditions(before, match, decision.verdict, None)
         return Event.WARNING in decision.events and not newly.isdisjoint(logs.LOG_CONDITIONS)
     if decision.transition is not None:
         return True
@@ -377,9 +407,18 @@ def _status_event(before: Record, match: AttemptMatch, verdict: Verdict, *, chan
     return Event.RESTARTED if match.is_new else None
 
 
-def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict) -> set[str]:
-    """The conditions that this look raised."""
-    return set(verdict.conditions) - (set() if match.is_new else set(before.conditions))
+def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict, silence: datetime | None) -> set[str]:
+    """The conditions that this look raised.
+
+    An older version drops those that it does not know, and they are not raised anew for that: a success keeps its own,
+    and a silence is told once.
+    """
+    if match.is_new:
+        return set(verdict.conditions)
+    if before.status is verdict.status is Status.SUCCEEDED:
+        return set()
+    told = {names.BEATS_MISSED} if silence is not None and silence == before.silence_told else set()
+    return set(verdict.conditions) - set(before.conditions) - told
 
 
 def _alerts_for(
@@ -462,4 +501,5 @@ def _persistent_facts(memory: HeartbeatMemory | None) -> tuple[object, ...] | No
         return None
     # A last proof of life that is older than the file (a rewritten or a future one) cannot be seen from the file.
     remembered = memory.alive_at if memory.alive_at != memory.modified else None
-    return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered
+    limits = memory.stale_s, memory.stall_s
+    return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered, limits

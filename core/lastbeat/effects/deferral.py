@@ -17,7 +17,7 @@ from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event
 
-GROUPED = frozenset({Event.TIMED_OUT, Event.RECOVERED})
+GROUPED = frozenset({Event.TIMED_OUT, Event.RECOVERED, Event.STARTED})
 """Events that groups tell. All other alerts go out alone and at once."""
 LONGEST_S = 1800.0
 """An alert older than this is not deferred again once its deferral has expired. It covers the wait for a group's next

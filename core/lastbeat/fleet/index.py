@@ -251,7 +251,7 @@ def after_look(
             outcome.cause,
             outcome.action,
             tuple(outcome.conditions),
-            (record.happened_at or record.since) if record else None,
+            record.came_to_be_at if record else None,
             record.attempt.number if record else 1,
         ),
         looked_at=snapshot.at,

@@ -146,6 +146,9 @@ def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float)
     if whose is None and _is_gone(said):
         log.info("the guardian of %s leaves it alone: somebody has removed it", run)
         return
+    if rank == 0 and sentinel == runid.ERROR and said.get("ending") is None and _completed(store, run, began):
+        log.info("the guardian of %s leaves it alone: it has completed", run)
+        return
     key = f"{run}/{sentinel}"
     body = _signed(text, said, whose).encode("utf-8", "replace")
     if rank:

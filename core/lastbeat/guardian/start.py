@@ -43,7 +43,7 @@ _SHELL = "/bin/sh"
 # Shells give what runs in the background no standard input but one that is named.
 _DETACHES = 'exec 3<&0; "$@" <&3 3<&- &'
 _TRIES = 4
-_TEXT_CHARS = 100_000
+_TEXT_CHARS = 20_000
 _DROPPED = ("LD_PRELOAD",)
 
 
@@ -132,7 +132,10 @@ class _Line:
     def say(self, line: bytes) -> bool:
         try:
             with _lock:
-                self._connection.sendall(line)
+                left = memoryview(line)
+                while left:
+                    # Without SIGPIPE, which would end a training that has set it to its default.
+                    left = left[self._connection.send(left, socket.MSG_NOSIGNAL) :]
         except OSError:
             return False
         return True

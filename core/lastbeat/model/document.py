@@ -22,7 +22,7 @@ def outcome_document(outcome: Outcome) -> dict[str, object]:
         "total_steps": beat.total_steps if beat is not None else None,
         "last_metadata_at": format_time(outcome.last_metadata_at),
         "last_progress_at": format_time(outcome.last_progress_at),
-        "since": format_time(record.happened_at or record.since) if record is not None and seen else None,
+        "since": format_time(record.came_to_be_at) if record is not None and seen else None,
         "seen_at": format_time(record.since) if record is not None and seen else None,
         "alerts": {"pending": outcome.pending, "delivered": outcome.delivered, "failed": failed(outcome)},
     }

@@ -55,6 +55,10 @@ class HeartbeatMemory(Persisted):
     """Of logs: the longest time between two steps where one was overdue. Some programs print one every 15 minutes."""
     mark: str = ""
     """Of logs: digest of their text, see ``model.log_report``."""
+    stale_s: float | None = None
+    """Of metadata.json: the run's own limit for silence, as it last stated it."""
+    stall_s: float | None = None
+    """The same for standing still."""
 
 
 class LimitName(str, Enum):
@@ -131,6 +135,11 @@ class Record(Persisted):
     """When it came to be so, as far as the evidence tells: the sentinel, the last beat, the last line."""
     exceeded: ExceededLimit | None = None
     """Why it is TIMED_OUT."""
+    evidence_of: int | None = None
+    """Number of the transition that ``happened_at`` and ``exceeded`` are of. Older versions carry them along unread,
+    and make transitions of their own."""
+    silence_told: datetime | None = None
+    """The last beat before the silence that people were last told of as ``beats_missed``."""
     flapping_since: datetime | None = None
     """Since when it flaps, see ``decide.flapping``: flips are recorded but raise no alerts. None: it does not."""
     conditions: Mapping[str, str] = field(default_factory=dict)
@@ -169,6 +178,20 @@ class Record(Persisted):
     """Alerts: at least once each."""
     actions: tuple[Action, ...] = ()
     """Actions: at most once each, see ``effects.actions``."""
+
+    @property
+    def came_to_be_at(self) -> datetime | None:
+        """When it came to be what it is, as far as the evidence tells; else when that was seen."""
+        return self.happened_at if self.happened_at is not None and self._is_current else self.since
+
+    @property
+    def exceeded_limit(self) -> ExceededLimit | None:
+        """``exceeded``, unless it is of an earlier transition."""
+        return self.exceeded if self._is_current else None
+
+    @property
+    def _is_current(self) -> bool:
+        return self.evidence_of == self.transitions
 
     @property
     def last_metadata_at(self) -> datetime | None:

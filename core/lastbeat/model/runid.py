@@ -44,3 +44,8 @@ def check_run_id(run_id: str) -> str:
         listed = " ".join(repr(c) for c in bad[:8])
         raise InvalidRunIdError(f"run id {shown} contains {listed}; allowed are A-Z a-z 0-9 . _ - + = @ :")
     return run_id
+
+
+def waiting_record(run_id: str) -> str:
+    """The key of the record of a run that nobody has seen. A permission for ``*/_watchdog.json`` covers it."""
+    return f"_watchdog/unseen/{run_id}/{RECORD}"

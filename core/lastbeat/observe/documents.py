@@ -81,9 +81,9 @@ def _span(value: object) -> float | None:
 
 
 def _minutes(value: object) -> float | None:
-    """Minutes as seconds; a limit of years is none that anybody meant."""
+    """Minutes as seconds, one at least: a smaller limit would have each look write. One of years nobody meant."""
     span_min = finite(value)
-    return span_min * 60 if span_min is not None and 0 < span_min <= _LIMIT_MIN else None
+    return max(span_min, 1.0) * 60 if span_min is not None and 0 < span_min <= _LIMIT_MIN else None
 
 
 def _not_finite_since(document: dict[str, object]) -> int | None:

@@ -42,14 +42,19 @@ class RecordRepository:
     """The class of the record."""
     limit_bytes: int = RECORD_LIMIT_BYTES
 
+    waiting_key: str = ""
+    """Where the record waits in ``store`` while the run has no folder. None is made for the record alone, since the
+    run's name might be a typing error. Empty: a folder is made."""
     homeless: bool = False
-    """The run has no folder yet, and none is made for the record alone: it might be a typing error."""
+    """The run has no folder yet."""
 
     record: Record | None = None
     """As last read, saved or kept."""
     note: str | None = None
     """A remark for people: the record was damaged, or is kept elsewhere."""
     _version: str | None = None
+    _waiting: str | None = None
+    """Version of the record that waits."""
     _elsewhere: str | None = None
     """Version in the fallback, if the record is kept there."""
     _writes: int = 0
@@ -68,6 +73,7 @@ class RecordRepository:
         if entry is None:
             # Somebody deleted it, perhaps with the run's files, but this process still knows it.
             self._version = None
+            self._look_at_waiting()
         elif entry.version != self._version:
             self._read(self.store.read(self.key, self.limit_bytes))
             if self._version != entry.version:
@@ -100,7 +106,7 @@ class RecordRepository:
     def save(self, record: Record, now: datetime) -> Record:
         """Write ``record`` unless another watcher wrote it since it was read. Returns it as written.
 
-        1. While the run has no folder, write to the fallback, if there is one.
+        1. While nobody has seen the run, write under ``waiting_key``. Otherwise beside the run.
         2. Write under the condition that the version is unchanged.
         3. If the answer is lost, read it back: the record names its writer and write.
         4. If the store refuses writes for good, write to the fallback.
@@ -113,12 +119,12 @@ class RecordRepository:
         written = replace(
             record, seq=record.seq + 1, written_at=now, writer=f"{self.token}.{self._writes}", continues=None
         )
-        unknown = self._version is None and (self.record is None or self._elsewhere is not None)
-        if self.homeless and unknown and self.fallback is not None:
-            return self._save_elsewhere(written, None)
         body, created = encode(written), self._version is None
+        if self._waits:
+            return self._save_waiting(written, body)
         try:
-            self._version = self._write(body, written.writer)
+            expect = self._version if self._version is not None else Expect.NOTHING
+            self._version = self._write(body, written.writer, self.key, expect)
         except ConflictError:
             raise
         except StoreError as error:
@@ -127,6 +133,7 @@ class RecordRepository:
             return self._save_elsewhere(written, error)
         self.record = written
         self._drop_copy()
+        self._drop_waiting()
         if (
             created
             and not self.proven
@@ -159,23 +166,22 @@ class RecordRepository:
             )
         return record
 
-    def _write(self, body: bytes, writer: str) -> str:
-        expect = self._version if self._version is not None else Expect.NOTHING
+    def _write(self, body: bytes, writer: str, key: str, expect: Expect | str) -> str:
         try:
-            return self.store.write(self.key, body, expect)
+            return self.store.write(key, body, expect)
         except (ConflictError, UnreachableError):
             # The write may have succeeded with its answer lost: then the record names this write.
-            version = self._version_if_written(writer)
+            version = self._version_if_written(writer, key)
             if version is None:
                 raise
             return version
 
-    def _version_if_written(self, writer: str) -> str | None:
+    def _version_if_written(self, writer: str, key: str) -> str | None:
         try:
-            blob = self.store.read(self.key, self.limit_bytes)
+            blob = self.store.read(key, self.limit_bytes)
             return blob.version if blob is not None and decode(blob.body, self.kind).writer == writer else None
         except (StoreError, DamagedError) as error:
-            log.debug("could not find out whether %s was written: %s", self.key, error)
+            log.debug("could not find out whether %s was written: %s", key, error)
             return None
 
     def _honoured(self, body: bytes, version: str) -> bool:
@@ -209,17 +215,54 @@ class RecordRepository:
 
     def _note(self) -> str:
         kept = self.fallback.url if self.fallback else ""
-        if self.homeless:
-            return f"The run has no folder in {self.store.url} yet: what is known of it is kept in {kept}."
         return (
             f"{self.store.url}/{self.key} cannot be written: the record is kept in {kept}, "
             "and watchers elsewhere do not see it."
         )
 
-    def _save_elsewhere(self, written: Record, refused: StoreError | None) -> Record:
+    @property
+    def _waits(self) -> bool:
+        """Whether nobody has seen the run, so that its record does not lie beside it."""
+        known = self.record is not None and self._waiting is None and self._elsewhere is None
+        return bool(self.homeless and self.waiting_key) and self._version is None and not known
+
+    def _look_at_waiting(self) -> None:
+        """Go on from the record that waits, if there is one and none lies beside the run."""
+        if not self.waiting_key or (self.record is not None and self._waiting is None):
+            return
+        blob = self.store.read(self.waiting_key, self.limit_bytes)
+        if blob is None:
+            self._waiting = None
+        elif blob.version != self._waiting:
+            self._waiting, self.record = blob.version, self._decode(blob)
+
+    def _save_waiting(self, written: Record, body: bytes) -> Record:
+        expect = self._waiting if self._waiting is not None else Expect.NOTHING
+        try:
+            self._waiting = self._write(body, written.writer, self.waiting_key, expect)
+        except ConflictError:
+            self._waiting, self.record = None, None
+            raise
+        except StoreError as error:
+            if error.retryable or self.fallback is None:
+                raise
+            return self._save_elsewhere(written, error)
+        self.record = written
+        return written
+
+    def _drop_waiting(self) -> None:
+        if self._waiting is None:
+            return
+        self._waiting = None
+        try:
+            self.store.delete(self.waiting_key)
+        except StoreError as error:
+            # It is read again only if the record beside the run goes away.
+            log.debug("%s could not be removed: %s", self.waiting_key, error)
+
+    def _save_elsewhere(self, written: Record, refused: StoreError) -> Record:
         assert self.fallback is not None  # noqa: S101 - save() has just looked
-        if refused is not None:
-            log.info("the record cannot be kept beside the run: %s", refused)
+        log.info("the record cannot be kept beside the run: %s", refused)
         copy = replace(written, continues=self._version)
         expect = self._elsewhere if self._elsewhere is not None else Expect.NOTHING
         try:
@@ -227,8 +270,7 @@ class RecordRepository:
         except ConflictError:
             raise
         except StoreError as error:
-            why = refused or "it has no folder"
-            what = f"the record can be kept neither beside the run ({why}) nor in {self.fallback.url} ({error})"
+            what = f"the record can be kept neither beside the run ({refused}) nor in {self.fallback.url} ({error})"
             raise StoreError(what, "set LASTBEAT_STATE_DIR to a directory that can be written") from error
         self.record, self.note = copy, self._note()
         return copy

@@ -320,7 +320,7 @@ class Reporter:
             yield BeatStep(lambda: self._begin_attempt(run, environment), probes_store=True)
         if self._begun and (not first or last or environment.rank.world > 1):
             yield BeatStep(lambda: self._write_metadata(run, environment, now, quick=first or last), probes_store=True)
-        yield BeatStep(lambda: self._write_progress(run, environment.store, folder, now, last=last))
+        yield BeatStep(lambda: self._write_progress(run, environment.store, folder, time.time(), last=last))
         beat, deadline = Beat(run, environment.store, folder, now, ending), time.monotonic() + _HOLD_S
         yield BeatStep(lambda: self._tasks.write(beat, lambda: _sentinel_is_urgent(run, ending, deadline)))
         if first and not last:

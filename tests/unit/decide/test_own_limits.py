@@ -30,6 +30,30 @@ def test_silence(stated: dict[str, Any], policy: Policy, silent_s: float, status
     assert scene.look().status.value == status
 
 
+@pytest.mark.parametrize("broken", ["", '{"run_', None], ids=["empty", "cut off", "removed"])
+def test_a_document_that_cannot_be_read_takes_no_limit_back(broken: str | None) -> None:
+    scene = Scene()
+    scene.beat(stale_minutes=120)
+    scene.look()
+    scene.after(60)
+    if broken is None:
+        scene.delete("metadata.json")
+    else:
+        scene.put("metadata.json", broken)
+    for _ in range(3):
+        assert scene.look().status.value == "RUNNING"
+        scene.after(20 * MINUTE)
+
+
+def test_a_tiny_limit_is_a_minute() -> None:
+    scene = Scene()
+    scene.beat(stale_minutes=0.01)
+    scene.after(50)
+    assert scene.look().status.value == "RUNNING"
+    scene.after(15)
+    assert scene.look().status.value == "TIMED_OUT"
+
+
 def test_standing_still() -> None:
     scene = Scene()
     scene.beat(stall_minutes=5)

@@ -1,5 +1,8 @@
 """A run that nobody has seen: perhaps a typing error, so nothing is made for it."""
 
+from lastbeat.model.policy import Policy
+from lastbeat.stores.port import DeniedError
+from support.memory import MemoryStore
 from support.scene import RUN, Scene
 
 
@@ -13,9 +16,35 @@ def test_no_folder_is_made_for_a_run_that_nobody_has_seen() -> None:
         outcome = scene.look()
         assert outcome.status.value == "TIMED_OUT"
         scene.after(60)
-    assert written(scene) == []
+    assert [key for key in scene.store.held if key.startswith(f"{RUN}/")] == []
     assert scene.channel.events == ["TIMED_OUT"], "its record is kept, so people are told once"
-    assert any("no folder" in note for note in outcome.notes)
+
+
+def test_watchers_without_a_state_of_their_own_share_what_waits() -> None:
+    scene = Scene(Policy(start_grace_s=120.0))
+    seen = []
+    for _ in range(4):
+        seen.append(scene.fresh_watch(state=MemoryStore()).tick().status.value)
+        scene.after(60)
+    assert seen == ["RUNNING", "RUNNING", "TIMED_OUT", "TIMED_OUT"], "the grace runs out"
+    assert scene.channel.events == ["WARNING", "TIMED_OUT"]
+    scene.both(1)
+    scene.fresh_watch(state=MemoryStore()).tick()
+    assert scene.channel.events == ["WARNING", "TIMED_OUT", "STARTED"]
+
+
+def test_where_the_store_takes_no_record_it_waits_in_the_state_directory() -> None:
+    scene = Scene()
+
+    def refuse(operation: str, _key: str) -> None:
+        if operation == "write":
+            raise DeniedError("no")
+
+    scene.store.before = refuse
+    for _ in range(2):
+        scene.look()
+        scene.after(60)
+    assert scene.channel.events == ["TIMED_OUT"]
 
 
 def test_once_it_begins_its_record_lies_beside_it_and_people_are_told_that_it_started() -> None:
@@ -29,15 +58,7 @@ def test_once_it_begins_its_record_lies_beside_it_and_people_are_told_that_it_st
     assert outcome.notes == ()
     assert outcome.record is not None
     assert [each.after.value for each in outcome.record.history] == ["TIMED_OUT", "RUNNING"]
-    assert scene.state.list("records/").entries == (), "and not in the state directory any more"
-
-
-def test_without_a_state_directory_it_lies_beside_the_run_that_is_not_there() -> None:
-    scene = Scene()
-    scene.fresh_watch(state=None).tick()
-    scene.fresh_watch(state=None).tick()
-    assert f"{RUN}/_watchdog.json" in written(scene)
-    assert scene.channel.events == ["TIMED_OUT"]
+    assert [key for key in scene.store.held if RUN in key and key.startswith("_")] == [], "and waits nowhere any more"
 
 
 def test_a_run_whose_folder_was_deleted_is_no_typing_error() -> None:
