@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol, cast
 
 from lastbeat.model.setting import Setting, SettingValues
-from lastbeat.stores.kind import DIRECTORY, Prices, Root, Traits
+from lastbeat.stores.kind import DIRECTORY, UNKNOWN, Prices, Root, Traits
 from lastbeat.stores.port import Store
 
 KINDS: Final[dict[str, str]] = {
@@ -90,8 +90,10 @@ def parse(text: str) -> Root:
 
 
 def prices(url: str) -> Prices:
-    """What requests cost of the store at ``url``, an address as people write it."""
-    return of(parse(url)).TRAITS.prices
+    """What requests cost of the store at ``url``; of one that is in no registry nobody knows."""
+    scheme, found, _ = url.partition("://")
+    name = scheme if found else DIRECTORY
+    return module(name).TRAITS.prices if name in KINDS else UNKNOWN
 
 
 def is_address(text: str) -> bool:
