@@ -114,7 +114,7 @@ def age(now: datetime, then: datetime) -> str:
 
 def cores(used: float) -> str:
     """CPU cores in use: ``3.19``; ``under 0.01`` of a process that does next to nothing."""
-    return "under 0.01" if used < 0.01 else f"{used:.2f}" if used < 10 else f"{used:.1f}"
+    return "under 0.01" if used < 0.01 else f"{round(used, 2 if used < 10 else 1):g}"
 
 
 def size(count: int) -> str:

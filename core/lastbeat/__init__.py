@@ -13,7 +13,7 @@ from lastbeat.model.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import SupportsInt
+    from typing import SupportsFloat, SupportsInt
 
     from lastbeat.sdk.run import Run
 
@@ -30,6 +30,8 @@ def run(  # noqa: PLR0913 - all of them by name
     world_size: "SupportsInt | str | None" = None,
     log_file: "str | PathLike[str] | None" = None,
     capture: bool = False,
+    stale_minutes: "SupportsFloat | str | None" = None,
+    stall_minutes: "SupportsFloat | str | None" = None,
 ) -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
@@ -48,6 +50,9 @@ def run(  # noqa: PLR0913 - all of them by name
     ``log_file`` is the file that training logs to. Its last 256 KB are shipped with every beat, secrets masked.
     ``capture`` ships what this process prints through ``sys.stdout`` and ``sys.stderr`` instead. That leaves out the
     output of C libraries and child processes.
+
+    ``stale_minutes`` and ``stall_minutes`` are limits of this run's own, for silence and for standing still. They
+    outrank the watcher's.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -60,6 +65,8 @@ def run(  # noqa: PLR0913 - all of them by name
         world_size=world_size,
         log_file=log_file,
         capture=capture,
+        stale_minutes=stale_minutes,
+        stall_minutes=stall_minutes,
     )
 
 
@@ -73,6 +80,8 @@ def start(  # noqa: PLR0913 - as above
     world_size: "SupportsInt | str | None" = None,
     log_file: "str | PathLike[str] | None" = None,
     capture: bool = False,
+    stale_minutes: "SupportsFloat | str | None" = None,
+    stall_minutes: "SupportsFloat | str | None" = None,
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
@@ -93,5 +102,7 @@ def start(  # noqa: PLR0913 - as above
         world_size=world_size,
         log_file=log_file,
         capture=capture,
+        stale_minutes=stale_minutes,
+        stall_minutes=stall_minutes,
         at_exit=True,
     )

@@ -1,8 +1,10 @@
 """Settings → the stores that they name. An adapter is imported only when it is chosen."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings.table import DASHBOARD_URL
 from lastbeat.stores import registry
 from lastbeat.stores.port import Store
 
@@ -53,6 +55,17 @@ def state(settings: Settings) -> Store | None:
     return DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
 
 
+def run_link(settings: Settings, run_id: str) -> str | None:
+    """Where people look at the run: its page below LASTBEAT_DASHBOARD_URL, else its folder where the store's provider
+    shows it. None: there is no such page."""
+    dashboard = settings[DASHBOARD_URL]
+    if dashboard is not None:
+        # A page that passes write is a file, a dashboard a folder.
+        slash = "" if dashboard.endswith((".html", "/")) else "/"
+        return f"{dashboard}{slash}#/runs/{quote(run_id, safe='')}"
+    return console_link(settings, run_id)
+
+
 def console_link(settings: Settings, run_id: str) -> str | None:
-    """The run's folder where the store's provider shows it; None where there is no such page to look at."""
+    """The run's folder where the store's provider shows it. None: there is no such page."""
     return registry.of(settings.root).console_link(settings.root, settings.values, settings.environ, run_id)

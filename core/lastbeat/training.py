@@ -17,7 +17,7 @@ from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.sdk.thread_errors import watch_threads
 from lastbeat.sdk.timed_calls import call_with_timeout
 from lastbeat.sdk.value_reader import ValueReader
-from lastbeat.sdk.values import as_bool, as_process_count, plain_str, safe_to_read, value_label
+from lastbeat.sdk.values import as_bool, as_number, as_process_count, plain_str, safe_to_read, value_label
 from lastbeat.settings import Settings, load
 from lastbeat.settings.table import BEAT_SECONDS, GUARDIAN, RANK_BEAT_SECONDS
 
@@ -39,6 +39,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     world_size: object = None,
     log_file: str | os.PathLike[str] | None = None,
     capture: bool = False,
+    stale_minutes: object = None,
+    stall_minutes: object = None,
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
@@ -64,10 +66,18 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 
     def prepare() -> RunEnvironment:
         reader = ValueReader(warnings=warnings)
-        asked = [("rank", rank, as_process_count), ("world_size", world_size, as_process_count)]
-        given_rank, given_size = reader.read(asked)
+        asked = [
+            ("rank", rank, as_process_count),
+            ("world_size", world_size, as_process_count),
+            ("stale_minutes", stale_minutes, as_number),
+            ("stall_minutes", stall_minutes, as_number),
+        ]
+        given_rank, given_size, stale, stall = reader.read(asked)
         reader.close()
-        return replace(run_environment(settings, rank=given_rank, world_size=given_size), guard=guard)
+        limits = {"stale_minutes": stale, "stall_minutes": stall}
+        return replace(
+            run_environment(settings, rank=given_rank, world_size=given_size), guard=guard, own_limits=limits
+        )
 
     enable_faulthandler()
     tasks: tuple[BeatTask, ...] = ()

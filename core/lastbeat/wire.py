@@ -68,7 +68,7 @@ def _context(
         settings.policy,
         clock,
         state=opening.state(settings),
-        link=lambda run_id: opening.console_link(settings, run_id),
+        link=lambda run_id: opening.run_link(settings, run_id),
         mask=settings.redactor,
         silences=Silences(root),
         signals=signals,

@@ -89,7 +89,7 @@ def test_the_view_of_a_run_follows_it(fleet: tuple[Place, str, dict[str, str]], 
     sweep(place)
     expect(section(page, "Cause")).to_contain_text("it is over")
     expect(page.locator(".state-panel")).to_contain_text("FAILED")
-    expect(log).to_contain_text("stands above")
+    expect(log).to_contain_text("shown above")
     # What people opened stays open.
     expect(section(page, "Curves").get_by_role("columnheader", name="Learning rate")).to_be_visible()
 

@@ -34,7 +34,7 @@ TOLD = [
             ),
             "Transitions": ("FAILED", "as above"),
             "Alerts": ("FAILED", "as above", "sent"),
-            "Log": ("stands above",),
+            "Log": ("shown above",),
         },
         id="a failure: cause, hint, and log, traceback and _error as one account",
     ),

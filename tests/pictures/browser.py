@@ -36,6 +36,12 @@ SHOTS: tuple[tuple[str, str, Scheme, tuple[int, int]], ...] = (
     ("run-dark", scenes.OOM, "dark", TALL),
     ("run-phone", scenes.OOM, "light", PHONE),
 )
+TOGETHER: tuple[tuple[str, Scheme, tuple[int, int]], ...] = (
+    ("together-light", "light", (1280, 520)),
+    ("together-dark", "dark", (1280, 520)),
+    ("together-phone", "light", PHONE),
+)
+"""Of runs that are in trouble together: name, colours, size."""
 """Name, run (or the fleet), colours, size."""
 
 
@@ -62,12 +68,28 @@ def _take(browser: Browser, server: S3Server, folder: Path) -> None:
             with new_tab(browser, address, scheme=scheme, size=size, device_scale_factor=2 if phone else 1) as tab:
                 page = tab.open(f"{address}#/runs/{run_id}" if run_id else address)
                 _settle(page, run_id)
-                file = FOLDER / f"{name}.png"
-                file.write_bytes(shrink(page.screenshot()))
-            size_bytes = file.stat().st_size
-            print(f"{file.relative_to(ROOT)}: {size_bytes:,} bytes")  # noqa: T201 - a command
-            if size_bytes > LIMIT_BYTES:
-                sys.exit(f"{file} is larger than {LIMIT_BYTES:,} bytes")
+                _keep(name, page)
+    scenes.together(bucket(server, BUCKET, "sweeps"), datetime.now(timezone.utc))
+    with run_dashboard(f"s3://{BUCKET}/sweeps", folder / "home-together", **server.environment()) as address:
+        for name, scheme, size in TOGETHER:
+            phone = size == PHONE
+            with new_tab(browser, address, scheme=scheme, size=size, device_scale_factor=2 if phone else 1) as tab:
+                page = tab.open(address)
+                expect(page.get_by_role("banner")).to_contain_text(re.compile("live"))
+                expect_fleet(page, scenes.ALONE)
+                expect(page.locator("tr.group")).to_have_count(2)
+                page.mouse.move(0, 0)
+                page.wait_for_timeout(1500)
+                _keep(name, page)
+
+
+def _keep(name: str, page: Page) -> None:
+    file = FOLDER / f"{name}.png"
+    file.write_bytes(shrink(page.screenshot()))
+    size_bytes = file.stat().st_size
+    print(f"{file.relative_to(ROOT)}: {size_bytes:,} bytes")  # noqa: T201 - a command
+    if size_bytes > LIMIT_BYTES:
+        sys.exit(f"{file} is larger than {LIMIT_BYTES:,} bytes")
 
 
 def _settle(page: Page, run_id: str) -> None:

@@ -176,7 +176,7 @@ def _log(view: RunView, told: Account, columns: int, around: tuple[int, int] | N
     between = ("… (shown above)",) if len(parts) > 1 else ()
     lines = [text for number, each in enumerate(parts) for text in (*(between if number else ()), *each.lines)]
     above = len(parts) == 1 and len(lines) < len(view.log.lines)
-    note = view.log.note or ("what stands above is left out" if above else None)
+    note = view.log.note or ("lines that are shown above are left out" if above else None)
     yield from _text("Log", replace(view.log, lines=tuple(lines), note=note), columns)
 
 

@@ -61,7 +61,8 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     """What follows from one observation. Pure. ``now`` is the store's time. ``Unreadable`` never gets here.
 
     1. Match the observation to an attempt; drop evidence of earlier ones. A finished run may have begun again.
-    2. Combine it with what the record knows: heartbeats, clock offsets, log findings.
+    2. Take the limits that the run states of its own. Combine the observation with what the record knows: heartbeats,
+       clock offsets, log findings.
     3. Judge the evidence: status, reason, conditions.
     4. Leave a status that a newer version gave, and a finished run whose sentinel is gone, as they were.
     5. Keep the cause that people were told.
@@ -72,6 +73,8 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     seen = observed if isinstance(observed, Seen) else Seen()
     match = match_attempt(record, seen, _known_skew(record, seen, policy, now))
     match = _reopen(record, match, policy, now)
+    if match.seen.metadata is not None:
+        policy = policy.of_run(match.seen.metadata.stale_s, match.seen.metadata.stall_s)
     evidence = _evidence(before, match, policy, now)
     verdict = judge(evidence, policy, now)
     if (

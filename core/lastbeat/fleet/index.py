@@ -73,6 +73,10 @@ class IndexedRun:
     """Its logs stand in for a heartbeat that this attempt has not written."""
     silence_limit_s: float | None = field(default=None, metadata=_TIMES)
     """The age of its last beat at which a RUNNING run misses beats. None: it does not say how often it beats."""
+    stale_s: float | None = field(default=None, metadata=_TIMES)
+    """The run's own limit for silence, if it states one."""
+    stall_s: float | None = field(default=None, metadata=_TIMES)
+    """The same for standing still."""
     files: Annotated[Files, _FILES] = field(default_factory=dict)
     """Sentinels, heartbeats, record and log as the last look saw them."""
     pending: int = field(default=0, metadata=_COUNTS)
@@ -236,6 +240,7 @@ def after_look(
     by_log = record is None or record.metadata is None or record.progress is None
     files = {**snapshot.files, runid.RECORD: (snapshot.at, record_version) if record_version else None}
     metadata, progress = files.get(runid.METADATA), files.get(runid.PROGRESS)
+    stated = outcome.observation.metadata if isinstance(outcome.observation, Seen) else None
     return IndexedRun(
         line=RunLine(
             outcome.run_id,
@@ -265,6 +270,8 @@ def after_look(
         and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
         by_log=by_log,
         silence_limit_s=_silence_limit_s(outcome),
+        stale_s=stated.stale_s if stated is not None else None,
+        stall_s=stated.stall_s if stated is not None else None,
         progressed=progress[0] if progress else 0.0,
         step_source=outcome.step_source,
     )
@@ -295,6 +302,9 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
     record, now = outcome.record, outcome.at.timestamp()
     if record is None or not outcome.recorded:
         return now
+    if isinstance(outcome.observation, Seen) and outcome.observation.metadata is not None:
+        stated = outcome.observation.metadata
+        policy = policy.of_run(stated.stale_s, stated.stall_s)
     times = [now] if outcome.pending else []
     open_ = [d for alert in record.outbox for d in alert.deliveries.values() if not d.settled]
     if outcome.pending and open_:

@@ -59,16 +59,20 @@ class Probe:
                 files[name] = _file(self.store.read(self._key(name), 1))
         # Until the last one seen would be stale, a newer progress.json changes nothing.
         progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
-        if progress is None or at - max(progress[0], run.progressed) > self.policy.stale_s:
+        if progress is None or at - max(progress[0], run.progressed) > self._stale_s:
             files[runid.PROGRESS] = _file(self.store.read(self._key(runid.PROGRESS), 1))
         if self._by_log(now):
             files[LOG] = _file(self.store.read(self._key(LOG), 1))
         return FileSnapshot(at, files)
 
+    @property
+    def _stale_s(self) -> float:
+        return self.policy.of_run(self.run.stale_s, self.run.stall_s).stale_s
+
     def _by_log(self, now: datetime) -> bool:
         """Whether a change of status may come from the logs."""
         run, beat = self.run, self.run.files.get(runid.METADATA)
-        old = beat is None or now.timestamp() - max(beat[0], run.moved) > self.policy.stale_s
+        old = beat is None or now.timestamp() - max(beat[0], run.moved) > self._stale_s
         return run.by_log and run.line.status in {Status.RUNNING, Status.TIMED_OUT} and old
 
     def _sentinels_due(self, beat: Blob | None) -> bool:

@@ -48,6 +48,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     """
     if known is None:
         return LookReason.NEW
+    policy = policy.of_run(known.stale_s, known.stall_s)
     shown, before = files.files, known.files
     if any(shown[name] != before.get(name) for name in (runid.ERROR, runid.COMPLETE) if name in shown):
         return LookReason.SENTINEL

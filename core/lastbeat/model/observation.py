@@ -26,6 +26,10 @@ class Heartbeat:
     """How often it is written, in seconds, as it says."""
     longest_gap_s: float | None = None
     """The longest time between two of them so far in this attempt, as it says."""
+    stale_s: float | None = None
+    """The run's own limit for silence, in seconds."""
+    stall_s: float | None = None
+    """The run's own limit for standing still, in seconds."""
     fault: str | None = None
     """Why the document could not be parsed. It still counts as a heartbeat at ``modified``."""
 

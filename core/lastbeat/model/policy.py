@@ -1,6 +1,6 @@
 """The user's limits and wishes, in the form that the decision needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lastbeat.model.status import Event
@@ -33,6 +33,12 @@ class Policy:
     """How long a delivery stays claimed. Longer than any channel's own time limit."""
     blind_s: float = 600.0
     """After this long without an observation the watchdog says that it is blind."""
+
+    def of_run(self, stale_s: float | None, stall_s: float | None) -> "Policy":
+        """The policy for a run that states limits of its own: they outrank the watcher's."""
+        if stale_s is None and stall_s is None:
+            return self
+        return replace(self, stale_s=stale_s or self.stale_s, stall_s=stall_s or self.stall_s)
 
 
 @dataclass(frozen=True, slots=True)

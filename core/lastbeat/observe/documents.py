@@ -16,6 +16,7 @@ _TEXT_LIMIT = 200
 _TIME_KEYS = ("last_update", "last_updated", "timestamp")
 _PLAUSIBLE = timedelta(days=3653)
 _LEAD = timedelta(minutes=1)
+_LIMIT_MIN = 30 * 24 * 60
 _POINT = 3
 """A point of ``recent`` has at least a time, a step and a loss."""
 
@@ -45,6 +46,8 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         clock_offset_s=_offset(document.get("clock_offset_s")),
         beat_s=_span(document.get("beat_seconds")),
         longest_gap_s=_span(document.get("longest_gap_s")),
+        stale_s=_minutes(document.get("stale_minutes")),
+        stall_s=_minutes(document.get("stall_minutes")),
         fault=fault,
         phase=_text(document.get("phase"), mask),
         instance_id=_text(document.get("instance_id"), mask),
@@ -75,6 +78,12 @@ def _offset(value: object) -> float | None:
 def _span(value: object) -> float | None:
     span_s = finite(value)
     return span_s if span_s is not None and 0 < span_s < _PLAUSIBLE.total_seconds() else None
+
+
+def _minutes(value: object) -> float | None:
+    """Minutes as seconds; a limit of years is none that anybody meant."""
+    span_min = finite(value)
+    return span_min * 60 if span_min is not None and 0 < span_min <= _LIMIT_MIN else None
 
 
 def _not_finite_since(document: dict[str, object]) -> int | None:

@@ -1,7 +1,7 @@
 """The documents that a beat writes, made from what training last reported."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import islice
@@ -45,6 +45,8 @@ class AttemptIdentity:
     """Of lastbeat."""
     beat_s: float | None = None
     """How often it beats, in s."""
+    own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
+    """Limits of the run's own, by their name in metadata.json, in minutes."""
 
 
 def metadata_document(
@@ -76,6 +78,7 @@ def metadata_document(
         "last_update": iso_time(at) if at is not None else None,
         "clock_offset_s": offset_s,
         "beat_seconds": identity.beat_s,
+        **identity.own_limits,
         "start_time": iso_time(identity.start_time),
         "attempt": identity.attempt,
         "instance_id": identity.instance.id,

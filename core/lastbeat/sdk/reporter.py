@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -67,6 +67,8 @@ class RunEnvironment:
     restarts: int = 0
     """How often a scheduler has restarted this job."""
     beat_s: float = 30.0
+    own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
+    """Limits of the run's own, by their name in metadata.json, in minutes."""
     version: str = ""
     """Of lastbeat."""
     find_instance: Callable[[], Instance] | None = None
@@ -394,6 +396,7 @@ class Reporter:
             os.getpid(),
             environment.version,
             environment.beat_s,
+            environment.own_limits,
         )
         used, fields = self._used(quick=True), rank_zero_fields(environment.rank, begun=False)
         document = metadata_document(run, self._identity, None, used, self._reader)

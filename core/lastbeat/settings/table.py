@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lastbeat.model.policy import DEFAULT_ALERT_ON
-from lastbeat.model.setting import Setting, count, number, shown, switch
+from lastbeat.model.setting import Setting, count, number, shown, switch, web_address
 from lastbeat.model.status import Event
 from lastbeat.stores import registry
 from lastbeat.stores.kind import Root
@@ -309,6 +309,12 @@ PAGE_MINUTES = Setting[float](
     default="0",
     example="5",
 )
+DASHBOARD_URL = Setting[str | None](
+    "LASTBEAT_DASHBOARD_URL",
+    web_address,
+    "Where people see the page of the fleet: alerts link to a run's page below it.",
+    example="https://runs.example.com",
+)
 DASHBOARD_TOKEN = Setting[str | None](
     "LASTBEAT_DASHBOARD_TOKEN",
     _token,
@@ -329,7 +335,7 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
         QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,
     ),
-    "The page that people look at": (PAGE_MINUTES, DASHBOARD_TOKEN),
+    "The page that people look at": (PAGE_MINUTES, DASHBOARD_URL, DASHBOARD_TOKEN),
     "How lastbeat itself works": (STATE_DIR, LEASE_SECONDS, LOG_LEVEL, LOG_FILE),
 }  # fmt: skip
 """All of them by what they are about, as people are shown them."""

@@ -25,7 +25,7 @@ _MOST_TOLD: Final = 0.6
 """A log in which so many of the lines of ``_error`` stand tells what it tells."""
 _MOST_PARTS: Final = 4
 """A log in which what was told lies scattered is shown as it is."""
-_ABOVE: Final = "what stands above is left out"
+_ABOVE: Final = "lines that are shown above are left out"
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,4 +139,4 @@ def test_next_to_no_cpu_is_said_in_words() -> None:
         next(text for text in lines_of(replace(VIEW, resources=Resources(cpu=cpu))) if "CPU" in text)
         for cpu in (7.9e-5, 0.05, 3.19, 63.97)
     ]
-    assert [text.split(" CPU")[0].strip() for text in used] == ["under 0.01", "0.05", "3.19", "64.0"]
+    assert [text.split(" CPU")[0].strip() for text in used] == ["under 0.01", "0.05", "3.19", "64"]

@@ -36,3 +36,18 @@ def test_a_run_that_misses_its_beats_is_warned_of_once_until_it_beats_again(fres
     sweep()
     assert scene.last is not None
     assert [line.conditions for line in scene.last.lines] == [()]
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["a process a pass", "one process"])
+def test_a_sweep_holds_a_run_against_its_own_limit(fresh: bool) -> None:
+    scene = FleetScene()
+    document = {"last_update": scene.now.isoformat(), "stale_minutes": 2}
+    scene.store.put_text("r/metadata.json", json.dumps(document), modified=scene.now)
+    seen = []
+    for _ in range(5):
+        scene.sweep(restarted=fresh)
+        assert scene.last is not None
+        seen.append([line.status.value for line in scene.last.lines])
+        scene.after(50)
+    assert seen == [["RUNNING"]] * 3 + [["TIMED_OUT"]] * 2
+    assert scene.channel.events == ["TIMED_OUT"]

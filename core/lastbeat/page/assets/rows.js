@@ -97,7 +97,7 @@ const Rows = (() => {
       name ? el("b", { class: "cause" }, Format.clip(name, 120)) : null,
       told ? el("span", { class: row.doubt ? "doubt" : bad ? "reason" : "calm", title: told },
         row.doubt ? "▲ " : "", Format.clip(told, 400)) : null,
-      !bad && row.phase ? el("span", { class: "calm" }, Format.clip(row.phase, 120)) : null,
+      !bad && lives(row) && row.phase ? el("span", { class: "calm" }, Format.clip(row.phase, 120)) : null,
       asides.length ? el("span", { class: "aside", title: asides.join(" · ") }, asides.join(" · ")) : null,
     ].filter(Boolean);
     if (bad && parts.length === 0) parts.push(unknown(row));

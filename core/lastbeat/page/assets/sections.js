@@ -30,7 +30,7 @@ const Sections = (() => {
         )
       : el("p", { class: "muted" }, "No log was read.");
     const above =
-      doc.log && rest.length === 0 ? el("p", { class: "muted" }, "The end of the log stands above, as evidence.") : null;
+      doc.log && rest.length === 0 ? el("p", { class: "muted" }, "The end of the log is shown above, as evidence.") : null;
     return [tail, above, Records.logs(doc, now)];
   }
 
