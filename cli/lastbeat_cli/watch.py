@@ -154,7 +154,7 @@ def _interval(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value <= 86400:
-        raise ValueError(f"--interval={text!r} is not a number of seconds up to a day; use for example 60")
+        raise ValueError(f"--interval={text!r} is no number of seconds above 0 and up to a day; use for example 60")
     return value
 
 

@@ -44,7 +44,9 @@ def none(view: FleetView) -> str:
         )
     if view.older:
         return "no run lives, or did within that time; --since 30d goes further back"
-    return "A run comes with what reports it: lastbeat exec -- COMMAND, or the SDK in the training script."
+    return (
+        "A run comes with what reports it: lastbeat exec --run-id NAME -- COMMAND, or the SDK in the training script."
+    )
 
 
 def _place(view: FleetView, now: datetime | None, columns: int) -> Line:

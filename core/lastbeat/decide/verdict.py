@@ -164,7 +164,7 @@ def _succeeded(evidence: AttemptEvidence) -> Verdict:
     reason, nan = "Training completed (_complete found)", _document_conditions(evidence).get(names.LOSS_NAN)
     if nan is None:
         return Verdict(Status.SUCCEEDED, reason, by_sentinel=True)
-    hint = hints.CONDITION_HINTS[names.LOSS_NAN]
+    hint = hints.ENDED_NOT_FINITE
     raised = {names.LOSS_NAN: nan}
     return Verdict(Status.SUCCEEDED, f"{reason}, but {nan}", action=hint, conditions=raised, by_sentinel=True)
 

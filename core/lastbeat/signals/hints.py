@@ -36,6 +36,11 @@ UNEXPLAINED_FAILURE: Final = (
     "Read the stack trace in _error and the end of the training log; fix the cause before restarting."
 )
 
+ENDED_NOT_FINITE: Final = (
+    "The run is over: do not use its last weights. Go back to the last good checkpoint; lower the learning rate, clip "
+    "gradients, check the data around this step and the loss scale."
+)
+
 CONDITION_HINTS: Final = {
     names.BEATS_MISSED: SILENT,
     names.LOSS_NAN: "Stop and go back to the last good checkpoint; lower the learning rate, clip gradients, check the "
