@@ -23,7 +23,6 @@ def outcome_document(outcome: Outcome) -> dict[str, object]:
         "last_metadata_at": format_time(outcome.last_metadata_at),
         "last_progress_at": format_time(outcome.last_progress_at),
         "since": format_time(record.came_to_be_at) if record is not None and seen else None,
-        "seen_at": format_time(record.since) if record is not None and seen else None,
         "alerts": {"pending": outcome.pending, "delivered": outcome.delivered, "failed": failed(outcome)},
     }
 

@@ -54,7 +54,7 @@ ENDS = [
         End(
             "told(); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)",
             -signal.SIGINT,
-            "FAILED",
+            "CANCELLED",
             "cancelled",
             "Ctrl-C",
         ),

@@ -102,7 +102,6 @@ def test_the_document_of_a_run() -> None:
         "last_metadata_at": "2026-01-01T11:59:57.250000Z",
         "last_progress_at": "2026-01-01T12:00:00.250000Z",
         "since": "2026-01-01T11:00:00.250000Z",
-        "seen_at": "2026-01-01T11:00:00.250000Z",
         "alerts": {"pending": 0, "delivered": 1, "failed": 1},
     }
 
