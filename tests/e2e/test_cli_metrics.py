@@ -193,8 +193,8 @@ def test_a_disk_that_is_full_is_told_once_and_the_old_file_stays_whole(
         sweeping.wait_for(partial(another_mark, root, last))
     assert sweeping.said.count("cannot be written") == 1
     assert path.read_bytes() == before
-    assert not list(tmp_path.glob(".lastbeat.prom.*")), "what was begun is taken away"
     assert sweeping.end() == 2
+    assert not list(tmp_path.glob(".lastbeat.prom.*")), "what was begun is taken away"
 
 
 def another_mark(root: Path, last: str) -> bool:
