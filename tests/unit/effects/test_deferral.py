@@ -43,7 +43,7 @@ def claimed(record: Record, now: datetime, identity: str = SLACK) -> list[int]:
 @pytest.mark.parametrize("event", list(Event))
 def test_only_what_groups_tell_is_held(event: Event) -> None:
     record = held(event)
-    grouped = event in {Event.TIMED_OUT, Event.RECOVERED}
+    grouped = event in {Event.TIMED_OUT, Event.RECOVERED, Event.STARTED}
     assert deferred_numbers(record, [SLACK]) == ((1,) if grouped else ())
     assert claimed(record, NOW) == ([] if grouped else [1])
 
