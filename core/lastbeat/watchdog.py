@@ -133,7 +133,7 @@ class Watch:
             state,
             fallback_key,
             proven=context.proven,
-            waiting_key="" if context.in_fleet else runid.waiting_record(run_id),
+            waiting_key=runid.waiting_record(run_id),
         )
         self._runner = EffectRunner(self._repository, context.channels, policy.lease_s, store.clock, context.executors)
         memory = RecordRepository(state or VolatileStore(context.clock), state_key("blind", store.url, run_id), token)

@@ -13,6 +13,7 @@ from lastbeat.stores.limited import LimitedStore
 from lastbeat.stores.port import (
     Blob,
     ConflictError,
+    DeniedError,
     Entry,
     Expect,
     Store,
@@ -84,6 +85,8 @@ class RecordRepository:
     def reload(self) -> Record | None:
         """Read what the winner of a lost race wrote."""
         self._read(self.store.read(self.key, self.limit_bytes))
+        if self._version is None:
+            self._look_at_waiting()
         self._look_elsewhere()
         return self.record
 
@@ -230,7 +233,12 @@ class RecordRepository:
         """Go on from the record that waits, if there is one and none lies beside the run."""
         if not self.waiting_key or (self.record is not None and self._waiting is None):
             return
-        blob = self.store.read(self.waiting_key, self.limit_bytes)
+        try:
+            blob = self.store.read(self.waiting_key, self.limit_bytes)
+        except DeniedError as error:
+            # Whoever may see a single run only cannot have written one there either.
+            log.debug("%s cannot be read: %s", self.waiting_key, error)
+            return
         if blob is None:
             self._waiting = None
         elif blob.version != self._waiting:
@@ -241,6 +249,7 @@ class RecordRepository:
         try:
             self._waiting = self._write(body, written.writer, self.waiting_key, expect)
         except ConflictError:
+            # Forgotten, so that the next look takes the other watcher's.
             self._waiting, self.record = None, None
             raise
         except StoreError as error:
@@ -248,6 +257,7 @@ class RecordRepository:
                 raise
             return self._save_elsewhere(written, error)
         self.record = written
+        self._drop_copy()
         return written
 
     def _drop_waiting(self) -> None:
