@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test hunt check bench pictures package clean
+.PHONY: help demo test hunt check bench matrix pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
@@ -17,6 +17,7 @@ help:
 	@echo "make hunt    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
 	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
+	@echo "make matrix  let real PyTorch trainings end in twelve ways; prints the tables of docs/reliability.md"
 	@echo "make pictures take the pictures of docs/pictures anew: of the page in Chromium, of the terminal in tmux"
 	@echo "make package build the zip that the Lambda function runs, into build/ (ARGS=\"--architecture x86_64\")"
 	@echo "make clean   remove .venv and everything else that these commands made"
@@ -46,6 +47,9 @@ check:
 bench:
 	@.ci/venv dev
 	@.venv/bin/python -m bench $(ARGS)
+
+matrix:
+	@.ci/matrix $(ARGS)
 
 pictures:
 	@.ci/venv dev

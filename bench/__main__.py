@@ -10,11 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, fleet, guardian, loop, measure, sdk, signals, views
+from bench import detection, fleet, guardian, loop, measure, restarts, sdk, signals, views
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "counts", "fleet", "signals", "views")
+PARTS = ("run", "counts", "fleet", "signals", "views", "restarts")
+AN_HOUR = "polling"
+"""Only by its name: it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
 
 
@@ -24,7 +26,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--passes", type=int, default=20, help="passes of the loop that are counted (20)")
     parser.add_argument("--rounds", type=int, default=5, help="loops of each logger (5)")
     parser.add_argument("--peers", action="store_true", help="install the peers into build/bench-peers first")
-    parser.add_argument("--only", choices=PARTS, help="one run, requests of fleets, their time, reading logs, looking")
+    parser.add_argument(
+        "--only",
+        choices=(*PARTS, AN_HOUR),
+        help="one run, requests of fleets, their time, reading logs, looking, restarts",
+    )
+    parser.add_argument("--minutes", type=float, default=60, help="how long the polling supervisor is watched (60)")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args(argv)
@@ -47,6 +54,10 @@ def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
         return fleet_tables()
     if part == "views":
         return view_tables()
+    if part == "restarts":
+        return restart_tables()
+    if part == AN_HOUR:
+        return polling_table(args.minutes)
     return signal_tables(args) if part == "signals" else run_tables(args)
 
 
@@ -82,7 +93,7 @@ def fleet_tables() -> Iterator[str]:
 
 
 def view_tables() -> Iterator[str]:
-    yield from machine("Who looks is a process of its own;")
+    yield from machine("The viewer is a process of its own;")
     yield ""
     yield from views.tables(progress)
 
@@ -91,6 +102,18 @@ def signal_tables(args: argparse.Namespace) -> Iterator[str]:
     yield from machine("Each way to read a log in a process of its own;")
     yield ""
     yield from signals.tables(progress, args.megabytes * 1_000_000)
+
+
+def restart_tables() -> Iterator[str]:
+    yield from machine("Jobs and supervisors are processes of their own;")
+    yield ""
+    yield from restarts.tables(progress, 5)
+
+
+def polling_table(minutes: float) -> Iterator[str]:
+    yield from machine("The supervisor is a process of its own;")
+    yield ""
+    yield from restarts.polling(progress, minutes)
 
 
 def write(part: str, text: str) -> None:

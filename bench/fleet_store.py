@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from lastbeat.stores import s3
-from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
+from lastbeat.stores.port import Blob, Cleared, ConflictError, Entry, Expect, Page
 
 _NAMES_A_REQUEST = 1000
 
@@ -88,6 +88,9 @@ class CountedStore:
             if refused:
                 raise ConflictError(f"{key} is not as expected ({expect})")
             return self._set(key, body, self.now)
+
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        raise NotImplementedError
 
     def delete(self, key: str) -> None:
         with self._lock:

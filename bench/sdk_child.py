@@ -54,7 +54,7 @@ def mlflow(folder: Path) -> tuple[Log, Callable[[], None]]:
 
 
 def wandb(folder: Path) -> tuple[Log, Callable[[], None]]:
-    import wandb  # type: ignore[import-not-found] # noqa: PLC0415 - as above
+    import wandb  # noqa: PLC0415 - as above
 
     settings = wandb.Settings(silent=True, x_disable_stats=True)
     run = wandb.init(mode="offline", project="bench", dir=str(folder), settings=settings)

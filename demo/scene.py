@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,8 +133,9 @@ class Lines:
         self._reader.start()
 
     def _read(self) -> None:
-        if self.source.stdout is not None:
-            for line in self.source.stdout:
+        # Whoever stops the scene closes what is being read here.
+        with suppress(ValueError):
+            for line in self.source.stdout or ():
                 self._lines.put(line.rstrip("\n"))
 
     def take(self) -> Iterator[str]:

@@ -97,7 +97,10 @@ def _compile(stage: Path, version: str) -> None:
         # One process and a fixed seed, or sets of constants would be written in another order each time.
         command = [python, "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash"]
         command += ["-s", str(stage), "-p", TASK_ROOT, str(stage)]
-        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}, check=True)
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        # Which would put the bytecode elsewhere than beside the modules.
+        environment.pop("PYTHONPYCACHEPREFIX", None)
+        subprocess.run(command, env=environment, check=True)
 
 
 def _find(version: str) -> str | None:

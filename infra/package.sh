@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the zip that the Lambda function runs: lastbeat, lambda/, and the wheels that requirements.txt pins by their
-# hashes, compiled. The same checkout gives the same bytes. Needs pip or uv, and the network or their cache.
+# Builds the zip that the Lambda function runs: lastbeat, lambda/, and the wheels that requirements.txt and
+# requirements-fast.txt pin by their hashes, compiled. The same checkout gives the same bytes. Needs pip or uv, and the network or their cache.
 #
 #   infra/package.sh                          arm64, python3.13, as infra/template.yaml has them by default
 #   infra/package.sh --architecture x86_64    for the parameter Architecture=x86_64
@@ -50,15 +50,25 @@ fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# obstore for arm64 asks for glibc 2.24; the oldest that Lambda has is 2.26, under python3.11.
+# obstore for arm64 asks for glibc 2.24, google-re2 for 2.26, or on x86_64 for 2.27. Lambda has 2.26 under python3.11 and
+# 2.34 under the others; so there is no google-re2 for python3.11 on x86_64, and Python's own search reads the logs.
+platforms=()
+glibcs="manylinux2014 manylinux_2_24 manylinux_2_26"
+wanted=(-r "$here/requirements.txt" -r "$here/requirements-fast.txt")
+if [ "$version" != 3.11 ]; then
+  glibcs="$glibcs manylinux_2_28"
+elif [ "$machine" = x86_64 ]; then
+  wanted=(-r "$here/requirements.txt")
+fi
+for glibc in $glibcs; do platforms+=(--platform "${glibc}_$machine"); done
 if "$python" -m pip --version >/dev/null 2>&1; then
   "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-compile --require-hashes \
-    --only-binary=:all: --platform "manylinux2014_$machine" --platform "manylinux_2_24_$machine" \
-    --implementation cp --abi abi3 --abi none --python-version "$version" \
-    --target "$scratch/zip" -r "$here/requirements.txt"
+    --only-binary=:all: "${platforms[@]}" \
+    --implementation cp --abi "cp${version/./}" --abi abi3 --abi none --python-version "$version" \
+    --target "$scratch/zip" "${wanted[@]}"
 elif command -v uv >/dev/null; then
   uv pip install --quiet --require-hashes --only-binary :all: --python-platform "$machine-manylinux_2_28" \
-    --python-version "$version" --target "$scratch/zip" -r "$here/requirements.txt"
+    --python-version "$version" --target "$scratch/zip" "${wanted[@]}"
 else
   stop "$python has no pip, and there is no uv: install one of them"
 fi

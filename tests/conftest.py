@@ -1,12 +1,16 @@
 """Servers that several folders of tests stand on, one of each a worker, started when first asked for."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import slurm, slurmdbd
 from support.azurite import INSTALL, AzureServer, find_azurite, run_azurite
 from support.gcs import GoogleServer, run_google
 from support.proxy import FaultProxy, run_proxy
@@ -74,3 +78,26 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
         pytest.skip(INSTALL)
     with run_azurite(found, tmp_path_factory.mktemp("azurite")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def slurm_conf() -> Iterator[Path]:
+    """The slurm.conf of a real cluster of three nodes. Its sockets want a short path."""
+    if slurm.WHY_NOT is not None:
+        pytest.skip(slurm.WHY_NOT)
+    folder = Path(tempfile.mkdtemp(prefix="sl"))
+    with slurm.cluster(folder) as conf:
+        yield conf
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def accounted_slurm_conf() -> Iterator[Path]:
+    """The same with accounting, and a controller that soon forgets what has ended: sacct alone knows of it then."""
+    why_not = slurm.WHY_NOT or slurmdbd.WHY_NOT
+    if why_not is not None:
+        pytest.skip(why_not)
+    folder = Path(tempfile.mkdtemp(prefix="sl"))
+    with slurm.cluster(folder, accounting=True, forgets_s=2) as conf:
+        yield conf
+    shutil.rmtree(folder, ignore_errors=True)

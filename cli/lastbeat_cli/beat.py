@@ -15,7 +15,7 @@ Examples:
 
 
 @click.command("beat", cls=options.Grouped, epilog=EPILOG)
-@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name below the fleet root.")
+@report.of_run
 @options.option("--start", is_flag=True, group=report.WHAT, help="A new attempt begins; the last one's end is removed.")
 @options.option("--phase", metavar="P", group=report.WHAT, help="What it does [as before].")
 @options.option("--step", metavar="N", group=report.WHAT, help="How far it is; progress.json is written, too.")
@@ -23,6 +23,8 @@ Examples:
 @options.option("--loss", metavar="F", group=report.WHAT, help="Its loss at this step; may be nan.")
 @options.option("--learning-rate", metavar="F", group=report.WHAT, help="Its learning rate at this step.")
 @options.option("--attempt", metavar="N", group=report.WHAT, help="Its attempt; a higher one than before begins it.")
+@options.option("--owner", metavar="NAME", group=report.WHAT, help="Whose run it is [as before].")
+@options.option("--team", metavar="NAME", group=report.WHAT, help="The owner's team [as before].")
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
 def command(  # noqa: PLR0913 - one for each option
@@ -52,5 +54,7 @@ def command(  # noqa: PLR0913 - one for each option
     )
     if step is None and (total_steps, loss, learning_rate) != (None, None, None):
         faults.append("--total-steps, --loss and --learning-rate belong to a step; give --step N, too")
-    one_shot.beat(report.environment(given, faults), name, said, begin=start)
+    environment = report.environment(given, faults)
+    if one_shot.beat(environment, name, said, begin=start) and run_id is None:
+        report.tell(environment.store.url, name, given)
     return exits.OK

@@ -8,12 +8,15 @@ from datetime import datetime, timezone
 from typing import Literal
 
 from lastbeat import opening, wire
-from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.deliver.port import Channel, DeliveryError, named
+from lastbeat.model.limits import EVERY_RUN, limits_of
 from lastbeat.model.runid import SWEEP_MARK, is_hardly_a_run
-from lastbeat.settings import Settings, table
+from lastbeat.model.text import counted
+from lastbeat.settings import Settings, SettingsError, table
 from lastbeat.stores import registry
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
 from lastbeat.stores.selftest import honours_conditions
+from lastbeat.views.limits import limits_shown
 
 _BODY = b"lastbeat doctor\n"
 _FAR_OFF_S = 30.0
@@ -38,7 +41,7 @@ class CheckResult:
 def checks(settings: Settings) -> Iterator[CheckResult]:
     """Every check, each made when the one before it was taken. Reads, writes and removes one key of its own."""
     yield CheckResult("settings", "ok", f"the fleet root is {opening.root_url(settings)}")
-    for warning in settings.warnings:
+    for warning in (*settings.warnings, *settings.misspelt):
         yield CheckResult("settings", "warn", warning)
     yield from _store(settings)
     yield _state(settings)
@@ -51,6 +54,10 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
         started = time.monotonic()
         page = store.list("", limit=1)
         took_ms = (time.monotonic() - started) * 1000
+    except SettingsError as wrong:
+        # Those that only the store can judge.
+        yield CheckResult("settings", "fail", str(wrong))
+        return
     except StoreError as fault:
         # Credentials are found out by using them.
         yield _failed("credentials" if isinstance(fault, DeniedError) else "store", fault)
@@ -68,6 +75,8 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
         yield from _reading(store)
     yield from _writing(store, key)
     yield _clock(store)
+    yield from _limits(store, settings)
+    yield from _routes(store, settings)
     if minutes := settings[table.PAGE_MINUTES]:
         yield _page(store, minutes)
 
@@ -113,7 +122,7 @@ def _reading(store: Store) -> Iterator[CheckResult]:
     for name, why in list(apart.items())[:_MOST_RUNS]:
         yield CheckResult("reading", "ok", f"{name} is taken for no run: {why}")
     late = "" if listing.done else "; there was no time to try all"
-    yield CheckResult("reading", "ok", f"allowed, of {seen} run{'' if seen == 1 else 's'}{late}")
+    yield CheckResult("reading", "ok", f"allowed, of {counted(seen, 'run')}{late}")
 
 
 def _unread(store: Store, files: Iterable[Entry]) -> StoreError | None:
@@ -171,8 +180,34 @@ def _clock(store: Store) -> CheckResult:
     if abs(off_s) <= _FAR_OFF_S:
         return CheckResult("clock", "ok", f"this machine and the store agree within {max(1.0, abs(off_s)):.0f} s")
     which = "behind" if off_s > 0 else "ahead of"
-    detail = f"this machine is {abs(off_s):.0f} s {which} the store; ages are told by the store's clock"
+    detail = f"this machine is {abs(off_s):.0f} s {which} the store; ages are measured by the store's clock"
     return CheckResult("clock", "warn", detail, "switch on time synchronisation (NTP) here")
+
+
+def _limits(store: Store, settings: Settings) -> Iterator[CheckResult]:
+    """Which limits hold for runs that state none of their own. Somebody may have written them by hand."""
+    from lastbeat.record.limits import FleetLimits  # noqa: PLC0415 - as below
+    from lastbeat.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, for what people wrote
+
+    try:
+        faults, strange = faults_of(store)
+        entries = () if faults else FleetLimits(store).all()
+    except StoreError as fault:
+        advice = fault.advice or "make it readable"
+        yield CheckResult("limits", "fail", str(fault), f"{advice}; until then no limit makes a run TIMED_OUT")
+        return
+    for fault_of_file in faults:
+        remedy = "mend it by hand: lastbeat limits; until then no limit makes a run TIMED_OUT"
+        yield CheckResult("limits", "fail", str(fault_of_file), remedy)
+    for unknown in strange:
+        yield CheckResult("limits", "warn", str(unknown), "mend it by hand, or upgrade lastbeat here")
+    if not faults:
+        policy = settings.policy.of_fleet(limits_of(EVERY_RUN, [each for each in entries if each.runs == EVERY_RUN]))
+        told = ", ".join(each.text for each in limits_shown(policy, None))
+        globs = [each.runs for each in entries if each.runs != EVERY_RUN]
+        named = ", ".join(globs[:_MOST_RUNS]) + (", …" if len(globs) > _MOST_RUNS else "")
+        more = f"; there are others for {named}" if globs else ""
+        yield CheckResult("limits", "ok", f"{told}{more}")
 
 
 def _page(store: Store, minutes: float) -> CheckResult:
@@ -212,6 +247,30 @@ def _state(settings: Settings) -> CheckResult:
     return CheckResult("state directory", "warn", f"{directory} cannot be written to", remedy)
 
 
+def _routes(store: Store, settings: Settings) -> Iterator[CheckResult]:
+    """Whether alerts go where the fleet's routes say; nothing where it has none."""
+    from lastbeat.model.route import ROUTES_FILE  # noqa: PLC0415 - as above
+    from lastbeat.record import routes  # noqa: PLC0415 - as above
+    from lastbeat_cli.routes.lines import absent  # noqa: PLC0415 - as above
+
+    remedy = "until then every alert goes to every channel; see: lastbeat routes check"
+    try:
+        found = routes.look(store)
+    except StoreError as fault:
+        yield CheckResult("routes", "warn", f"{ROUTES_FILE} cannot be read: {fault}", fault.advice or remedy)
+        return
+    if found.fault is not None:
+        yield CheckResult("routes", "warn", found.fault, remedy)
+    if found.table is None:
+        return
+    missing = absent(found.table, wire.channels(settings))
+    for note in missing:
+        yield CheckResult("routes", "warn", note, "set it up, or correct the routes: lastbeat routes set FILE")
+    if not missing:
+        count = len(found.table.routes) - 1
+        yield CheckResult("routes", "ok", f"{counted(count, 'route')} and the default hold")
+
+
 def _channels(settings: Settings) -> Iterator[CheckResult]:
     found = wire.channels(settings)
     if not found:
@@ -224,8 +283,7 @@ def _channel(channel: Channel) -> CheckResult:
     try:
         return CheckResult("channel", "ok", channel.check())
     except DeliveryError as fault:
-        remedy = "try again in a while" if fault.retryable else "correct its setting"
-        return CheckResult("channel", "fail", f"{channel.describe}: {fault}", remedy)
+        return CheckResult("channel", "fail", named(channel.describe, fault.what), fault.advice)
 
 
 def _failed(name: str, fault: StoreError) -> CheckResult:

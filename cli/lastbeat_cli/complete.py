@@ -7,7 +7,7 @@ from lastbeat_cli import exits, logs, options, report
 
 
 @click.command("complete", cls=options.Grouped, epilog=report.EPILOG)
-@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name below the fleet root.")
+@report.of_run
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
 def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
@@ -15,5 +15,8 @@ def command(*, run_id: str | None, verbose: bool, **given: str | None) -> int:
     logs.verbose(on=verbose)
     faults: list[str] = []
     name = report.run_id(run_id, faults)
-    one_shot.complete(report.environment(given, faults), name)
+    environment = report.environment(given, faults)
+    one_shot.complete(environment, name)
+    if run_id is None:
+        report.tell(environment.store.url, name, given)
     return exits.OK

@@ -23,7 +23,7 @@ FEW_PASSES = 15
 EPILOG = """\
 \b
 Exit status:
-  0  it is told
+  0  the costs were printed
   3  no pass was made yet, or its mark could not be read; also wrong settings or arguments
 """
 
@@ -95,7 +95,7 @@ def _notes(settings: Settings, measured: MonthEstimate) -> Iterator[str]:
         yield "A directory costs nothing; the dollars are what the same requests would cost in S3."
     elif where == "endpoint":
         name = kind.endpoint(settings.values, settings.environ)
-        yield f"The dollars are those of {kind.NAME}; whoever runs your endpoint ({name}) may charge otherwise."
+        yield f"The dollars are those of {kind.NAME}; the owner of your endpoint ({name}) may charge differently."
     elif prices.charge is Charge.UNKNOWN:
         yield f"What {kind.NAME} charges differs too much from account to account to say dollars here."
     yield "Beating: as lastbeat's SDK does while steps advance between any two beats."

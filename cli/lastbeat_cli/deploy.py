@@ -7,14 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
-from lastbeat.model.version import __version__
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores import s3
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import deploy_sources, exits, logs, options, values
 
 WHAT = "What is deployed"
 EPILOG = """\
@@ -45,7 +43,7 @@ UNHEARD = """\
 The alarms of the watchdog itself go to the topic, and Slack does not get them: give --set AlertEmail=… or
 --set PingUrl=…, or subscribe to the topic, so that somebody hears of a watchdog that has stopped.
 """
-_SECRET = re.compile(r"^(SlackWebhookUrl|PingUrl)=.*", re.DOTALL)
+_SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl)=.*", re.DOTALL)
 """Parameters that the template does not echo either."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
 _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
@@ -56,9 +54,7 @@ _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
 @options.option("--stack", metavar="NAME", default="lastbeat", group=WHAT, help="Name of the stack [lastbeat].")
 @options.option("--architecture", metavar="A", default="arm64", group=WHAT, help="arm64 or x86_64 [arm64].")
 @options.option("--runtime", metavar="R", default="python3.13", group=WHAT, help="Lambda's Python [python3.13].")
-@options.option(
-    "--set", "parameters", metavar="NAME=VALUE", multiple=True, group=WHAT, help="A parameter; may be given often."
-)
+@options.option("--set", "parameters", metavar="NAME=VALUE", multiple=True, group=WHAT, help="A parameter; repeatable.")
 @options.option(
     "--signals",
     "own",
@@ -88,7 +84,8 @@ def command(  # noqa: PLR0913 - one for each option
     logs.verbose(on=verbose)
     settings = _read(stack, parameters, own, given)
     logs.follow(settings)
-    root, infra = settings.root, _infra()
+    root, sources = settings.root, deploy_sources.root(settings)
+    infra = sources / "infra"
     if root.scheme != s3.SCHEME:
         raise SettingsError(["a Lambda function watches a bucket of S3: give --bucket, or set MONITORING_BUCKET"])
     if not root.prefix:
@@ -101,7 +98,8 @@ def command(  # noqa: PLR0913 - one for each option
     if not guided and not any(each.startswith(("AlertEmail=", "PingUrl=")) for each in parameters):
         print(UNHEARD)
     overrides = [f"Bucket={root.place}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
-    package = [str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
+    # An installed file need not be one that may be run.
+    package = ["bash", str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
     if own is not None:
         overrides.append(f"Signals={_names(own)}")
         package += ["--signals", own]
@@ -116,6 +114,7 @@ def command(  # noqa: PLR0913 - one for each option
             print(f"  {_shown(each)}")
         return exits.OK
     _check_tools(settings)
+    deploy_sources.lay_out(sources)
     return _run(package) or _run(sam)
 
 
@@ -141,17 +140,6 @@ def _names(own: str) -> str:
         return compiling.compile_user_catalogues(own).setting
     except ValueError as fault:
         raise SettingsError(str(fault).replace("LASTBEAT_SIGNALS: ", "--signals: ").splitlines()) from None
-
-
-def _infra() -> Path:
-    folder = Path(__file__).resolve().parents[2] / "infra"
-    if (folder / "template.yaml").is_file():
-        return folder
-    fault = (
-        "lastbeat was installed without infra/, which deploying needs; check out its repository at version "
-        f"{__version__} and run there: make demo && .venv/bin/lastbeat deploy --guided"
-    )
-    raise SettingsError([fault])
 
 
 def _check_tools(settings: Settings) -> None:
@@ -183,7 +171,6 @@ def _shown(words: Sequence[str]) -> str:
 
 def _run(words: Sequence[str]) -> int:
     print(f"+ {_shown(words)}", flush=True)
-    # The interpreter that runs this has what --signals needs; which one packages the rest is package.sh's own affair.
-    environment = {"PYTHON": sys.executable} if "--signals" in words else {}
-    done = subprocess.run(list(words), env=environment | os.environ, check=False)  # noqa: S603 - our own words
+    # This interpreter has what --signals needs, and is new enough; another may be named all the same.
+    done = subprocess.run(list(words), env={"PYTHON": sys.executable} | os.environ, check=False)  # noqa: S603 - our own words
     return exits.OK if done.returncode == 0 else exits.CRITICAL

@@ -12,6 +12,17 @@ def masked(document: dict[str, object], redact: Callable[[str], str]) -> dict[st
     return {key: redact(text) if key in free and isinstance(text, str) else text for key, text in document.items()}
 
 
+def masked_throughout(value: object, redact: Callable[[str], str]) -> object:
+    """``value`` with each text in it masked, except names of fields."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: masked_throughout(part, redact) for key, part in value.items()}
+    if isinstance(value, list):
+        return [masked_throughout(part, redact) for part in value]
+    return value
+
+
 def dump(value: object) -> str:
     """``value`` as JSON on one line, in ASCII, so that it is valid whatever text a run wrote."""
     return json.dumps(clean(value), allow_nan=False)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
+from lastbeat import opening, training
 from lastbeat import settings as configuration
-from lastbeat import training
 from lastbeat.child import process as child_process
 from lastbeat.child.descriptors import open_streams
 from lastbeat.child.exit_reason import ChildExit, sentinel_text
@@ -24,9 +24,10 @@ from lastbeat.guardian.start import WRAPPED
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.log_shipping import CaptureFeed, LogShipping
 from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.resources import ResourceMeter
+from lastbeat.sdk.resources import ResourceMeter, send_to_tree, tree_of
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.stacks import StackDump
+from lastbeat.sdk.stop_check import StopCheck
 from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import logs, options, report, values
 
@@ -57,9 +58,11 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     context_settings={"allow_interspersed_args": False},
     no_args_is_help=False,
 )
-@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name below the fleet root.")
+@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name [made of job or time].")
 @options.option("--phase", metavar="P", default="training", group=report.WHAT, help="What it does [training].")
 @options.option("--total-steps", metavar="N", group=report.WHAT, help="How many steps it will take.")
+@options.option("--owner", metavar="NAME", group=report.WHAT, help="Whose run it is [LASTBEAT_OWNER, SLURM_JOB_USER].")
+@options.option("--team", metavar="NAME", group=report.WHAT, help="The owner's team [LASTBEAT_TEAM].")
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
@@ -80,14 +83,22 @@ def command(
     logs.verbose(on=verbose)
     arguments = options.arguments(given)
     faults: list[str] = []
-    name = report.run_id(run_id, faults)
+    made = run_id is None and command
+    name = report.made_run_id(_script(command)) if made else report.run_id(run_id, faults)
     steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
     settings = _settings(arguments, faults)
     if faults:
         raise SettingsError(faults)
+    if made and settings is not None:
+        report.tell(opening.root_url(settings), name, given)
     return _report(command, streams, name, phase, steps, settings)
+
+
+def _script(command: Sequence[str]) -> str:
+    """What people call the command: its script, behind python or torchrun."""
+    return next((word for word in command if word.endswith((".py", ".sh"))), command[0])
 
 
 def _report(
@@ -109,7 +120,7 @@ def _report(
         summary = OutputSummary()
         printed = Capture()
         meter = ResourceMeter(wraps=True)
-        run = Run(name, _reporter(settings, printed, meter) if settings is not None else None, steps)
+        run = Run(name, _reporter(settings, printed, summary, meter) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         if settings is not None:
@@ -151,13 +162,31 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
     return settings
 
 
-def _reporter(settings: Settings, printed: Capture, meter: ResourceMeter) -> Reporter:
+def _reporter(settings: Settings, printed: Capture, summary: OutputSummary, meter: ResourceMeter) -> Reporter:
     def prepare() -> RunEnvironment:
         # In the beat thread: connecting must not delay the command.
         environment = training.run_environment(settings)
         # The stacks of this process would say nothing of the command.
-        tasks = tuple(task for task in environment.tasks if not isinstance(task, StackDump))
-        return replace(environment, tasks=tasks)
+        tasks = [
+            StackDump(task.stall_s, task.beat_s, dump=dump, printed=summary.count)
+            if isinstance(task, StackDump)
+            else task
+            for task in environment.tasks
+            if not isinstance(task, StopCheck)
+        ]
+        if environment.stop_s is not None:
+            tasks.append(StopCheck(max(1, round(environment.stop_s / environment.beat_s)), send))
+        return replace(environment, tasks=tuple(tasks))
+
+    def dump(head: str) -> bytes:
+        from lastbeat.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs
+
+        root = meter.root
+        return dump_waiting(root, tree_of(root), head) if root is not None else head.encode()
+
+    def send(number: int) -> None:
+        if meter.root is not None:
+            send_to_tree(meter.root, number)
 
     return Reporter(prepare, [LogShipping(CaptureFeed(printed))], meter=meter)
 
@@ -188,6 +217,7 @@ def _write_sentinel(run: Run, ended: ChildExit, program: str, summary: OutputSum
     if ended.succeeded:
         written = run.complete()
     else:
-        written = run.fail(sentinel_text(ended, program, summary.error, summary.tail))
+        text = sentinel_text(ended, program, summary.error, summary.tail)
+        written = run.fail(text) if run.stopped is None else run.cancel(f"KeyboardInterrupt ({run.stopped}); {text}")
     if not written:
         log.warning("lastbeat could not write how %s ended, and gives up", program)

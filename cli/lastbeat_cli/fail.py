@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command("fail", cls=options.Grouped, epilog=EPILOG)
-@options.option("--run-id", metavar="ID", group=report.WHAT, help="The run: its folder's name below the fleet root.")
+@report.of_run
 @options.option("--exit-status", metavar="N", group=report.WHAT, help="Named in the message; in a trap it is $?.")
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
@@ -43,6 +43,8 @@ def command(
         faults.append("the message is missing; use for example 'training failed', or - to read it from stdin")
     environment = report.environment(given, faults)
     text = mask_tokens(_stdin() if message == "-" else message or "").strip()
+    if run_id is None:
+        report.tell(environment.store.url, name, given)
     if not one_shot.fail(environment, name, _with_status(text, status)):
         print(f"lastbeat: {name} had failed already, and its first error stays", file=sys.stderr)
     return exits.OK

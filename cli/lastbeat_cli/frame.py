@@ -46,10 +46,25 @@ def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except Exception as fault:
+        if _interrupted(fault):
+            return exits.INTERRUPTED
         logging.getLogger(__name__).debug("traceback of the error below", exc_info=fault)
         _say(f"{type(fault).__name__}: {fault}", "This is a defect of lastbeat; --verbose shows where it happened.")
         raise SystemExit(exits.UNKNOWN) from fault
     return status
+
+
+def _interrupted(fault: BaseException) -> bool:
+    """Whether it goes back to a Ctrl-C: Python 3.11 makes a RuntimeError of one that comes while a class is made, and
+    libraries make faults of their own of one that comes while they are loaded."""
+    seen: set[int] = set()
+    each: BaseException | None = fault
+    while each is not None and id(each) not in seen:
+        if isinstance(each, KeyboardInterrupt):
+            return True
+        seen.add(id(each))
+        each = each.__cause__ or each.__context__
+    return False
 
 
 def _invoke(command: click.Command, arguments: Sequence[str], name: str) -> int:

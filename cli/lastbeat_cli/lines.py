@@ -2,23 +2,27 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lastbeat.deliver import facts
 from lastbeat.model.document import heartbeat
-from lastbeat.model.observation import Seen
-from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time
 
+if TYPE_CHECKING:
+    # Many a command wants a few words of these lines, and has no outcome.
+    from lastbeat.model.observation import Seen
+    from lastbeat.model.outcome import Outcome
 
-def headline(outcome: Outcome) -> str:
+
+def headline(outcome: "Outcome") -> str:
     """The status as people read it: ``RUNNING (WARNING)`` where there are conditions."""
     warned = outcome.status is Status.RUNNING and outcome.conditions
     return f"{outcome.status} (WARNING)" if warned else str(outcome.status)
 
 
-def lines(outcome: Outcome) -> list[str]:
+def lines(outcome: "Outcome") -> list[str]:
     """The whole outcome; the first two lines are a promise that scripts rely on.
 
     Training text is cleaned of all that a terminal would interpret, and of newlines, so that no log line can
@@ -28,14 +32,17 @@ def lines(outcome: Outcome) -> list[str]:
     return [one_line(line) for line in told]
 
 
-def _more(outcome: Outcome) -> Iterator[str]:
+def _more(outcome: "Outcome") -> Iterator[str]:
     for name, seen in outcome.conditions.items():
         yield f"Warning: {name}: {seen}"
     if text := cause(outcome):
         yield f"Cause: {text}"
     yield from (f"{label}: {text}" for label, text in why(outcome))
+    yield from dict.fromkeys(f"Ranks: {alert.ranks}" for alert in outcome.alerts if alert.ranks)
     if outcome.action:
         yield f"Action: {outcome.action}"
+    if text := owner(outcome):
+        yield f"Owner: {text}"
     if progress := ", ".join(progress_parts(outcome)):
         yield f"Progress: {progress}"
     beats = [
@@ -55,28 +62,42 @@ def _more(outcome: Outcome) -> Iterator[str]:
     yield f"Checked: {format_time(outcome.at.replace(microsecond=0))}"
 
 
-def cause(outcome: Outcome) -> str | None:
+def cause(outcome: "Outcome") -> str | None:
     """The cause, and in a word how sure it is."""
-    return facts.cause(outcome.cause, outcome.explained.cause.confidence if outcome.explained else None)
+    told = outcome.explained
+    if told is None:
+        return outcome.cause
+    return facts.cause(outcome.cause, told.cause.confidence, told.second.error_type if told.second else None)
 
 
-def why(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def why(outcome: "Outcome") -> Iterator[tuple[str, str]]:
     """What shows the cause, and what else there was."""
     if outcome.explained is None:
         return
     evidence = outcome.explained.cause.evidence
     yield "Evidence", f"{facts.place(evidence)}: {one_line(evidence.text)}"
+    for frame in outcome.explained.cause.frames:
+        yield "Raised at", frame
     for also in outcome.explained.also_seen[: facts.ALSO_SEEN_LIMIT]:
         yield "Also seen", also
+    if outcome.explained.similar is not None:
+        yield "Seen before", outcome.explained.similar.told(outcome.at)
 
 
-def phase(outcome: Outcome) -> str | None:
+def owner(outcome: "Outcome") -> str | None:
+    """Whose run it is, in its own words."""
+    record = outcome.record
+    return facts.whose(record.owner, record.team) if record is not None else None
+
+
+def phase(outcome: "Outcome") -> str | None:
     """The run's phase in its own words."""
-    metadata = outcome.observation.metadata if isinstance(outcome.observation, Seen) else None
+    seen = _seen(outcome)
+    metadata = seen.metadata if seen is not None else None
     return metadata.phase if metadata is not None else None
 
 
-def progress_parts(outcome: Outcome) -> Iterator[str]:
+def progress_parts(outcome: "Outcome") -> Iterator[str]:
     """Phase, step and loss, as far as the run tells them."""
     if text := phase(outcome):
         yield f"phase {text[:60]}"
@@ -90,9 +111,16 @@ def progress_parts(outcome: Outcome) -> Iterator[str]:
         yield f"step {beat.step}"
     if beat.loss is not None:
         yield f"loss {facts.number(beat.loss)}"
-    logs = outcome.observation.logs if isinstance(outcome.observation, Seen) else None
+    seen = _seen(outcome)
+    logs = seen.logs if seen is not None else None
     if logs is not None and logs.throughput is not None and logs.step == beat.step:
         yield f"{facts.number(logs.throughput)} {one_line(logs.throughput_unit)[:40]}".rstrip()
+
+
+def _seen(outcome: "Outcome") -> "Seen | None":
+    from lastbeat.model.observation import Seen  # noqa: PLC0415 - see above
+
+    return outcome.observation if isinstance(outcome.observation, Seen) else None
 
 
 def percent(step: int, total: int) -> str:

@@ -33,8 +33,9 @@ def verbose(*, on: bool) -> None:
     _set_level(logging.DEBUG if on else logging.NOTSET)
 
 
-def follow(settings: Settings) -> None:
-    """From now on mask the secrets of ``settings``, and log as much and to where they say; ``--verbose`` outranks."""
+def follow(settings: Settings, *, tell: bool = True) -> None:
+    """From now on mask the secrets of ``settings``, and log as much and to where they say; ``--verbose`` outranks.
+    ``tell`` of names that are nearly settings."""
     hide(settings.redactor)
     if logging.getLogger(own_log.NAMES[0]).level == logging.NOTSET:
         _set_level(own_log.level(settings))
@@ -47,6 +48,8 @@ def follow(settings: Settings) -> None:
             logging.getLogger(__name__).warning("LASTBEAT_LOG_FILE=%s cannot be written: %s", path, why)
         else:
             logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in settings.misspelt if tell else ():
+        logging.getLogger(__name__).warning("%s", name)
 
 
 def hide(secrets: Redactor) -> None:

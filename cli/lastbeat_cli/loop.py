@@ -92,13 +92,16 @@ def is_over(outcome: Outcome, *, dry_run: bool) -> bool:
     """Whether a watch has nothing left to wait for: the run is finished and everybody was told."""
     # That a flapping run is TIMED_OUT is told only when it has been for an hour.
     told = outcome.recorded and outcome.pending == 0 and (outcome.record is None or not outcome.record.flapping_since)
+    told = told and outcome.left_until is None
     return outcome.status.finished and (dry_run or told) and not _may_be_taken_back(outcome)
 
 
 def _may_be_taken_back(outcome: Outcome) -> bool:
-    """Whether a log alone says that the run failed, which has beaten since: an error that it got over, perhaps."""
+    """Whether a log alone says that the run has ended, which has beaten since: an error that it got over, perhaps."""
     record = outcome.record
-    if outcome.status is not Status.FAILED or record is None or record.finding is None or not record.finding.alone:
+    if record is None or record.finding is None or not record.finding.alone:
+        return False
+    if outcome.status not in {Status.FAILED, Status.CANCELLED}:
         return False
     seen_at = record.finding.seen_at
     beats = [memory.alive_at for memory in (record.metadata, record.progress) if memory is not None]

@@ -14,15 +14,28 @@ _ASKED_BY_SHELL = "_LASTBEAT_COMPLETE"
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("watch", "Look at one run, once or until it is over.", "Watch a run"),
     "sweep": ("sweep.command", "Look at every run, once or again and again.", "Watch a fleet"),
-    "silence": ("silence", "Do not tell people of some runs for a while.", "Watch a fleet"),
-    "cost": ("cost", "What the watching costs, measured.", "Watch a fleet"),
+    "silence": ("silence", "Send no alerts about some runs for a while.", "Watch a fleet"),
+    "archive": ("archive", "Leave runs out of the fleet; they stay readable.", "Watch a fleet"),
+    "forget": ("forget", "Remove what was recorded of runs, or all of them.", "Watch a fleet"),
+    "limits": ("limits", "How long runs may be silent, stand still or take to begin.", "Watch a fleet"),
+    "routes": ("routes.command", "Which channels an alert goes to, and whom it mentions.", "Watch a fleet"),
+    "cost": ("cost", "What watching costs, measured.", "Watch a fleet"),
     "fleet": ("fleet.command", "Every run at a glance, live.", "Look at runs"),
     "show": ("run.show", "All about one run, and what to do.", "Look at runs"),
     "top": ("run.top", "One run's curves and figures, live.", "Look at runs"),
     "logs": ("run_logs.command", "A run's logs, as they grow.", "Look at runs"),
     "dashboard": ("dashboard.command", "The fleet and its runs in a browser.", "Look at runs"),
     "explain": ("explain.command", "Say why a run failed, from its logs, and what to do.", "Understand a failure"),
+    "causes": ("causes.command", "What to mend first: which causes cost how many hours.", "Understand a failure"),
     "signals": ("signals.command", "What is looked for in logs; try signals of your own.", "Understand a failure"),
+    "stop": ("stop", "End a run wherever it runs, and say why.", "Stop a run"),
+    "supervise": ("supervise.command", "Run a job, and start it again when that helps.", "Restart jobs"),
+    "jobs": ("jobs", "The supervised runs of the fleet, and who looks after them.", "Restart jobs"),
+    "policy": ("policy.command", "When a job is started again, and how often.", "Restart jobs"),
+    "goodput": ("goodput.command", "How much of the wall time was training, and what the rest was.", "Restart jobs"),
+    "backtest": ("backtest.command", "What a policy would have made of a fleet's past.", "Restart jobs"),
+    "drill": ("drill.command", "Try restarts out, with faults on purpose.", "Restart jobs"),
+    "checkpoints": ("checkpoints", "Which checkpoints are complete, and which a restart takes.", "Restart jobs"),
     "exec": ("exec_", "Run a command, report it, and tell how it died.", "Report a run"),
     "beat": ("beat", "Say that a run lives, and how far it is.", "Report a run"),
     "fail": ("fail", "Say that a run failed, and why.", "Report a run"),
@@ -51,11 +64,10 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
-            from difflib import get_close_matches  # noqa: PLC0415 - only for who mistyped
+            from lastbeat.model.near_names import did_you_mean, near_names  # noqa: PLC0415 - only for who mistyped
 
-            near = get_close_matches(args[0], _COMMANDS, n=1, cutoff=0.7)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            ctx.fail(f"there is no command '{args[0]}'{hint}")
+            near = did_you_mean(near_names(args[0], _COMMANDS, cutoff=0.7))
+            ctx.fail(f"there is no command '{args[0]}'{near and f'. {near}'}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -81,7 +93,7 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="The version.")
 @click.pass_context
 def lastbeat(ctx: click.Context) -> None:
-    """Tells people that a long training run has stopped living, why, and what to do next."""
+    """Tells people that a long training run has died, why, and what to do next."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 

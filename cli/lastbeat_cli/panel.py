@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -19,7 +20,6 @@ from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 from lastbeat_cli import lines, logs
-from lastbeat_cli.pace import StepRate
 
 # The word says it; the colour only helps to find it.
 _STYLES = {
@@ -32,6 +32,8 @@ _STYLES = {
 }
 _BAR_WIDTH = 20
 _MOST_ROWS = 4  # Notes, warnings and failures of each kind; the plain text at the end has them all.
+WINDOW = 30
+"""Passes that count: enough to smooth a slow checkpoint, few enough to follow a change of speed."""
 
 
 class Panel:
@@ -102,6 +104,8 @@ class Panel:
             yield "Detail", _text(outcome.reason)
         if text := lines.phase(outcome):
             yield "Phase", _text(text)
+        if text := lines.owner(outcome):
+            yield "Owner", _text(text)
         yield from self._progress(outcome)
         now = outcome.at + since
         yield (
@@ -154,3 +158,28 @@ def _text(text: str) -> Text:
 
 def _age(now: datetime, then: datetime | None) -> str:
     return lines.age(now, then) if then is not None else "not seen"
+
+
+class StepRate:
+    """How fast a run goes, from the passes that saw it: what an estimate of its end is made of."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[datetime, int]] = deque(maxlen=WINDOW)
+
+    def see(self, at: datetime, step: int) -> None:
+        """Note ``step``; a step that goes back is a new attempt, for which nothing old counts."""
+        if self._seen and (step < self._seen[-1][1] or at <= self._seen[-1][0]):
+            self._seen.clear()
+        self._seen.append((at, step))
+
+    def steps_per_s(self) -> float | None:
+        """None while there is nothing to tell it from."""
+        if len(self._seen) < 2:
+            return None
+        (first_at, first), (last_at, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (last_at - first_at).total_seconds() if last > first else None
+
+    def left_s(self, total_steps: int) -> float | None:
+        """Seconds until ``total_steps`` at this pace; None when that cannot be told."""
+        pace = self.steps_per_s()
+        return max(0, total_steps - self._seen[-1][1]) / pace if pace else None

@@ -1,43 +1,102 @@
-"""What a dry run would have sent: the very payloads, chosen by the same rule as a real pass chooses."""
+"""What a dry run would have sent, chosen by the same rule as a real pass chooses: as people would read it, or as the
+very payloads."""
 
-from collections.abc import Sequence
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
+from lastbeat.deliver.plain import render
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.outbox import claim
+from lastbeat.model.alert import Message
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
-from lastbeat.model.text import clean
+
+_NARROWEST = 40
+_PIPED = 120
 
 
 class Preview:
-    """Called with each outcome of a dry run, gives the lines that tell its effects."""
+    """Tells what follows from the outcomes of a dry run, each alert once: it records nothing, so each of its passes
+    decides the same again."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         self._channels = {channel.identity: channel for channel in channels}
         self._told: set[tuple[str, str]] = set()
 
-    def __call__(self, outcome: Outcome) -> list[str]:
-        """A dry run records nothing, so each of its passes decides the same again; it is told once."""
-        told: list[str] = []
-        if not self._channels:
-            from lastbeat.deliver.plain import render  # noqa: PLC0415 - only for a dry run without a channel
+    def lines(self, outcome: Outcome) -> list[str]:
+        """For people: each message once, with the channels that would get it."""
+        return [line for message, channels in self._new(outcome) for line in shown(message, channels)]
 
+    def documents(self, outcome: Outcome) -> list[dict[str, object]]:
+        """For programs: the payload for each channel. Texts are not masked yet."""
+        return [each for message, channels in self._new(outcome) for each in payloads(message, channels)]
+
+    def _new(self, outcome: Outcome) -> Iterator[tuple[Message, tuple[Channel, ...]]]:
+        if not self._channels:
             for message in outcome.alerts:
                 if self._is_new(message.key, ""):
-                    told += ["Would alert, but no channel is set up:", *render(message).split("\n")]
-            return told
+                    yield message, ()
+            return
         if outcome.record is None or outcome.status is Status.UNKNOWN:
-            return []
+            return
         # Alerts of earlier passes that still wait are effects of this one, too.
         _, claims = claim(outcome.record, self._channels, "dry-run", outcome.at, lease_s=1.0)
+        messages: dict[int, tuple[Message, list[Channel]]] = {}
         for each in claims:
             if self._is_new(each.message.key, each.identity):
-                channel = self._channels[each.identity]
-                told.append(f"Would send to {channel.describe} ({each.message.event}):")
-                told += [f"  {line}" for line in clean(channel.preview(each.message)).split("\n")]
-        return told
+                messages.setdefault(each.number, (each.message, []))[1].append(self._channels[each.identity])
+        for message, channels in messages.values():
+            yield message, tuple(channels)
 
     def _is_new(self, key: str, identity: str) -> bool:
         new = (key, identity) not in self._told
         self._told.add((key, identity))
         return new
+
+
+def shown(message: Message, channels: Sequence[Channel]) -> Iterator[str]:
+    """The message as people would read it, no wider than the terminal, and which ``channels`` would get it."""
+    if channels:
+        yield f"Would send to {', '.join(channel.describe for channel in channels)} ({message.event}):"
+    else:
+        yield "Would alert, but no channel is set up:"
+    yield from _wrapped(render(message).split("\n"), _width())
+
+
+def payloads(message: Message, channels: Iterable[Channel]) -> Iterator[dict[str, object]]:
+    """What each channel would be sent, as an object where it is one."""
+    told: list[tuple[str | None, object]] = [(each.describe, _payload(each.preview(message))) for each in channels]
+    for name, payload in told or [(None, render(message))]:
+        yield {"channel": name, "run_id": message.run_id, "event": str(message.event), "payload": payload}
+
+
+def _payload(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _width() -> int:
+    if sys.stdout is None or not sys.stdout.isatty():
+        return _PIPED
+    return max(_NARROWEST, shutil.get_terminal_size().columns)
+
+
+def _wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Each line in as many as it needs; all of them begin with the bar of the first."""
+    for line in lines:
+        bar, text = line[:2], line[2:]
+        indent = " " * (len(text) - len(text.lstrip(" ")))
+        parts = textwrap.wrap(
+            text,
+            max(_NARROWEST // 2, width - len(bar)),
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+            replace_whitespace=False,
+        )
+        yield from (bar + part for part in parts or [""])

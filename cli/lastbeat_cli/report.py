@@ -1,11 +1,16 @@
 """What the commands that report a run have in common."""
 
+import os
+import platform
+import sys
 from collections.abc import Mapping
 
 from lastbeat import training
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import RunEnvironment
-from lastbeat_cli import logs, values
+from lastbeat.sdk.run_ids import job_run_id, own_run_id
+from lastbeat_cli import logs, options, values
 
 WHAT = "What is reported"
 EPILOG = """\
@@ -16,8 +21,14 @@ Exit status:
 """
 
 
+of_run = options.option(
+    "--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root [the scheduler's job]."
+)
+
+
 def run_id(text: str | None, faults: list[str]) -> str:
-    """The run id, checked; what is wrong with it is added to ``faults``."""
+    """The run id, checked, without one that of the scheduler's job; what is wrong with it is added to ``faults``."""
+    text = job_run_id(os.environ) if text is None else text
     if text is None:
         faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
         return ""
@@ -26,6 +37,16 @@ def run_id(text: str | None, faults: list[str]) -> str:
     except InvalidRunIdError as fault:
         faults.append(str(fault))
         return ""
+
+
+def made_run_id(program: str) -> str:
+    """A run id for ``program``, which was given none."""
+    return check_run_id(own_run_id(os.environ, program, platform.node(), Rank()))
+
+
+def tell(url: str, name: str, given: Mapping[str, str | None]) -> None:
+    """Tell people on stderr of which run is reported, for those who gave it no id. ``given`` are the arguments."""
+    print(logs.redact(training.told_place(url, name, given=given.get("root") is not None)), file=sys.stderr, flush=True)
 
 
 def environment(given: Mapping[str, str | None], faults: list[str]) -> RunEnvironment:

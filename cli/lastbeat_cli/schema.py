@@ -11,6 +11,7 @@ DOCUMENTS = {
     "progress": "progress.json, its progress heartbeat",
     "record": "_watchdog.json, what the watchdog keeps of a run",
     "catalogue": "a catalogue of log signals of your own",
+    "limits": "_watchdog/limits.json, the limits of a fleet",
 }
 _EPILOG = """\
 \b

@@ -8,7 +8,7 @@ import click
 
 from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.deliver.port import Channel, DeliveryError, named
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import one_line
@@ -49,7 +49,7 @@ def command(*, as_json: bool, verbose: bool, **given: str | None) -> int:
         print(dump({"channels": [asdict(result) for result in results]}))
     else:
         for result in results:
-            print(f"{'ok  ' if result.ok else 'fail'}  {result.channel}: {result.detail}")
+            print(f"{'ok  ' if result.ok else 'fail'}  {named(result.channel, result.detail)}")
         if not results:
             print("No channel is set up; set for example SLACK_WEBHOOK_URL or SNS_TOPIC_ARN.")
     if not results:

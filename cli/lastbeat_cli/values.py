@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from lastbeat import settings as configuration
+from lastbeat.model.silence import InvalidSilenceError, check_glob
+from lastbeat.model.times import parse_duration
 from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import options
 
@@ -13,13 +15,20 @@ _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:e[+-]?\d{1,3})?|nan|inf(?:inity)?)", re.IGNORECASE
 )
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 1.0, 3600.0
+_LEAST_SINCE_S, _MOST_SINCE_S = 60.0, 3660 * 86400.0
 
 
-def settings(given: Mapping[str, str | None], faults: list[str], *, watching: bool = False) -> Settings:
-    """The settings that the options ``given`` and the environment make. Raises :class:`SettingsError` with ``faults``
-    and what else is wrong, before any I/O."""
+def settings(
+    given: Mapping[str, str | None],
+    faults: list[str],
+    *,
+    watching: bool = False,
+    kept: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings that the options ``given`` and the environment make. What is ``kept``, by the names of settings,
+    stands between the two. Raises :class:`SettingsError` with ``faults`` and what else is wrong, before any I/O."""
     try:
-        found = configuration.load(options.arguments(given), watching=watching)
+        found = configuration.load({**(kept or {}), **options.arguments(given)}, watching=watching)
     except SettingsError as wrong:
         raise SettingsError([*faults, *wrong.faults]) from None
     if faults:
@@ -65,3 +74,21 @@ def interval(text: str, faults: list[str], *, least: float = _LEAST_INTERVAL_S) 
             f"--interval={text[:40]!r} is not from {least:g} to {_MOST_INTERVAL_S:g} seconds; use for example 5"
         )
     return found
+
+
+def since(text: str, faults: list[str]) -> float:
+    """``--since``, how far back to look, in seconds."""
+    length = parse_duration(text)
+    seconds = length.total_seconds() if length is not None else 0.0
+    if not _LEAST_SINCE_S <= seconds <= _MOST_SINCE_S:
+        faults.append(f"--since={text[:40]!r} is not a time from 1m to ten years; use for example 24h or 7d")
+    return seconds
+
+
+def glob_fault(glob: str) -> str:
+    """What is wrong with a glob of run ids; nothing: it is one."""
+    try:
+        check_glob(glob)
+    except InvalidSilenceError as fault:
+        return str(fault)
+    return ""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.loop import Stop, follow, steady_clock
 from lastbeat_cli.plain import Plain
+
+if TYPE_CHECKING:
+    from lastbeat_cli.preview import Preview
 
 _log = logging.getLogger(__name__)
 
@@ -47,11 +51,15 @@ lists them all.
 @options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
 @options.place
 @options.option(
-    "--log", multiple=True, metavar="PATH", group=options.LOGS, help="A log file of this machine; more than one may be."
+    "--log", multiple=True, metavar="PATH", group=options.LOGS, help="A log file on this machine; repeatable."
 )
 @options.signals
 @options.people
-@options.option("--dry-run", is_flag=True, help="Write and send nothing; print what would be sent.")
+@options.option(
+    "--dry-run",
+    is_flag=True,
+    help="Write and send nothing; print what would be sent, with --json its payloads.",
+)
 @options.form
 def command(  # noqa: PLR0913 - each is an option
     *,
@@ -64,10 +72,10 @@ def command(  # noqa: PLR0913 - each is an option
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Watch one training run: tell whether it lives, and alert people when that changes.
+    """Watch one training run: say whether it lives, and alert people when that changes.
 
-    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT or CANCELLED and everybody was told, or
-    until Ctrl-C.
+    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT or CANCELLED and its alerts are delivered,
+    or until Ctrl-C.
     """
     logs.verbose(on=verbose)
     settings, name, interval_s = _read(run_id, interval, {**given, "log": ",".join(log) if log else None})
@@ -94,7 +102,7 @@ def command(  # noqa: PLR0913 - each is an option
     return exits.of(outcome)
 
 
-def _preview(channels: Sequence[Channel]) -> Callable[[Outcome], list[str]]:
+def _preview(channels: Sequence[Channel]) -> "Preview":
     from lastbeat_cli.preview import Preview  # noqa: PLC0415 - only for a dry run
 
     return Preview(channels)
@@ -112,7 +120,7 @@ def _suggesting(tick: Callable[[], Outcome], settings: Settings, run_id: str) ->
         from lastbeat_cli.run.one_run import suggestion  # noqa: PLC0415 - only for who may have mistyped
 
         asked, near = True, suggestion(opening.store(settings), run_id)
-        return outcome if near is None else replace(outcome, notes=(near, *outcome.notes))
+        return outcome if not near else replace(outcome, notes=(near, *outcome.notes))
 
     return ticking
 

@@ -12,16 +12,39 @@ from lastbeat.model.version import __version__
 # Not imported from typing, which takes longer than all the rest; type checkers know the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
     from os import PathLike
     from typing import SupportsFloat, SupportsInt
 
+    from lastbeat.model.checkpoint import CheckpointSurvey
     from lastbeat.sdk.run import Run
 
-__all__ = ["__version__", "run", "start"]
+__all__ = ["__version__", "alert", "find_checkpoints", "run", "start"]
+
+
+def alert(
+    run_id: str,
+    status: str,
+    text: object = "",
+    context: "Mapping[str, object] | None" = None,
+    *,
+    root: "str | PathLike[str] | None" = None,
+) -> bool:
+    """Have people told of something about a run, from a script that does not report that run itself.
+
+    ``status`` is a word for it that heads the alert: info, warning or error, or a status such as ``FAILED``. It changes
+    nothing of the run. ``context`` are further values by their names. Watchers of the fleet root send it on their
+    channels. Waits for the store, at most some seconds, and never raises: False says that it was not written, and the
+    log says why.
+    """
+    from lastbeat.training import raise_alert  # noqa: PLC0415 - importing lastbeat must cost nothing
+
+    return raise_alert(run_id, status, text, context, root)
 
 
 def run(  # noqa: PLR0913 - all of them by name
-    run_id: str,
+    run_id: "str | None" = None,
     *,
     total_steps: "SupportsInt | str | None" = None,
     root: "str | PathLike[str] | None" = None,
@@ -32,8 +55,13 @@ def run(  # noqa: PLR0913 - all of them by name
     capture: bool = False,
     stale_minutes: "SupportsFloat | str | None" = None,
     stall_minutes: "SupportsFloat | str | None" = None,
+    owner: str | None = None,
+    team: str | None = None,
 ) -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
+
+    Without ``run_id`` it has one of its own: a scheduler's job its name and number (``llama-12345``), anything else its
+    script's name and the time. The log says which.
 
     Never raises: what is wrong with the id, the settings or the store is logged, and training goes on, unwatched or
     watched later. Values that are reported may be of any type (Python's numbers, numpy's, tensors, text). What cannot
@@ -53,6 +81,9 @@ def run(  # noqa: PLR0913 - all of them by name
 
     ``stale_minutes`` and ``stall_minutes`` are limits of this run's own, for silence and for standing still. They
     outrank the watcher's.
+
+    ``owner`` says whose run it is (a name, an address, a chat handle), and ``team`` of which team. Alerts name them,
+    and routes send by them. Else LASTBEAT_OWNER, SLURM_JOB_USER and LASTBEAT_TEAM say so.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -67,11 +98,13 @@ def run(  # noqa: PLR0913 - all of them by name
         capture=capture,
         stale_minutes=stale_minutes,
         stall_minutes=stall_minutes,
+        owner=owner,
+        team=team,
     )
 
 
 def start(  # noqa: PLR0913 - as above
-    run_id: str,
+    run_id: "str | None" = None,
     *,
     total_steps: "SupportsInt | str | None" = None,
     root: "str | PathLike[str] | None" = None,
@@ -82,6 +115,8 @@ def start(  # noqa: PLR0913 - as above
     capture: bool = False,
     stale_minutes: "SupportsFloat | str | None" = None,
     stall_minutes: "SupportsFloat | str | None" = None,
+    owner: str | None = None,
+    team: str | None = None,
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
@@ -104,5 +139,29 @@ def start(  # noqa: PLR0913 - as above
         capture=capture,
         stale_minutes=stale_minutes,
         stall_minutes=stall_minutes,
+        owner=owner,
+        team=team,
         at_exit=True,
     )
+
+
+def find_checkpoints(
+    place: "str | PathLike[str]", *, crashed_at: "datetime | None" = None, settle_s: float = 2.0
+) -> "CheckpointSurvey":
+    """The checkpoints in ``place`` (a directory, ``s3://…``, ``gs://…``, ``az://…``), the newest first.
+
+    ``.chosen`` is the one to resume from (``.chosen.url``, ``.chosen.step``), or None. ``.checkpoints`` has all of
+    them, each with why it is complete or not. Nothing is unpickled. With ``crashed_at``, by the store's clock, what was
+    being written when the last attempt died does not count. Files that were written a moment ago are looked at again
+    after ``settle_s``.
+
+    Raises ``lastbeat.stores.port.StoreError`` if the place cannot be read, and ``lastbeat.settings.SettingsError``, a
+    ``ValueError``, for a place or settings that are wrong.
+    """
+    from os import fspath  # noqa: PLC0415 - as above
+
+    from lastbeat import opening, settings  # noqa: PLC0415 - as above
+    from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - as above
+
+    store = opening.place(settings.load({}, channels=False), fspath(place))
+    return survey(store, crashed_at=crashed_at, settle_s=settle_s)

@@ -25,7 +25,8 @@ from yaml.composer import Composer
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
-from lastbeat.model.file_fault import FileFault, nearest
+from lastbeat.model.file_fault import FileFault
+from lastbeat.model.near_names import nearest
 
 SIZE_LIMIT: Final = 1_000_000
 """Characters of a file."""

@@ -1,5 +1,7 @@
 """Settings → the stores that they name. An adapter is imported only when it is chosen."""
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -45,6 +47,21 @@ def bare_store(settings: Settings, *, training: bool = False) -> Store:
         raise SettingsError([str(fault)]) from None
 
 
+def place(settings: Settings, address: str) -> Store:
+    """The store at ``address`` (``s3://…``, ``gs://…``, ``az://…``, a directory), with the settings' credentials. For
+    what a person names, so a directory's links are followed. Raises as :func:`store`."""
+    from lastbeat.stores.kind import DIRECTORY  # noqa: PLC0415 - as above
+    from lastbeat.stores.local import FOLLOW_LINKS  # noqa: PLC0415 - as above
+    from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - as above
+
+    try:
+        root = registry.parse(address)
+        values = settings.values.replaced(FOLLOW_LINKS, True) if root.scheme == DIRECTORY else settings.values
+        return RetryingStore(registry.of(root).open_store(root, values, settings.environ))
+    except ValueError as fault:
+        raise SettingsError([f"{address} {fault}"]) from None
+
+
 def state(settings: Settings) -> Store | None:
     """The state directory: for records if the fleet root cannot be written to, and for how far logs were read. The
     first write creates it, readable for its user alone: it holds unmasked log lines."""
@@ -53,6 +70,28 @@ def state(settings: Settings) -> Store | None:
     from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - only where there is one
 
     return DirectoryStore(settings.state_dir, create=True, private=True, trusting=True)
+
+
+def state_dir(settings: Settings, *, writes: bool) -> Path:
+    """Where jobs are remembered: the state directory. Raises :class:`SettingsError` where there is none, or where
+    nothing could be written although something ``writes`` there."""
+    directory = settings.state_dir
+    if directory is None:
+        raise SettingsError(["LASTBEAT_STATE_DIR is not set, and there is no home: jobs are remembered there"])
+    if not writes:
+        return directory
+    # It is made when it is needed, so what counts until then is the nearest folder that exists.
+    remedy = "jobs are remembered there: set LASTBEAT_STATE_DIR to a folder that you may write to"
+    try:
+        near = next(path for path in (directory, *directory.parents) if path.exists())
+        if not near.is_dir():
+            raise SettingsError([f"the state directory {directory} cannot be used: {near} is no folder; {remedy}"])
+        if not os.access(near, os.W_OK | os.X_OK):
+            raise SettingsError([f"the state directory {directory} cannot be written to; {remedy}"])
+    except OSError as error:
+        why = error.strerror or error
+        raise SettingsError([f"the state directory {directory} cannot be used: {why}; {remedy}"]) from None
+    return directory
 
 
 def run_link(settings: Settings, run_id: str) -> str | None:

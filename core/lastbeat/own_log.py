@@ -41,6 +41,21 @@ def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
     return made
 
 
+def announce(text: str) -> None:
+    """Tell people one line in the log of training, also where that shows warnings alone: then on stderr. Not where the
+    settings show even less. Never raises."""
+    own = logging.getLogger(NAMES[0])
+    try:
+        if own.isEnabledFor(logging.INFO) and own.hasHandlers():
+            own.info("%s", text)
+        elif own.isEnabledFor(logging.WARNING):
+            record = own.makeRecord(own.name, logging.INFO, __file__, 0, "%s", (text,), None)
+            for handler in own.handlers or ([logging.lastResort] if logging.lastResort is not None else []):
+                handler.handle(record)
+    except Exception as fault:  # noqa: BLE001 - training's handlers may do anything
+        own.debug("could not be told: %s", fault)
+
+
 def begin_in_training(settings: Settings) -> None:
     """Set up logging within a program that has its own: change only what the settings name. Never raises."""
     own = logging.getLogger("lastbeat")

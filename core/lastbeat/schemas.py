@@ -1,7 +1,7 @@
-"""JSON Schema of the documents that others write or read: a run's heartbeats, its record, a catalogue.
+"""JSON Schema of the documents that others write or read: a run's heartbeats, its record, a catalogue, limits.
 
-Of the record and the catalogue the types in the code are the source, so they cannot say anything else. Of heartbeats,
-which anybody may write, the models here say what lastbeat makes something of; it reads far worse documents than these.
+Of all but heartbeats the types in the code are the source, so they cannot say anything else. Of heartbeats, which
+anybody may write, the models here say what lastbeat makes something of; it reads far worse documents than these.
 """
 
 import ast
@@ -19,6 +19,8 @@ from pydantic_core import core_schema
 from lastbeat.handwritten import UNSAID
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.record import SCHEMA, Record
+from lastbeat.record.fleet_document import SCHEMA as LIMITS_SCHEMA
+from lastbeat.record.limits_file import FileOfLimits
 from lastbeat.signals.catalogue_files import CatalogueFile
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -87,8 +89,16 @@ class MetadataDocument(HeartbeatDocument):
     instance_type: str = UNSAID
     host: str = UNSAID
     process: int = UNSAID
+    process_mark: str = UNSAID
+    """Which process that number means: the boot of its machine, the space of its number, and when it began."""
+    wraps: bool = UNSAID
+    """Whether lastbeat exec started it."""
+    stop_seconds: float = Field(default=UNSAID, gt=0)
+    """How often it looks for a request to end (``_stop``)."""
     owner: str = UNSAID
-    """Whose run it is."""
+    """Whose run it is: a name, an address or a chat handle."""
+    team: str = UNSAID
+    """The owner's team."""
     beat_seconds: float = Field(default=UNSAID, gt=0)
     """How often this document is written."""
     longest_gap_s: float = Field(default=UNSAID, gt=0)
@@ -106,6 +116,8 @@ class MetadataDocument(HeartbeatDocument):
     thread_error: str = UNSAID
     """Name and message of the first exception that ended one of training's threads. It does not end the run, but may
     be why the run hangs or fails later."""
+    raised_at: Time = UNSAID
+    """When it last wrote an alert of its own (``_alerts.json``)."""
     world_size: int = UNSAID
     """How many ranks a distributed training has."""
     begun: bool = UNSAID
@@ -228,11 +240,19 @@ def _catalogue() -> dict[str, Any]:
     return CatalogueFile.model_json_schema(schema_generator=_Generator)
 
 
+def _limits() -> dict[str, Any]:
+    made = FileOfLimits.model_json_schema(schema_generator=_Generator)
+    version = {"type": "integer", "minimum": 1, "description": f"Version of the format; this is of {LIMITS_SCHEMA}."}
+    required = ["schema", *made["required"]]
+    return {**made, "properties": {"schema": version, **made["properties"]}, "required": required}
+
+
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "metadata": partial(_heartbeat, MetadataDocument),
     "progress": partial(_heartbeat, ProgressDocument),
     "record": _record,
     "catalogue": _catalogue,
+    "limits": _limits,
 }
 """Document → its schema's maker."""
 

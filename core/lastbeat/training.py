@@ -3,9 +3,10 @@
 import faulthandler
 import logging
 import os
+import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat import own_log
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
@@ -17,19 +18,31 @@ from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.sdk.thread_errors import watch_threads
 from lastbeat.sdk.timed_calls import call_with_timeout
 from lastbeat.sdk.value_reader import ValueReader
-from lastbeat.sdk.values import as_bool, as_number, as_process_count, plain_str, safe_to_read, value_label
+from lastbeat.sdk.values import (
+    as_bool,
+    as_number,
+    as_process_count,
+    as_text,
+    immediate_int,
+    plain_str,
+    safe_to_read,
+    value_label,
+)
 from lastbeat.settings import Settings, load
-from lastbeat.settings.table import BEAT_SECONDS, GUARDIAN, RANK_BEAT_SECONDS
+from lastbeat.settings.table import BEAT_SECONDS, GUARDIAN, OWNER, RANK_BEAT_SECONDS, TEAM
 
 if TYPE_CHECKING:
     from lastbeat.sdk.beat_tasks import BeatTask
+    from lastbeat.stores.port import Store
 
+_MOST_STALL_MINUTES = 30 * 24 * 60
+"""Nobody means a longer limit."""
 _ARGUMENT_LIMIT_S = 2.0
 """How long a start takes to read an argument that may run training's code."""
 
 
 def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
-    run_id: str,
+    run_id: str | None = None,
     *,
     total_steps: object = None,
     root: str | os.PathLike[str] | None = None,
@@ -41,6 +54,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     capture: bool = False,
     stale_minutes: object = None,
     stall_minutes: object = None,
+    owner: object = None,
+    team: object = None,
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
@@ -53,14 +68,17 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     5. Watch the end of threads, and with ``at_exit`` the end of the process.
     """
     try:
-        name = _checked_run_id(run_id)
+        name = _checked_run_id(run_id) if run_id is not None else ""
         settings = load(_root_setting(root), channels=False)
+        name = name or _own_run_id(settings, rank, world_size)
     except Exception as fault:  # noqa: BLE001 - whatever it is, training goes on
         expected = isinstance(fault, (ValueError, TypeError, OSError))
         what = "lastbeat is off, nothing watches this training: %s"
         safe_log(logging.ERROR, what, str(fault) if expected else fault_text(fault))
-        return Run(short_text(run_id), None, total_steps)
+        return Run(short_text(run_id) if run_id is not None else "", None, total_steps)
     own_log.begin_in_training(settings)
+    for mistake in settings.misspelt:
+        safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
     guard = _guard(settings, name)
 
@@ -71,12 +89,21 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             ("world_size", world_size, as_process_count),
             ("stale_minutes", stale_minutes, as_number),
             ("stall_minutes", stall_minutes, as_number),
+            ("owner", owner, as_text),
+            ("team", team, as_text),
         ]
-        given_rank, given_size, stale, stall = reader.read(asked)
+        given_rank, given_size, stale, stall, whose, of_team = reader.read(asked)
         reader.close()
         limits = {"stale_minutes": stale, "stall_minutes": stall}
+        environment = run_environment(settings, rank=given_rank, world_size=given_size, stall_minutes=stall)
+        told = told_place(environment.store.url, name, given=root is not None)
         return replace(
-            run_environment(settings, rank=given_rank, world_size=given_size), guard=guard, own_limits=limits
+            environment,
+            guard=guard,
+            own_limits=limits,
+            on_begun=lambda: own_log.announce(told),
+            owner=_owner(whose) or environment.owner,
+            team=_owner(of_team) or environment.team,
         )
 
     enable_faulthandler()
@@ -86,7 +113,13 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         from lastbeat.sdk.log_shipping import log_tasks  # noqa: PLC0415 - only if a log is shipped
 
         tasks = log_tasks(log_file, capture=captures)
-    run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps)
+
+    def find_url() -> str | None:
+        from lastbeat import opening  # noqa: PLC0415 - only for who asks
+
+        return opening.run_link(settings, name)
+
+    run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
     try:
         watch_threads(run)
         if at_exit:
@@ -97,6 +130,53 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         what = "lastbeat cannot see how this process ends; end the run yourself: %s"
         safe_log(logging.ERROR, what, fault_text(fault))
     return run
+
+
+def _owner(given: str | None) -> str | None:
+    if given is None:
+        return None
+    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only where training said so
+
+    return owner_name(given)
+
+
+_LEVEL_OF: Final = {
+    "error": "error", "failed": "error", "timed_out": "error", "critical": "error", "fatal": "error",
+    "warning": "warning", "warn": "warning", "cancelled": "warning", "unknown": "warning",
+}  # fmt: skip
+"""What people call how things stand → level; anything else is info."""
+_CONTEXT_MOST: Final = 20
+
+
+def raise_alert(
+    run_id: object, status: object, text: object, context: object, root: str | os.PathLike[str] | None
+) -> bool:
+    """See :func:`lastbeat.alert`. Never raises."""
+    try:
+        from lastbeat import opening  # noqa: PLC0415 - few call this
+        from lastbeat.sdk.raising import add_alerts, new_alert  # noqa: PLC0415 - as above
+        from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - as above
+
+        name, word = _checked_run_id(run_id), short_text(status).strip()
+        settings = load(_root_setting(root), channels=False)
+        lines = [short_text(text)] if text is not None else []
+        if issubclass(type(context), dict):
+            items: list[Any] = list(dict.items(context))[:_CONTEXT_MOST]  # type: ignore[arg-type]
+            lines += [f"{short_text(key)}: {short_text(value)}" for key, value in items]
+        level = _LEVEL_OF.get(word.lower(), "info")
+        title = "" if word.lower() in {"info", "warning", "error"} else word
+        store = RetryingStore(opening.bare_store(settings, training=True))
+        add_alerts(store, name, [new_alert(title, "\n".join(filter(None, lines)), level)])
+    except Exception as fault:  # noqa: BLE001 - the script goes on
+        safe_log(logging.ERROR, "lastbeat could not raise an alert: %s", fault_text(fault))
+        return False
+    return True
+
+
+def told_place(url: str, run_id: str, *, given: bool = False) -> str:
+    """What people are told when reporting begins. ``given``: where it goes is not what the settings say."""
+    root = f" --root {url}" if given else ""
+    return f"lastbeat: reporting to {url} as run {run_id}; see it with: lastbeat show {run_id}{root}"
 
 
 def enable_faulthandler() -> None:
@@ -111,8 +191,15 @@ def enable_faulthandler() -> None:
             faulthandler.enable()
 
 
-def run_environment(settings: Settings, *, rank: int | None = None, world_size: int | None = None) -> RunEnvironment:
+def run_environment(
+    settings: Settings,
+    *,
+    rank: int | None = None,
+    world_size: int | None = None,
+    stall_minutes: float | None = None,
+) -> RunEnvironment:
     """What a training process reports to. A fleet root that is a directory is created if it is missing.
+    ``stall_minutes`` is the run's own limit for standing still, which outranks that of ``settings``.
 
     Raises as :func:`lastbeat.opening.store` does.
     """
@@ -124,17 +211,21 @@ def run_environment(settings: Settings, *, rank: int | None = None, world_size: 
     from lastbeat.sdk.ranks import rank_of  # noqa: PLC0415 - as above
 
     known = local_instance(settings.environ, platform.node())
+    # Without retries: the beat thread tries a failed beat again, with what is new by then.
+    store = opening.bare_store(settings, training=True)
     return RunEnvironment(
-        # Without retries: the beat thread tries a failed beat again, with what is new by then.
-        store=opening.bare_store(settings, training=True),
+        store=store,
         instance_id=known.id,
         restarts=restarts(settings.environ),
         beat_s=settings[BEAT_SECONDS],
         version=__version__,
         find_instance=lambda: cloud_instance(settings.environ, known),
-        tasks=_tasks(settings),
+        tasks=_tasks(settings, store, stall_minutes),
         rank=rank_of(settings.environ, platform.node(), rank, world_size),
         rank_beat_s=settings[RANK_BEAT_SECONDS],
+        stop_s=settings[BEAT_SECONDS] * _stop_beats(store),
+        owner=settings[OWNER],
+        team=settings[TEAM],
     )
 
 
@@ -149,15 +240,41 @@ def _guard(settings: Settings, run_id: str) -> Guard:
     return start.guard(settings, run_id)
 
 
-def _tasks(settings: Settings) -> "tuple[BeatTask, ...]":
+def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "tuple[BeatTask, ...]":
+    from lastbeat.sdk.stop_check import StopCheck  # noqa: PLC0415 - as above
     from lastbeat.sdk.watchdog_check import WatchdogCheck  # noqa: PLC0415 - as above
 
-    stall_s = settings.policy.stall_s
+    checks = (WatchdogCheck(), StopCheck(_stop_beats(store)))
+    # As whoever watches reads it: see observe.documents.
+    own = stall_minutes is not None and 0 < stall_minutes <= _MOST_STALL_MINUTES
+    stall_s = max(1.0, stall_minutes or 0.0) * 60 if own else settings.policy.stall_s
     if stall_s is None:
-        return (WatchdogCheck(),)
+        return checks
     from lastbeat.sdk.stacks import StackDump  # noqa: PLC0415 - only if stalls are watched
 
-    return (StackDump(stall_s, settings[BEAT_SECONDS]), WatchdogCheck())
+    return (StackDump(stall_s, settings[BEAT_SECONDS]), *checks)
+
+
+def _stop_beats(store: "Store") -> int:
+    """In how many beats a request to end is looked for once."""
+    from lastbeat.sdk.stop_check import EVERY_BEATS  # noqa: PLC0415 - as above
+
+    return 1 if store.traits.prices.free else EVERY_BEATS
+
+
+def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
+    """Raises :class:`lastbeat.sdk.run_ids.NoRunIdError`."""
+    import platform  # noqa: PLC0415 - as in run_environment
+
+    from lastbeat.sdk.ranks import rank_of  # noqa: PLC0415 - as above
+    from lastbeat.sdk.run_ids import own_run_id  # noqa: PLC0415 - only where it is needed
+
+    if wrapped := os.environ.get("_LASTBEAT_EXEC_RUN"):
+        # ``lastbeat exec`` reports this very command.
+        return check_run_id(wrapped)
+    host = platform.node()
+    which = rank_of(settings.environ, host, immediate_int(rank), immediate_int(world_size))
+    return check_run_id(own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which))
 
 
 def _checked_run_id(given: object) -> str:

@@ -6,31 +6,42 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
-from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence
-from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs
+from lastbeat.decide.jobs import spent_outputs
+from lastbeat.decide.leaving import back, stays_out
+from lastbeat.decide.ranks import suspects
+from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence, with_similar
+from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs, ranks_matter
 from lastbeat.deliver.port import Channel
 from lastbeat.effects import actions
 from lastbeat.effects.blindness import BlindnessAlert, state_key
 from lastbeat.effects.deferral import DeliveryCounts, defer, failed_deliveries
 from lastbeat.effects.executor import Executor
-from lastbeat.effects.outbox import enqueue, failures
+from lastbeat.effects.outbox import failures
+from lastbeat.effects.routing import Routing
 from lastbeat.effects.runner import ClaimedEffects, EffectResults, EffectRunner
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
+from lastbeat.model.job import JobSight
+from lastbeat.model.limits import MEND
 from lastbeat.model.observation import NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
-from lastbeat.model.status import Status
+from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_time
 from lastbeat.observe.log_observer import LogObserver, LogSettings
+from lastbeat.observe.ranks import look_at_ranks, rank_in_error
 from lastbeat.observe.run import Observer
+from lastbeat.record.forgotten import forgotten
+from lastbeat.record.known_failures import KnownFailures
+from lastbeat.record.limits import GOOD_FOR_S, FleetLimits
 from lastbeat.record.repository import RecordRepository
 from lastbeat.record.silences import Silences
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
+from lastbeat.stores.selftest import conditions_ignored
 from lastbeat.stores.volatile import VolatileStore
 
 log = logging.getLogger(__name__)
@@ -45,6 +56,24 @@ _LOOK_AT_LOGS: Final = (
 
 def no_link(_run_id: str) -> None:
     """Runs have no web address."""
+
+
+class JobSupervisor(Protocol):
+    """What a watch asks about the run's job, where it supervises one."""
+
+    def look(self, record: Record | None, now: datetime) -> JobSight | None:
+        """The run's present job. Never raises."""
+        ...
+
+    def leaves(self, decision: Decision, now: datetime) -> datetime | None:
+        """Until when this decision is left to another watcher, which knows more of the job, or to a later look, which
+        will. None: it is not."""
+        ...
+
+    def rule(self, decision: Decision, now: datetime) -> Decision:
+        """``decision`` with what is to become of a job that has ended: its restart, or why there is none. Never
+        raises."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -65,10 +94,20 @@ class WatchContext:
     """Masks the settings' secrets in text that training wrote."""
     silences: Silences | None = None
     """Runs that they cover raise no alerts."""
+    failures: KnownFailures | None = None
+    """Which runs failed how; alerts name the last one that failed like this."""
+    limits: FleetLimits | None = None
+    """Limits of the fleet, which outrank those of ``policy``."""
+    routing: Routing = field(default_factory=Routing)
+    """Which channels each alert goes to."""
     signals: LogSettings = field(default_factory=LogSettings)
     """What to look for in the run's logs."""
     executors: Sequence[Executor] = ()
     """Carry out actions; one executor per kind."""
+    supervisor: JobSupervisor | None = None
+    """Looks after the run's job."""
+    token: str | None = None
+    """By which claims are known to be those of this watch. None: it makes one."""
     dry_run: bool = False
     """Decide, and neither write nor send."""
     in_fleet: bool = False
@@ -88,6 +127,8 @@ class Look:
     record: Record | None
     now: datetime
     """The store's time."""
+    left_out: bool = False
+    """Somebody took the run out of its fleet, and it has not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +139,31 @@ class Conclusion:
     record: Record
     alerts: tuple[Message, ...] = ()
     """Those that this decision added to the record."""
+
+
+def _has_just_ended(record: Record | None, sight: JobSight) -> bool:
+    """Whether this look is the first to find that the job has ended."""
+    job = record.job if record is not None else None
+    known = job is not None and job.key == sight.memory.key and job.state.ended
+    return sight.report.state.ended and not known
+
+
+def _failed_by(decision: Decision) -> str:
+    """The fingerprint of a failure that this very look decides; empty: it decides none, or nobody can tell of what."""
+    transition = decision.transition
+    return (transition.fingerprint or "") if transition is not None and transition.after in UNWELL else ""
+
+
+def _left_to(record: Record, decision: Decision) -> tuple[str, ...]:
+    """Who will record and tell what was found, if that is not this watch."""
+    if decision.left_until is None:
+        return ()
+    until, sight = format_time(decision.left_until), decision.seen.job
+    if sight is not None:
+        return (f"Job {sight.memory.id} is still ending; what becomes of it is decided then, or after {until}",)
+    if record.seat is None:
+        return ()
+    return (f"Its supervisor ({record.seat.by}) tells of this and decides about a restart, or others do after {until}",)
 
 
 class _OvertakenError(Exception):
@@ -116,10 +182,12 @@ class Watch:
         self._context = context
         store, policy, state = context.store, context.policy, context.state
         self._location = RunLocation(f"{store.url.rstrip('/')}/{run_id}/", context.link(run_id))
-        token = os.urandom(6).hex()
+        token = context.token or os.urandom(6).hex()
         self._observer = Observer(store, run_id, context.mask)
-        # A log that is read less often could seem dead in between.
-        poll_s = None if policy.poll_s is None else min(policy.poll_s, policy.stale_s / 3)
+        self._first_look: datetime | None = None
+        # A log that is read less often could seem dead, or to stand still, in between.
+        limits = [policy.stale_s, *([policy.stall_s] if policy.stall_s is not None else [])]
+        poll_s = None if policy.poll_s is None else min(policy.poll_s, min(limits) / 3)
         kept = None if context.dry_run else state
         self._new_log_observer: Callable[[], LogObserver] = lambda: LogObserver(
             store, run_id, context.mask, context.signals, kept, poll_s
@@ -135,16 +203,28 @@ class Watch:
             proven=context.proven,
             waiting_key=runid.waiting_record(run_id),
         )
-        self._runner = EffectRunner(self._repository, context.channels, policy.lease_s, store.clock, context.executors)
+        self._runner = EffectRunner(
+            self._repository, context.channels, policy.lease_s, store.clock, context.executors, context.routing
+        )
         memory = RecordRepository(state or VolatileStore(context.clock), state_key("blind", store.url, run_id), token)
-        self._blindness = BlindnessAlert(memory, context.channels, policy, self._location, context.clock)
+        self._blindness = BlindnessAlert(
+            memory, context.channels, policy, self._location, context.clock, routing=context.routing
+        )
 
-    def tick(self, listed: Mapping[str, Entry] | None = None, at: datetime | None = None) -> Outcome:
+    def tick(
+        self,
+        listed: Mapping[str, Entry] | None = None,
+        at: datetime | None = None,
+        *,
+        first_look: datetime | None = None,
+    ) -> Outcome:
         """Look at the run once, and act on it. Never raises for anything that the store, a channel or an executor does.
 
         ``listed`` are the run's files by their name below its folder, as a sweep has just listed them, and ``at`` the
         store's time right before. They serve the first look only: a look that another watcher overtook starts afresh.
+        ``first_look``: nobody had watched the fleet before this time. If the run had ended by then, a notice may tell.
         """
+        self._first_look = first_look
         overtaken: Outcome | None = None
         for _ in range(_RACES):
             try:
@@ -172,12 +252,30 @@ class Watch:
             raise _OvertakenError from error
         except StoreError as error:
             return self._blind(error)
-        decision = decide(look.record, self.run_id, look.seen, self._context.policy, look.now)
+        if look.left_out:
+            return self._left_out(look)
+        policy = self._policy(look.now)
+        known = look.record if look.record is None else back(look.record)
+        decision = decide(known, self.run_id, look.seen, policy, look.now)
+        if self._limits_changed(decision, look.now):
+            policy = self._policy(look.now)
+            decision = decide(known, self.run_id, look.seen, policy, look.now)
+        if known is not look.record:
+            decision = replace(decision, must_write=True)
         if decision.unobservable is not None:
-            return self._blind(UnreachableError(decision.unobservable, _LOOK_AT_LOGS))
-        conclusion = self._explain(decision, look)
+            advice = MEND if decision.unobservable == policy.unread else _LOOK_AT_LOGS
+            return self._blind(UnreachableError(decision.unobservable, advice))
+        left_until = None
+        if self._context.supervisor is not None and look.record is not None:
+            left_until = self._context.supervisor.leaves(decision, look.now)
+        if left_until is None or look.record is None:
+            conclusion = self._explain(decision, look)
+        else:
+            # One alert tells of the end and of what follows from it, and the other watcher decides that.
+            decision = replace(decision, effects=(), transition=None, must_write=False)
+            conclusion = Conclusion(replace(decision, left_until=left_until), look.record)
         if self._context.dry_run:
-            return self._outcome(conclusion, look, conclusion.record)
+            return self._outcome(conclusion, look, self._deferred(conclusion))
         try:
             claimed = self._record(conclusion, look)
         except ConflictError as error:
@@ -192,6 +290,22 @@ class Watch:
         record = self._settle(claimed, results, conclusion)
         return self._outcome(conclusion, look, record)
 
+    def _policy(self, now: datetime) -> Policy:
+        """The limits for this run, but for those that it states itself."""
+        limits, policy = self._context.limits, self._context.policy
+        policy = policy if limits is None else limits.policy(self.run_id, policy, now)
+        return policy.patient if self._context.in_fleet else policy
+
+    def _limits_changed(self, decision: Decision, now: datetime) -> bool:
+        """Whether the fleet's limits are others than this watch knew: asked where one may decide something. A run whose
+        heartbeats are young depends on none, and a pass over it costs no request for them."""
+        limits = self._context.limits
+        if limits is None or self._context.in_fleet or decision.verdict.status.ended:
+            return False
+        beats = (decision.record.last_metadata_at, decision.record.last_progress_at)
+        young = all(at is not None and (now - at).total_seconds() < GOOD_FOR_S for at in beats)
+        return not young and limits.renew(now)
+
     def _observe(self, listed: Mapping[str, Entry] | None, at: datetime | None, *, again: bool) -> Look:
         """What the store shows of the run now. Raises :class:`StoreError`, :class:`ConflictError` where the record is
         younger than the listing."""
@@ -199,51 +313,118 @@ class Watch:
         seen, entry = self._observer.look(dict(listed) if listed is not None else None)
         self._repository.homeless = isinstance(seen, NeverSeen) and not self._observer.files
         record = self._repository.load(entry)
+        self._logs.leave_out(spent_outputs(record))
         observed = self._logs.add_to(seen, self._observer.files, record, now, again=again)
         # A log elsewhere on this machine proves that it is no typing error.
         self._repository.homeless &= isinstance(observed, NeverSeen)
-        return Look(observed, record, now)
+        if not self._observer.files and record is not None and record.left_out is None:
+            # Whoever deleted a run that had not ended has left word of it.
+            gone = forgotten(self._context.store, self.run_id)
+            if gone is not None:
+                self._repository.drop()
+                return Look(observed, gone, now, left_out=True)
+        out = record is not None and self._stays_out(record, observed, now)
+        sight = self._context.supervisor.look(record, now) if self._context.supervisor is not None else None
+        others = sight is not None and self._logs.follow(sight.logs)
+        if sight is not None and _has_just_ended(record, sight):
+            # Its last words may have come after they were looked for.
+            seen, entry = self._observer.look(None)
+            record = self._repository.load(entry)
+            observed = self._logs.add_to(seen, self._observer.files, record, now, again=True)
+        elif others:
+            observed = self._logs.add_to(seen, self._observer.files, record, now, again=True)
+        if sight is not None and not out:
+            observed = replace(observed if isinstance(observed, Seen) else Seen(), job=sight)
+            if observed.stop is None:
+                observed = replace(observed, stop=self._observer.stop_asked())
+        return Look(observed, record, now, left_out=out)
+
+    def _stays_out(self, record: Record, observed: Seen | NeverSeen, now: datetime) -> bool:
+        times = (entry.modified for name, entry in self._observer.files.items() if name != runid.RECORD)
+        return stays_out(record, max(times, default=None), observed, self._policy(now), now)
 
     def _explain(self, decision: Decision, look: Look) -> Conclusion:
         """The decision with its cause, and the record with its effects in it.
 
-        1. Find the cause by a deep read of the logs, where the decision asks for that.
-        2. Drop the alerts if the run is silenced.
-        3. Compose the others, with the end of the log and the stack, and put them into the outbox.
-        4. Put the actions beside them.
+        1. Find the cause by a deep read of the logs, where the decision asks for that, and who failed of it before.
+        2. Decide what is to become of its job, if it is supervised: that depends on the cause.
+        3. Drop the alerts if the run is silenced.
+        4. Compose the others, with the end of the log and the stack, and put them into the outbox.
+        5. Put the actions beside them.
         """
         self._logs.begin(decision.record.attempt)
         if decision.needs_explanation:
             error = decision.seen.error
             found = self._logs.explain(self._observer.files, error.text if error else None)
             decision = with_explanation(decision, found)
+        decision = self._compared(decision, look.now)
+        if self._context.supervisor is not None:
+            decision = self._context.supervisor.rule(decision, look.now)
         if decision.events and self._context.silences is not None:
             why = self._context.silences.why(self.run_id, look.now)
             decision = decision if why is None else with_silence(decision, self._context.mask(why))
-        record = decision.record
+        record = self._runner.routing.late(decision.record, self._runner.identities, look.now)
         if decision.events:
-            excerpts = self._excerpts(decision)
+            excerpts = self._excerpts(decision, look.now)
             for event in decision.events:
                 message = compose(decision, event, self._location, excerpts, look.now).masked(self._context.mask)
-                record = enqueue(record, message, self._runner.identities)
+                record = self._runner.enqueue(record, message)
+        record = self._found(decision, record)
         for effect in decision.effects:
             record = actions.request(record, effect) if isinstance(effect, Action) else record
         alerts = tuple(alert.message for alert in record.outbox if alert.number > decision.record.alerts)
         return Conclusion(decision, record, alerts)
 
-    def _excerpts(self, decision: Decision) -> Excerpts:
+    def _compared(self, decision: Decision, now: datetime) -> Decision:
+        """``decision`` with the last failure of the same cause, where this is one."""
+        failures, fingerprint = self._context.failures, _failed_by(decision)
+        if failures is None or not fingerprint:
+            return decision
+        from lastbeat.decide.similar import aftermath  # noqa: PLC0415 - a look that finds no failure has no use for it
+
+        attempt = decision.record.attempt.number
+        similar = failures.similar(fingerprint, self.run_id, attempt, now, aftermath)
+        return decision if similar is None else with_similar(decision, similar)
+
+    def _found(self, decision: Decision, record: Record) -> Record:
+        """``record``, whose new alerts say so if the run had ended before anybody watched the fleet."""
+        transition, ended_at = decision.transition, record.came_to_be_at
+        if self._first_look is None or transition is None or transition.before is not None or ended_at is None:
+            return record
+        if not transition.after.finished or ended_at >= self._first_look:
+            return record
+        news = decision.record.alerts
+        outbox = tuple(replace(each, found_ended=True) if each.number > news else each for each in record.outbox)
+        return replace(record, outbox=outbox)
+
+    def _excerpts(self, decision: Decision, now: datetime) -> Excerpts:
         lines, fault = self._observer.log_tail() if decision.seen.log is not None else ((), None)
         stack, torn = self._observer.stack() if hangs(decision) else ((), None)
         notes = (*(note for note in (fault, torn, self._repository.note) if note), *decision.seen.log_notes)
-        return Excerpts(lines, stack, notes)
+        return Excerpts(lines, stack, notes, self._suspects(decision, now) if ranks_matter(decision) else None)
+
+    def _suspects(self, decision: Decision, now: datetime) -> str | None:
+        """Which ranks of a distributed training stand out."""
+        seen, record = decision.seen, decision.record
+        named = rank_in_error(seen.error.text) if seen.error is not None else None
+        world = seen.metadata.world_size if seen.metadata is not None else None
+        ranks = look_at_ranks(
+            self._context.store, self.run_id, self._context.mask, record.attempt, named=named, world_size=world
+        )
+        steps = record.progress or record.log
+        since = steps.step_at if steps is not None else None
+        return suspects(ranks, now, named=named, over=decision.verdict.status is Status.FAILED, since=since)
 
     def _record(self, conclusion: Conclusion, look: Look) -> ClaimedEffects:
-        record = conclusion.record
-        if self._context.defer_s > 0:
-            now = self._context.store.clock()
-            until = now + timedelta(seconds=self._context.defer_s)
-            record = defer(record, conclusion.decision.record.alerts, self._runner.identities, now, until)
-        return self._runner.record(record, look.now, must_write=conclusion.decision.must_write)
+        return self._runner.record(self._deferred(conclusion), look.now, must_write=conclusion.decision.must_write)
+
+    def _deferred(self, conclusion: Conclusion) -> Record:
+        """The record, in which alerts that a group may tell wait for the end of the pass."""
+        if self._context.defer_s <= 0:
+            return conclusion.record
+        now = self._context.store.clock()
+        until = now + timedelta(seconds=self._context.defer_s)
+        return defer(conclusion.record, conclusion.decision.record.alerts, self._runner.identities, now, until)
 
     def _settle(self, claimed: ClaimedEffects, results: EffectResults, conclusion: Conclusion) -> Record:
         transition, verdict = conclusion.decision.transition, conclusion.decision.verdict
@@ -254,9 +435,23 @@ class Watch:
             log.debug("%s: still %s: %s", self.run_id, verdict.status, verdict.reason)
         record = self._runner.settle(claimed, results)
         self._logs.save(over=conclusion.decision.verdict.by_sentinel)
+        self._remember_failure(conclusion.decision)
         if not self._context.in_fleet:
             self._blindness.regained(self.run_id)
         return record
+
+    def _remember_failure(self, decision: Decision) -> None:
+        """Let later alerts know of it, once people were told: nobody waits for that."""
+        failures, fingerprint, why = self._context.failures, _failed_by(decision), decision.verdict.explained
+        if failures is None or why is None or not fingerprint:
+            return
+        record, cause = decision.record, why.cause
+        at = record.came_to_be_at or record.since
+        if at is not None:
+            failures.saw(fingerprint, cause.error_type, self.run_id, record.attempt.number, at)
+        # A pass does so once for all of its runs.
+        if not self._context.in_fleet:
+            failures.save()
 
     def amend(
         self, numbers: Collection[int], change: Callable[[Record, Sequence[str]], Record], now: datetime
@@ -345,13 +540,25 @@ class Watch:
             last_metadata_at=decision.record.last_metadata_at,
             last_progress_at=decision.record.last_progress_at,
             step_source=decision.seen.knows_step,
+            left_until=decision.left_until,
             transition=decision.transition,
             alerts=conclusion.alerts,
             pending=self._runner.pending(record, look.now),
             delivered=record.delivered,
             failures=failures(record, look.now),
-            notes=(*self._notes(record), *decision.seen.log_notes),
+            notes=(*_left_to(record, decision), *self._notes(record), *decision.seen.log_notes),
         )
+
+    def _left_out(self, look: Look) -> Outcome:
+        """What a look shows of a run that somebody took out of its fleet: nothing is decided, written or sent."""
+        assert look.record is not None  # noqa: S101 - whoever calls this has just looked
+        decision = decide(back(look.record), self.run_id, look.seen, self._policy(look.now), look.now)
+        outcome = self._outcome(Conclusion(decision, look.record), look, look.record)
+        left = look.record.left_out
+        did = "forgotten" if left is not None and left.forgotten else "archived"
+        by = f" by {left.by} at {format_time(left.at)}" if left is not None else ""
+        note = f"It was {did}{by}: nothing is recorded or sent until it is written to again."
+        return replace(outcome, left_out=left, transition=None, pending=0, failures=(), notes=(note, *outcome.notes))
 
     def _unrecorded(self, conclusion: Conclusion, look: Look, why: str) -> Outcome:
         """Observed and decided, but not recorded, so nothing was sent, and the next pass decides again."""
@@ -391,11 +598,12 @@ class Watch:
 
     def _notes(self, record: Record | None) -> tuple[str, ...]:
         notes = [self._repository.note] if self._repository.note else []
-        if record is not None and record.conditional_writes is False:
-            notes.append(
-                f"{self._context.store.url} ignores conditional writes: with more than one watcher an alert may go out "
-                "twice."
-            )
+        limits = self._context.limits
+        # What is true of the whole fleet, a pass over it says once.
+        if limits is not None and limits.note and not self._context.in_fleet:
+            notes.append(limits.note)
+        if record is not None and record.conditional_writes is False and not self._context.in_fleet:
+            notes.append(conditions_ignored(self._context.store))
         if record is not None and record.status is not None and record.status.is_foreign:
             notes.append(
                 f"The status {record.status} was given by a newer lastbeat: this one leaves it as it is. Upgrade "

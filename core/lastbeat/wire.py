@@ -1,6 +1,8 @@
 """Settings → the parts of a watchdog: channels, watches, sweeps, views."""
 
+import hashlib
 import os
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,25 +11,35 @@ from typing import TYPE_CHECKING
 from lastbeat import opening
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
+from lastbeat.effects.routing import Routing
 from lastbeat.model.fleet import Shard
 from lastbeat.observe.log_observer import LogSettings
+from lastbeat.record.known_failures import KnownFailures
+from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
+from lastbeat.record.routes import Routes
 from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, catalogues, table
 from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
+    from lastbeat.decide.transition import Decision
     from lastbeat.fleet.sweep import Sweep
+    from lastbeat.model.record import Record
+    from lastbeat.model.restart import RestartPolicy, Supervision
     from lastbeat.page.writing import PageOfFleet
     from lastbeat.stores.counting import Tally
+    from lastbeat.supervision.reactions import Reactions
+    from lastbeat.supervision.seat import Seat
+    from lastbeat.supervision.supervisor import SupervisedRun, Supervisor
     from lastbeat.views.one_run import RunWatch
     from lastbeat.views.watching import FleetWatch
 
 
 def channels(settings: Settings) -> tuple[Channel, ...]:
-    """All configured channels."""
+    """All configured channels, those with names of their own last."""
     _lend_to_boto3(settings)
-    return registry.channels(settings.values)
+    return (*registry.channels(settings.values), *registry.named_channels(settings.named))
 
 
 def _lend_to_boto3(settings: Settings) -> None:
@@ -37,11 +49,13 @@ def _lend_to_boto3(settings: Settings) -> None:
             os.environ[name] = text
 
 
-def signals(settings: Settings, *, places: bool = False) -> LogSettings:
-    """What to look for in logs; with ``places``, also in those on this machine."""
+def signals(settings: Settings, *, places: bool = False, noticed: frozenset[str] = frozenset()) -> LogSettings:
+    """What to look for in logs; with ``places``, also in those on this machine. Of the signals ``noticed`` each line is
+    told, whatever it means for the run."""
     text = settings[table.SIGNALS]
     named = settings[table.LOGS] or ()
-    return LogSettings(lambda: catalogues.catalogue(text), catalogues.stamp(text), named if places else ())
+    stamp = " ".join((catalogues.stamp(text), *sorted(noticed)))
+    return LogSettings(lambda: catalogues.noticing(text, noticed), stamp, named if places else ())
 
 
 def watch(
@@ -59,6 +73,99 @@ def watch(
     return Watch(run_id, replace(context, dry_run=dry_run))
 
 
+def supervised_watch(
+    settings: Settings, supervised: "SupervisedRun", to: Sequence[Channel], *, clock: Callable[[], datetime]
+) -> Watch:
+    """The watch of a run that is supervised: it also starts its jobs, and starts them again."""
+    root = supervised.store
+    policy = supervised.supervisor.policy
+    meant = policy.reaction_signals.values() if policy is not None else ()
+    named = frozenset(each for names in meant for each in names)
+    looked_for = signals(settings, places=True, noticed=named)
+    context = _context(settings, to, root, clock=clock, signals=looked_for)
+    return Watch(
+        supervised.run_id,
+        replace(
+            context,
+            supervisor=supervised.supervisor,
+            executors=supervised.executors,
+            token=seat.token if (seat := supervised.supervisor.seat) is not None else None,
+        ),
+    )
+
+
+def supervise(
+    settings: Settings,
+    run_id: str,
+    supervision: "Supervision",
+    policy: "RestartPolicy | None",
+    seat: "Seat | None" = None,
+    *,
+    at: Store | None = None,
+) -> "SupervisedRun":
+    """What looks after the jobs of ``run_id``, as ``supervision`` says. ``seat`` is renewed meanwhile. ``at`` as for
+    :func:`watch`."""
+    from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - only who supervises needs these
+    from lastbeat.supervision import surroundings  # noqa: PLC0415 - as above
+    from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of  # noqa: PLC0415 - as above
+    from lastbeat.supervision.supervisor import SupervisedRun, Supervisor  # noqa: PLC0415 - as above
+
+    module = launchers.module(supervision.launcher)
+    writes = module.NEEDS_STATE or (policy is not None and bool(policy.reactions))
+    state_dir = opening.state_dir(settings, writes=writes)
+    root = at or opening.store(settings)
+    launcher = module.launcher(state_dir, supervision.spec.options, supervision.place)
+    place = supervision.checkpoints
+    opened = (lambda: opening.place(settings, place)) if place else None
+    url = opening.root_url(settings)
+    supervisor = Supervisor(
+        run_id,
+        root,
+        launcher,
+        policy,
+        opened,
+        settings[table.RESTART_DELAY_SECONDS],
+        seat=seat,
+        reads_output=not supervision.logs and not supervision.spec.output,
+    )
+    supervisor.reactions = _reactions(settings, supervisor, supervision)
+    inherited = surroundings.kept(state_dir, url, run_id, supervision.begun_at)
+    executor = RestartExecutor(
+        launcher,
+        lambda action: replace(spec_of(supervision, action, run_id, url), inherited=inherited),
+        root.clock,
+        lambda: last_written(root, run_id),
+    )
+    return SupervisedRun(run_id, root, supervisor, executor)
+
+
+def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Supervision") -> "Reactions | None":
+    """What carries out the policy's ``on:``; None: it has none."""
+    from lastbeat.launchers.local import LocalLauncher  # noqa: PLC0415 - as above
+    from lastbeat.supervision import commands  # noqa: PLC0415 - as above
+    from lastbeat.supervision.reactions import Reactions  # noqa: PLC0415 - as above
+    from lastbeat.supervision.stopping import StopExecutor  # noqa: PLC0415 - as above
+
+    policy = supervisor.policy
+    if policy is None or not policy.reactions or settings.state_dir is None:
+        return None
+    # Runs of other fleets may have the same id.
+    folder = settings.state_dir / "commands" / hashlib.sha256(opening.root_url(settings).encode()).hexdigest()[:12]
+    run, cwd = supervisor.run_id, supervision.spec.cwd
+    here = commands.place(folder)
+    runs = commands.Commands(run, supervisor.store, LocalLauncher(folder), policy, cwd, here, commands.cut_to_end)
+    text = settings[table.SIGNALS]
+    return Reactions(
+        policy,
+        runs,
+        StopExecutor(supervisor.launcher),
+        supervisor.checkpoints,
+        supervision.begun_at,
+        settings.policy.alert_on,
+        lambda name: next((each for each in catalogues.catalogue(text).signals if each.name == name), None),
+    )
+
+
 def _context(
     settings: Settings, to: Sequence[Channel], root: Store, *, clock: Callable[[], datetime], signals: LogSettings
 ) -> WatchContext:
@@ -71,8 +178,50 @@ def _context(
         link=lambda run_id: opening.run_link(settings, run_id),
         mask=settings.redactor,
         silences=Silences(root),
+        failures=KnownFailures(root),
+        limits=FleetLimits(root, LISTED_FOR_S),
+        routing=Routing(Routes(root)),
         signals=signals,
+        supervisor=_Afar(settings, root),
     )
+
+
+class _Afar:
+    """What a watch asks about jobs where nobody can ask their launcher. What decides is imported for supervised runs
+    alone."""
+
+    def __init__(self, settings: Settings, root: Store) -> None:
+        self._settings = settings
+        self._root = root
+
+    def look(self, _record: "Record | None", _now: datetime) -> None:
+        """Nobody can look at a job from here."""
+
+    def leaves(self, decision: "Decision", now: datetime) -> datetime | None:
+        """Until when the end of a run is left to its supervisor."""
+        if decision.record.seat is None:
+            return None
+        from lastbeat.supervision.onlooker import left_to_supervisor  # noqa: PLC0415 - as above
+
+        return left_to_supervisor(decision, now)
+
+    def rule(self, decision: "Decision", now: datetime) -> "Decision":
+        """What becomes of a job that ended or hangs by all evidence, see :class:`Onlooker`."""
+        supervision = decision.record.supervision
+        if supervision is None:
+            return decision
+        from lastbeat.supervision.onlooker import Onlooker  # noqa: PLC0415 - as above
+
+        settings = self._settings
+        onlooker = Onlooker(self._root, self._place, settings[table.RESTART_DELAY_SECONDS], random.random)
+        return onlooker.rule(decision, supervision, now)
+
+    def _place(self, address: str) -> Store | None:
+        # A directory is one of the machine that trains.
+        from lastbeat.stores import registry as stores  # noqa: PLC0415 - as above
+        from lastbeat.stores.kind import DIRECTORY  # noqa: PLC0415 - as above
+
+        return None if stores.parse(address).scheme == DIRECTORY else opening.place(self._settings, address)
 
 
 def sweep(
@@ -99,33 +248,61 @@ def sweep(
     )
 
 
+def dry_sweep(settings: Settings, to: Sequence[Channel], *, clock: Callable[[], datetime]) -> "Sweep":
+    """What finds out what a pass over the fleet would decide and send. It can neither write nor send."""
+    from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
+    from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
+    from lastbeat.stores.reading import ReadingStore  # noqa: PLC0415 - as above
+
+    tally = Tally()
+    root = ReadingStore(opening.store(settings, tally=tally))
+    context = _context(settings, to, root, clock=clock, signals=signals(settings))
+    state = None if context.state is None else ReadingStore(context.state)
+    return Sweep(replace(context, state=state, dry_run=True), settings.fleet, tally=tally)
+
+
 def _page(settings: Settings, root: Store, shard: Shard | None, tally: "Tally") -> "PageOfFleet | None":
     every_s = 60 * settings[table.PAGE_MINUTES]
     # Of a fleet that is split one part writes the page of all of it.
     if every_s <= 0 or (shard is not None and shard.after):
         return None
     from lastbeat.page.writing import PageOfFleet  # noqa: PLC0415 - only where it is turned on
+    from lastbeat.views.fleet_losses import LossReader  # noqa: PLC0415 - as above
 
+    limits = FleetLimits(root, LISTED_FOR_S)
     return PageOfFleet(
         root,
-        fleet_watch(settings, at=root),
-        lambda run_id: run_watch(settings, run_id, at=root),
+        fleet_watch(settings, at=root, limits=limits),
+        lambda run_id: run_watch(settings, run_id, at=root, limits=limits),
         every_s,
         stale_s=settings.policy.stale_s,
         tally=tally,
+        losses=LossReader(root, opening.root_url(settings), settings.redactor),
     )
 
 
-def fleet_watch(settings: Settings, *, since_s: float = 86400.0, at: Store | None = None) -> "FleetWatch":
-    """The view of a whole fleet. ``at`` is the store of an earlier call, or one that counts requests."""
+def fleet_watch(
+    settings: Settings, *, since_s: float = 86400.0, at: Store | None = None, limits: FleetLimits | None = None
+) -> "FleetWatch":
+    """The view of a whole fleet. ``at`` is the store of an earlier call, or one that counts requests. It keeps
+    ``limits`` up to date, by what its listings show."""
     from lastbeat.views.watching import FleetWatch  # noqa: PLC0415 - only who looks needs it
 
-    return FleetWatch(at or opening.store(settings), settings.policy, mask=settings.redactor, since_s=since_s)
+    return FleetWatch(
+        at or opening.store(settings), settings.policy, mask=settings.redactor, since_s=since_s, limits=limits
+    )
 
 
-def run_watch(settings: Settings, run_id: str, *, at: Store | None = None, places: bool = False) -> "RunWatch":
-    """The view of one run. ``at`` as for :func:`fleet_watch`, ``places`` as for :func:`signals`. Raises
-    :class:`InvalidRunIdError`."""
+def run_watch(
+    settings: Settings,
+    run_id: str,
+    *,
+    at: Store | None = None,
+    places: bool = False,
+    limits: FleetLimits | None = None,
+) -> "RunWatch":
+    """The view of one run. ``at`` as for :func:`fleet_watch`, ``places`` as for :func:`signals`; ``limits`` are those
+    of a fleet that is looked at, too. Raises :class:`InvalidRunIdError`."""
     from lastbeat.views.one_run import RunWatch  # noqa: PLC0415 - as above
 
     return RunWatch(
@@ -135,4 +312,5 @@ def run_watch(settings: Settings, run_id: str, *, at: Store | None = None, place
         mask=settings.redactor,
         link=opening.console_link(settings, run_id),
         catalogue=signals(settings, places=places),
+        limits=limits,
     )

@@ -104,7 +104,7 @@ class ExecutionEnvironment:
                 return earlier
             settings = configuration.load(environ={**os.environ, "SLACK_WEBHOOK_URL": secret}, watching=True)
             telemetry.follow(settings)
-        for warning in settings.warnings:
+        for warning in (*settings.warnings, *settings.misspelt):
             _log.warning("%s", warning)
         return cls(settings, wire.channels(settings), opening.store(settings), secret)
 

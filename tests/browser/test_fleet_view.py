@@ -87,7 +87,7 @@ def test_words_choose_among_the_runs_and_stay_in_the_address(page: Page) -> None
         pytest.param("oom", scenes.OOM, id="its cause"),
         pytest.param("no such file", scenes.BY_ERROR, id="its reason"),
         pytest.param("clock_skew", scenes.STALLED, id="its conditions"),
-        pytest.param("judged", scenes.SILENT, id="what makes it doubtful"),
+        pytest.param("judged", scenes.SILENT, id="why its status may be out of date"),
         pytest.param("unterminated string", scenes.DAMAGED, id="what could not be read of it"),
     ],
 )
@@ -102,10 +102,10 @@ def test_a_run_that_seems_to_have_fallen_silent_does_not_look_calm(page: Page) -
     expect(silent.locator(".status")).to_have_text("▲ RUNNING?")
     edge = "line => getComputedStyle(line).borderLeftColor"
     assert silent.evaluate(edge) == row(page, scenes.STALLED).evaluate(edge) != calm.evaluate(edge)
-    # Its doubt stands where reasons stand.
-    doubt, reason = silent.locator(".c-cause .doubt"), row(page, scenes.HANGS).locator(".c-cause .reason")
+    # Its doubt stands where causes stand.
+    doubt, cause = silent.locator(".c-cause .doubt"), row(page, scenes.HANGS).locator(".c-cause .cause")
     left = "told => told.getBoundingClientRect().left"
-    assert doubt.evaluate(left) == reason.evaluate(left)
+    assert doubt.evaluate(left) == cause.evaluate(left)
     expect(silent.locator(".c-beat")).to_have_text(re.compile(r"^▲ \d"))
 
 

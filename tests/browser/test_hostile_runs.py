@@ -19,7 +19,8 @@ def _injected(page: Page) -> list[str]:
     found: list[str] = page.evaluate(
         """() => {
           const all = [...document.querySelectorAll("*")];
-          const foreign = "img, iframe, object, embed, base, form, svg style, main script, main style";
+          const own = "form:not(.silence-form)";
+          const foreign = `img, iframe, object, embed, base, ${own}, svg style, main script, main style`;
           return [
             ...document.querySelectorAll(foreign),
             ...all.filter((each) => each.matches("a[href]") && !each.getAttribute("href").startsWith("#")),

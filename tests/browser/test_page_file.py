@@ -110,3 +110,10 @@ def test_it_has_the_policy_of_the_served_page(file: Path, tab: OpenTab) -> None:
 def test_it_is_one_file_of_a_bounded_size(file: Path) -> None:
     assert file.stat().st_size < 3_000_000
     assert [path.name for path in file.parent.iterdir() if path.suffix in {".js", ".css", ".html"}] == ["index.html"]
+
+
+def test_it_says_what_failures_cost(page: Page) -> None:
+    page.get_by_role("link", name="Causes").click()
+    first = page.get_by_role("region", name="Which causes")
+    expect(first.get_by_role("link", name=scenes.OOM)).to_be_visible()
+    expect(first.locator("tbody tr", has_text="oom")).to_have_count(1)

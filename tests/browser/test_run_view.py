@@ -54,7 +54,7 @@ TOLD = [
             "Progress": ("/ 120,000", "Learning rate", "grad_norm"),
             "Timeline": ("evaluating",),
             "Resources": ("GPU 7", "H100"),
-            "Heartbeats": ("metadata.json", "progress.json"),
+            "Heartbeats": ("metadata.json", "progress.json", "Limits: stale after 10m (settings here)"),
             "Log": ("loss",),
         },
         id="a run that lives: progress, phases, resources, heartbeats, log",
@@ -74,6 +74,20 @@ TOLD = [
     ),
     pytest.param(scenes.NAN, {"Progress": ("NaN",), "Curves": ("No number at",)}, id="a loss that is no number"),
     pytest.param(scenes.DONE, {"Transitions": ("SUCCEEDED",)}, id="one that is done"),
+    pytest.param(
+        scenes.RESTARTED,
+        {
+            "Time spent": (
+                re.compile(r"Steps that count\s*9\d\.\d %"),
+                re.compile(r"Steps done again, or cut off: [\d,]+ steps?"),
+                re.compile(r"Waiting in the queue\s*not known"),
+                re.compile(r"Dead, until the next attempt\s*\d\.\d %"),
+                "1 failure",
+                "Mean time to recover",
+            )
+        },
+        id="one that failed and began again: what its time went into",
+    ),
     pytest.param(scenes.LOG_ONLY, {"Log": ("step",)}, id="one of which there is a log alone"),
     pytest.param(scenes.GONE, {"Cause": ("What to do",)}, id="one that fell silent"),
     pytest.param(scenes.DAMAGED, {"Heartbeats": ("metadata.json",)}, id="one whose record and heartbeat are damaged"),
@@ -210,6 +224,32 @@ def test_ranks_are_silent_by_the_limit_of_the_fleet(page: Page) -> None:
     try:
         open_run(page, scenes.LAGS)
         expect(section(page, "Ranks")).to_contain_text("silent for over 1 s")
+    finally:
+        page.unroute_all(behavior="wait")
+
+
+def test_where_it_is_undecided_both_causes_stand_beside_each_other(page: Page) -> None:
+    def undecided(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        second = {"error_type": "cancelled", "evidence": told["explained"]["evidence"], "confidence": 0.25}
+        second |= {"hint": "Ask who stopped it. <b>", "restart": "it may get past this."}
+        told["explained"] |= {"confidence": 0.5, "hint": "Less of it.", "second": second}
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/data/runs/*", undecided)
+    try:
+        open_run(page, scenes.OOM)
+        expect(section(page, "Cause")).to_contain_text("oom or cancelled perhaps")
+        boxes = section(page, "Cause").locator(".either > .note")
+        expect(boxes).to_have_count(2)
+        expect(boxes.nth(0)).to_contain_text("If it is oom")
+        expect(boxes.nth(0)).to_contain_text("Less of it.")
+        expect(boxes.nth(1)).to_contain_text("Ask who stopped it. <b>")
+        first, second = (boxes.nth(at).bounding_box() for at in range(2))
+        assert first is not None
+        assert second is not None
+        assert (first["y"], first["x"] < second["x"]) == (second["y"], True)
     finally:
         page.unroute_all(behavior="wait")
 

@@ -94,7 +94,7 @@ def test_no_credentials_at_all_is_told_plainly(tmp_path: Path) -> None:
 def test_a_wrong_command_is_pointed_at_the_near_one(tmp_path: Path) -> None:
     done = call(LASTBEAT, "wach", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "did you mean 'watch'?" in done.stderr
+    assert "Did you mean watch?" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk, as Linux plays one")

@@ -41,7 +41,9 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 def test_training_writes_and_watchers_read(tmp_path: Path, place: Place) -> None:
     trained = call([sys.executable, "-c", TRAINING], cwd=tmp_path, **place.settings)
-    assert (trained.returncode, trained.stderr) == (0, "")
+    assert trained.returncode == 0
+    assert trained.stderr.startswith(f"lastbeat: reporting to {place.scheme}://{place.name}")
+    assert trained.stderr.count("\n") == 1
     done = call(MONITOR, "--run-id", "run-1", "--once", cwd=tmp_path, **place.settings)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Run run-1: SUCCEEDED\n")
@@ -86,7 +88,16 @@ def test_cost_says_dollars_only_where_prices_are_known(tmp_path: Path, place: Pl
         pytest.param({"MONITORING_ROOT": "az://runs/x"}, "AZURE_STORAGE_ACCOUNT_NAME", id="no account is named"),
         pytest.param(
             {"MONITORING_ROOT": "gs://runs-1/x", "GOOGLE_APPLICATION_CREDENTIALS": "none.json"},
-            "GOOGLE_APPLICATION_CREDENTIALS", id="a key file that is not there",
+            "the key file none.json cannot be read: No such file or directory → correct GOOGLE_APPLICATION_CREDENTIALS",
+            id="a key file that is not there",
+        ),
+        pytest.param(
+            {"MONITORING_ROOT": "my-bucket/training-runs"}, "for a bucket write s3://my-bucket/training-runs",
+            id="a bucket without its scheme",
+        ),
+        pytest.param(
+            {"MONITORING_BUCKET": "my-bucket", "MONITORING_REGION": "eu-west1"}, "did you mean eu-west-1?",
+            id="a region that AWS has not",
         ),
         pytest.param(
             {"MONITORING_ROOT": "az://runs/x", "AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:9/account",

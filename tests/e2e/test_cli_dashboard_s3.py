@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +20,7 @@ from support.dashboard import run_dashboard
 from support.proxy import s3_error
 from support.recorder import run_recorder
 from support.s3 import S3Server
+from support.waiting import until
 
 RUNS = 30
 LISTING = dollars({"LIST": 1})
@@ -40,14 +41,6 @@ def get(address: str) -> Any:
             return json.loads(answer.read())
     except HTTPError as refused:
         return json.loads(refused.read())
-
-
-def until(ask: Callable[[], Any], seen: Callable[[Any], bool]) -> Any:
-    end = time.monotonic() + LIMIT_S
-    while not seen(found := ask()):
-        assert time.monotonic() < end, found
-        time.sleep(0.1)
-    return found
 
 
 def test_however_many_watch_the_store_is_asked_for_a_listing_an_interval_at_most(

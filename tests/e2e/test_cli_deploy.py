@@ -100,10 +100,54 @@ def test_a_checkout_packages_and_then_calls_sam(tmp_path: Path) -> None:
         assert "--region eu-west-1 --capabilities CAPABILITY_IAM" in done.stdout.rpartition("sam deploy")[2]
 
 
-def test_an_installed_wheel_says_where_infra_is(tmp_path: Path) -> None:
-    installed = tmp_path / "site-packages"
-    shutil.copytree(ROOT / "core" / "lastbeat", installed / "lastbeat", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "cli" / "lastbeat_cli", installed / "lastbeat_cli")
-    done = call(LASTBEAT, "deploy", "--bucket", "my-bucket", cwd=tmp_path, PYTHONPATH=str(installed))
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """lastbeat as a wheel installs it, with a package.sh that says what it finds around it."""
+    folder = tmp_path / "site-packages"
+    for room in ("core/lastbeat", "cli/lastbeat_cli"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / room, folder / Path(room).name, ignore=ignored)
+    brought = folder / "lastbeat_cli" / "deployed"
+    shutil.copytree(ROOT / "lambda", brought / "lambda")
+    shutil.copy(ROOT / "LICENSE", brought)
+    for name in ("template.yaml", "bundle.py", "requirements.txt", "requirements-fast.txt"):
+        (brought / "infra").mkdir(exist_ok=True)
+        shutil.copy(ROOT / "infra" / name, brought / "infra")
+    # As some installers leave it: not executable.
+    saying = 'cd "$(dirname "$0")/.." && ls && ls core lambda && echo "by $PYTHON"'
+    (brought / "infra" / "package.sh").write_text(saying, encoding="utf-8")
+    program(tmp_path / "bin", "sam", 'echo "sam $*"; touch "$(dirname "$3")/samconfig.toml"')
+    return folder
+
+
+def test_an_installed_lastbeat_brings_along_what_it_deploys(tmp_path: Path, installed: Path) -> None:
+    paths = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(installed)}
+    folder = tmp_path / ".local" / "state" / "lastbeat" / "deploy"
+    older = folder / "core" / "lastbeat" / "gone.py"
+    for _ in range(2):
+        done = call(LASTBEAT, "deploy", "--bucket", "my-bucket", cwd=tmp_path, **paths, **KEYS)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert not older.exists(), "nothing of an older version is deployed"
+        older.touch()
+        said = done.stdout.split()
+        assert {"LICENSE", "core", "infra", "lambda", "lastbeat", "handler.py", "lastbeat_lambda"} <= set(said)
+        assert f"by {LASTBEAT[0]}" in done.stdout
+        assert f"sam deploy --template-file {folder}/infra/template.yaml" in done.stdout
+        assert (folder / "core" / "lastbeat" / "watchdog.py").is_file()
+        assert (folder / "infra" / "samconfig.toml").is_file(), "what SAM was answered is still there"
+
+
+def test_a_dry_run_of_an_installed_lastbeat_writes_nothing(tmp_path: Path, installed: Path) -> None:
+    done = call(LASTBEAT, "deploy", "--dry-run", "--bucket", "my-bucket", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "lastbeat/deploy/infra/package.sh --architecture arm64" in done.stdout
+    assert not (tmp_path / ".local").exists()
+
+
+def test_where_an_installed_lastbeat_can_build_nothing_it_says_so(tmp_path: Path, installed: Path) -> None:
+    (tmp_path / "file").touch()
+    paths = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(installed)}
+    state = {"LASTBEAT_STATE_DIR": str(tmp_path / "file")}
+    done = call(LASTBEAT, "deploy", "--bucket", "my-bucket", cwd=tmp_path, **paths, **state, **KEYS)
     assert done.returncode == 3
-    assert "check out its repository" in done.stderr
+    assert f"cannot be put together in {tmp_path}/file/deploy: Not a directory" in done.stderr

@@ -25,6 +25,9 @@ def command(verbose):
 sys.exit(frame.run(command, sys.argv[1:], "test"))
 """
 
+IN_AN_IMPORT = "try: signal.raise_signal(signal.SIGINT)\nexcept BaseException as fault: raise RuntimeError from fault"
+"""As Python 3.11 does where a class is made, and some libraries as they are loaded."""
+
 
 def run(tmp_path: Path, body: str, *arguments: str) -> tuple[int, str, str]:
     script = tmp_path / "script.py"
@@ -49,6 +52,7 @@ def test_a_defect_is_one_plain_message_and_unknown(tmp_path: Path) -> None:
         pytest.param("return 2", 2, id="a command's own status"),
         pytest.param("return None", 0, id="or none"),
         pytest.param("signal.raise_signal(signal.SIGINT)", 128 + signal.SIGINT, id="Ctrl-C without a verdict"),
+        pytest.param(f"exec({IN_AN_IMPORT!r})", 128 + signal.SIGINT, id="Ctrl-C that a library takes for a fault"),
         pytest.param("raise BrokenPipeError", 128 + signal.SIGPIPE, id="a reader that left"),
         pytest.param("raise PermissionError(13, 'Permission denied', 'x')", 3, id="a file that may not be read"),
         pytest.param("raise SystemExit(4)", 4, id="a status that somebody insists on"),

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +133,11 @@ def test_a_watch_goes_on_until_the_log_says_that_it_is_over(run: RunFolder, tmp_
     )
     try:
         assert watch.stdout is not None
-        first = json.loads(watch.stdout.readline())
+        passes = map(json.loads, watch.stdout)
+        first = next(passes)
         assert (first["status"], first["step"]) == ("RUNNING", 3)
-        time.sleep(0.5)
         run.put(LOG, steps(1, 9))
-        time.sleep(0.5)
+        assert next(each for each in passes if each["step"] == 9)["status"] == "RUNNING"
         run.put(LOG, steps(1, 9) + CRASH)
         out, _ = watch.communicate(timeout=60)
     finally:

@@ -73,6 +73,7 @@ def test_the_doctor_finds_a_good_store_good(tmp_path: Path, s3_server: S3Server,
         "writing": "ok",
         "conditional writes": "ok",
         "clock": "ok",
+        "limits": "ok",
         "state directory": "ok",
         "channels": "warn",
     }

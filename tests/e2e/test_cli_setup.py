@@ -26,15 +26,24 @@ def test_a_test_alert_arrives_marked_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [pytest.param(Answer(status=404), id="a channel that is gone"), pytest.param(Answer(reset=True), id="or broken")],
+    ("answer", "told"),
+    [
+        pytest.param(
+            Answer(status=404), "nothing takes messages at that address; check LASTBEAT_WEBHOOK_URL", id="it is gone"
+        ),
+        pytest.param(Answer(status=403), "it does not let lastbeat in; check LASTBEAT_WEBHOOK_URL", id="it is refused"),
+        pytest.param(Answer(status=503), "it should pass; alerts wait", id="it has trouble"),
+        pytest.param(Answer(reset=True), "check the host in LASTBEAT_WEBHOOK_URL", id="it broke"),
+    ],
 )
-def test_a_test_alert_that_is_not_taken_is_told_with_its_reason(tmp_path: Path, answer: Answer) -> None:
+def test_a_test_alert_that_is_not_taken_is_told_with_its_reason(tmp_path: Path, answer: Answer, told: str) -> None:
     with http_sink() as sink:
         sink.otherwise = answer
         done = call(LASTBEAT, "test-alert", cwd=tmp_path, LASTBEAT_WEBHOOK_URL=f"{sink.url}/{SECRET}")
     assert done.returncode == 2
-    assert done.stdout.startswith("fail  ")
+    assert done.stdout.startswith("fail  webhook (127.0.0.1")
+    assert done.stdout.count("webhook (") == 1
+    assert told in done.stdout
     assert done.stdout.count("\n") == 1
     assert SECRET not in done.stdout + done.stderr
 
@@ -85,7 +94,9 @@ def test_the_doctor_names_what_does_not_work_and_the_remedy(tmp_path: Path) -> N
     assert SECRET not in done.stdout + done.stderr
     failed = [check for check in json.loads(done.stdout)["checks"] if check["word"] == "fail"]
     assert [check["name"] for check in failed] == ["store", "channel"]
-    assert all(check["remedy"] for check in failed)
+    assert "create it" in failed[0]["remedy"]
+    assert failed[1]["detail"].count("webhook (") == 1
+    assert failed[1]["remedy"].startswith("check the host and port in LASTBEAT_WEBHOOK_URL")
 
 
 def test_the_doctor_tells_every_fault_of_the_settings(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_without_a_place_for_it_the_catalogue_goes_to_stdout(folder: Path) -> No
     said = run(folder, "import", str(MONITORS / "job.yaml"))
     assert said.returncode == 0
     assert said.stdout.startswith("# Taken over from job.yaml")
-    assert "job.yaml:12: CancelAction (2 entries: quota, bad_flag): lastbeat cancels nothing" in said.stderr
+    assert "job.yaml:12: CancelAction (2 entries: quota, bad_flag): a catalogue cancels nothing" in said.stderr
     (folder / "taken.yaml").write_text(said.stdout, encoding="utf-8")
     assert run(folder, "check", "taken.yaml").returncode == 0
 

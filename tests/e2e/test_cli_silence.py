@@ -68,11 +68,20 @@ def test_silences_are_listed_for_people_and_for_programs(tmp_path: Path) -> None
 
 
 def test_a_name_that_no_run_has_yet_is_pointed_out(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "runs", "run-1").put("metadata.json", "{}")
-    for name, notes in (("run-1", 0), ("rnu-1", 1)):
-        done = call(LASTBEAT, "silence", name, "--for", "1h", "--why", "x", "--root", "runs", "--json", cwd=tmp_path)
+    RunFolder(tmp_path / "runs", "mistral-1").put("metadata.json", "{}")
+    for glob, matches in (("mistral-1", 1), ("mistral-*", 1), ("mitsral-1", 0), ("mitsral-*", 0)):
+        done = call(LASTBEAT, "silence", glob, "--for", "1h", "--why", "x", "--root", "runs", "--json", cwd=tmp_path)
         assert done.returncode == 0
-        assert len(json.loads(done.stdout)["notes"]) == notes
+        document = json.loads(done.stdout)
+        assert document["matches"] == matches
+        assert [("Did you mean" in note, "mistral-1" in note) for note in document["notes"]] == [(True, True)] * (
+            not matches
+        )
+    said = call(LASTBEAT, "silence", "mitsral-*", "--for", "2h", "--why", "x", "--root", "runs", cwd=tmp_path).stdout
+    assert "Note: mitsral-* was silenced until" in said
+    assert "Warning: matches 0 runs in" in said
+    held = json.loads(call(LASTBEAT, "silence", "--list", "--json", "--root", "runs", cwd=tmp_path).stdout)["silences"]
+    assert [each["runs"] for each in held].count("mitsral-*") == 1, "the same glob twice is one"
 
 
 def test_a_damaged_document_is_told_and_replaced_by_a_new_silence_alone(tmp_path: Path) -> None:

@@ -127,18 +127,22 @@ def test_a_terminal_that_cannot_show_a_character_is_no_reason_to_fail(tmp_path: 
     assert "\\u0416" in done.stdout
 
 
-def test_a_dry_run_prints_the_very_payload_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_prints_the_message_as_people_read_it_and_writes_nothing(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "training-runs")
     run.put("_error", "CUDA out of memory")
     before = sorted(tmp_path.rglob("*"))
     settings = {"LASTBEAT_WEBHOOK_URL": "http://127.0.0.1:9/hook"}
     dry = call(MONITOR, "--run-id", "run-1", "--once", "--dry-run", cwd=tmp_path, **settings)
     assert "Would send to" in dry.stdout
-    assert '"FAILED"' in dry.stdout
+    assert "│ ❌ FAILED: run-1" in dry.stdout
+    assert '"FAILED"' not in dry.stdout, "the payload is for programs"
     assert sorted(tmp_path.rglob("*")) == before
     as_json = call(MONITOR, "--run-id", "run-1", "--once", "--dry-run", "--json", cwd=tmp_path, **settings)
-    assert json.loads(as_json.stdout)["status"] == "FAILED"
-    assert "Would send to" in as_json.stderr
+    (line,) = as_json.stdout.splitlines()
+    assert json.loads(line)["status"] == "FAILED"
+    (sent,) = json.loads(line)["would_send"]
+    assert (sent["channel"], sent["event"]) == ("webhook (127.0.0.1:9)", "FAILED")
+    assert (sent["payload"]["run_id"], sent["payload"]["status"]) == ("run-1", "FAILED")
     again = call(MONITOR, "--run-id", "run-1", "--dry-run", "--interval", "0.1", cwd=tmp_path, **settings)
     assert again.stdout.count("Would send to") == 1, "a finished run ends a dry run, which sends nothing"
     nobody = call(MONITOR, "--run-id", "run-1", "--once", "--dry-run", cwd=tmp_path)

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from support.cli import LIMIT_S
-from support.wrapped import exec_command, left, python, run_exec, settings, start_exec, until, watched
+from support.waiting import until
+from support.wrapped import exec_command, left, python, run_exec, settings, start_exec, watched
 
 MANY = 10 * 1024 * 1024
 # Every byte there is, in pieces of odd sizes, the same on stderr but turned round.

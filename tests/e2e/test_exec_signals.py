@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.cli import LIMIT_S
-from support.wrapped import left, python, start_exec, until, watched
+from support.waiting import until
+from support.wrapped import left, python, start_exec, watched
 
 READY_S = 30.0
 # Not print(): a handler may interrupt another's.
@@ -121,7 +122,7 @@ def test_a_kill_from_outside_is_told_at_once(tmp_path: Path, record_property: Ca
     assert took_s < 10, "two seconds are promised; a busy machine gets slack"
     wrapper.communicate(timeout=LIMIT_S)
     assert wrapper.returncode == -signal.SIGKILL
-    assert "often the OOM killer or the scheduler" in watched(tmp_path)["reason"]
+    assert "killed by SIGKILL (signal 9)" in watched(tmp_path)["reason"]
 
 
 def test_a_wrapper_that_is_killed_leaves_a_run_that_times_out(tmp_path: Path) -> None:

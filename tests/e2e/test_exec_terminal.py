@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from support.cli import LIMIT_S
-from support.wrapped import exec_command, left, python, settings, until, watched
+from support.waiting import until
+from support.wrapped import exec_command, left, python, settings, watched
 
 
 class Screen:

@@ -9,7 +9,8 @@ import pytest
 from support.cli import LASTBEAT, LIMIT_S, start
 from support.guardians import guardians
 from support.http_sink import http_sink
-from support.training import Site, directory_site, end, until
+from support.training import Site, directory_site, end
+from support.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guardians are for Linux alone")
 

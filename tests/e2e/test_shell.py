@@ -187,3 +187,13 @@ def test_the_help_lists_them_together(tmp_path: Path) -> None:
     said = call(LASTBEAT, "--help", cwd=tmp_path).stdout
     section = said.partition("Report a run:")[2].partition("\n\n")[0]
     assert [line.split()[0] for line in section.splitlines() if line.strip()] == ["exec", "beat", "fail", "complete"]
+
+
+def test_whose_run_it_is_stays_until_somebody_says_otherwise(tmp_path: Path) -> None:
+    lastbeat(tmp_path, "beat", "--start", "--owner", "alice", "--team", "vision")
+    lastbeat(tmp_path, "beat")
+    found = document(tmp_path, "metadata.json")
+    assert (found["owner"], found["team"]) == ("alice", "vision")
+    lastbeat(tmp_path, "beat", "--start", LASTBEAT_OWNER="bob")
+    found = document(tmp_path, "metadata.json")
+    assert (found["owner"], found.get("team")) == ("bob", None)

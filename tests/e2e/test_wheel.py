@@ -7,6 +7,7 @@ nothing of this checkout; ``.ci/run`` makes one.
 import json
 import os
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,6 +69,22 @@ def test_it_brings_the_whole_page_along(tmp_path: Path) -> None:
     )
     said = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert "uPlot" in said
+
+
+def test_it_builds_the_function_that_it_deploys(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    sam = tmp_path / "bin" / "sam"
+    # SAM uploads what the template names.
+    sam.write_text('#!/bin/sh\ncp "$(dirname "$3")/../build/lambda.zip" uploaded.zip\n', encoding="utf-8")
+    sam.chmod(0o755)
+    settings = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "testtest"}
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = lastbeat("deploy", "--bucket", "my-bucket", cwd=tmp_path, PATH=path, **settings)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "uploaded.zip") as archive:
+        names = set(archive.namelist())
+    assert {"handler.py", "lastbeat/watchdog.py", "lastbeat_lambda/events.py", "LICENSE"} <= names
+    assert any(name.startswith("obstore/") for name in names)
 
 
 def running(run: RunFolder) -> None:

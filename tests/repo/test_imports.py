@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.codec import codec
+from lastbeat.model.compiled_policy import CompiledPolicy
+from lastbeat.restarts.compiling import compiled
+from lastbeat.restarts.loading import load
 from support.checkout import ROOT
 
 HEAVY = (
@@ -70,6 +74,77 @@ def test_what_reads_logs_is_loaded_where_there_are_logs(tmp_path: Path, log: boo
     assert loaded.isdisjoint(CHECKS_FILES), "these are for a user's own catalogue alone"
 
 
+def test_explaining_a_log_loads_nothing_that_a_watch_knows(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("step 1 loss 2.5\nMemoryError\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
+    }
+    command = [sys.executable, "-c", PASS, "explain", "train.log", "--json"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    told, modules = map(json.loads, done.stdout.splitlines())
+    assert told["cause"]["error_type"] == "oom"
+    assert {"lastbeat.model.outcome", "lastbeat.model.record", "lastbeat.model.observation"}.isdisjoint(modules)
+
+
+def test_a_pass_with_an_alert_follows_routes_without_reading_yaml(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "run-1"
+    run.mkdir(parents=True)
+    (run / "metadata.json").write_text("{}")
+    (run / "_error").write_text("ValueError: bad")
+    (tmp_path / "routes.yaml").write_text("default: {to: webhook}\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
+        "MONITORING_ROOT": "runs",
+        # Nobody answers there, and nobody has to.
+        "LASTBEAT_WEBHOOK_URL": "http://127.0.0.1:9/",
+    }
+    for arguments, reads in (
+        (["routes", "set", "routes.yaml"], True),
+        (["watch", "--run-id", "run-1", "--once"], False),
+    ):
+        command = [sys.executable, "-c", PASS, *arguments]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        loaded = set(json.loads(done.stdout.splitlines()[-1]))
+        assert ("pydantic" in loaded, "yaml" in loaded) == (reads, reads)
+    record = json.loads((run / "_watchdog.json").read_bytes())
+    assert record["outbox"][0]["routed_to"] == ["webhook"]
+
+
+SUPERVISED = """
+{"schema": 1, "run_id": "run-1", "status": "RUNNING", "attempt": {"number": 1, "job": "run-1-r0#0"},
+ "job": {"launcher": "slurm", "id": "17", "name": "run-1-r0", "number": 0, "submitted_at": "2026-01-01T00:00:00Z",
+         "state": "RUNNING"},
+ "supervision": {"launcher": "slurm", "spec": {"command": ["train.sbatch"], "cwd": "/"}, "policy_name": "mine",
+                 "policy": "unread", "compiled": %s}}
+"""
+
+
+def test_a_pass_rules_on_a_supervised_job_without_reading_yaml(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "run-1"
+    run.mkdir(parents=True)
+    (run / "metadata.json").write_text("{}")
+    (run / "_error").write_text("RuntimeError: NCCL error: unhandled system error")
+    kept = codec(CompiledPolicy).document(compiled(load("megatron_transient")))
+    (run / "_watchdog.json").write_text(SUPERVISED % json.dumps(kept))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
+        "MONITORING_ROOT": "runs",
+    }
+    command = [sys.executable, "-c", PASS, "sweep", "--once"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert loaded.isdisjoint({"yaml", "pydantic"})
+    record = json.loads((run / "_watchdog.json").read_bytes())
+    assert record["ruling"]["restart"] is True
+    assert [action["name"] for action in record["actions"]] == ["run-1-r1"]
+
+
 TRAINING = """
 import json, sys
 import lastbeat
@@ -87,8 +162,8 @@ WATCHDOGS = (
 @pytest.mark.parametrize(
     ("options", "most"),
     [
-        pytest.param("", 55, id="as most begin"),
-        pytest.param("log_file='train.log', rank=0, world_size=2, resume=True", 60, id="with all there is"),
+        pytest.param("", 64, id="as most begin"),
+        pytest.param("log_file='train.log', rank=0, world_size=2, resume=True", 69, id="with all there is"),
     ],
 )
 def test_a_training_process_loads_nothing_of_the_watchdog(tmp_path: Path, options: str, most: int) -> None:

@@ -63,8 +63,8 @@ def _compared(tree: ast.Module) -> Iterator[tuple[int, str]]:
     constants = _constants(tree)
     for node in (each for each in ast.walk(tree) if isinstance(each, ast.Compare | ast.MatchValue)):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.value]
-        if any(isinstance(side, ast.Attribute) and side.attr in {"kind", "where"} for side in sides):
-            # Kinds of signals, and places in code, have words of their own, some of them the same.
+        if any(isinstance(side, ast.Attribute) and side.attr in {"kind", "verdict", "where"} for side in sides):
+            # Kinds and verdicts of signals, and places in code, have words of their own, some of them the same.
             continue
         for each in (inner for side in sides for inner in ast.walk(side)):
             said = each.value if isinstance(each, ast.Constant) else None

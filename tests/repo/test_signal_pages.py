@@ -5,7 +5,7 @@ import pytest
 from lastbeat.causes.scoring import Score
 from lastbeat.scanning.matching import matcher_of
 from lastbeat.signals import loading
-from lastbeat_cli.signals.evaluation import scores
+from lastbeat_cli.signals.labelled_folders import FolderScorer
 from support.markdown import Document
 from support.signal_pages import CORPUS, PAGE, filled
 
@@ -32,7 +32,7 @@ def test_its_example_of_a_file_is_one() -> None:
 
 @pytest.fixture(scope="module")
 def score() -> Score:
-    return scores(CORPUS, loading.load(loading.DEFAULT))[0]
+    return FolderScorer(loading.load(loading.DEFAULT)).score(CORPUS).ours
 
 
 def test_no_healthy_log_is_said_to_have_failed(score: Score) -> None:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.child.exit_reason import OomKillCounter
+
 V1, V2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+
+
+def counts_oom_kills() -> bool:
+    """Whether this machine's kernel tells how many there were among our processes."""
+    counter = OomKillCounter()
+    counter.watch("self")
+    return counter.count is not None
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 
 
@@ -19,11 +19,12 @@ class ListChannel:
     def events(self) -> list[str]:
         return [message.event.value for message in self.sent]
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
         error = self.fault(message)
         if error is not None:
             raise error
         self.sent.append(message)
+        return None
 
     def preview(self, message: Message) -> str:
         return message.reason

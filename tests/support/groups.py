@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
-from lastbeat.fleet.groups import GroupedAlerts, Groups, apply_to
+from lastbeat.fleet.groups import GroupedAlerts, Groups, WatchedRuns, apply_to
 from lastbeat.model.group import LEDGER, Ledger
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
@@ -42,7 +42,8 @@ class Sweeper:
             status = outcomes[run_id].status
             return None if status is Status.UNKNOWN else status
 
-        decision = self.groups.gather(held, len(scene.run_ids), scene.store.clock(), entry, status_of, listed=listed)
+        watched = WatchedRuns(len(scene.run_ids), status_of)
+        decision = self.groups.gather(held, watched, scene.store.clock(), entry, listed=listed)
         for run_id in decision.run_ids:
             apply_to(self._watch(run_id), decision, scene.store.clock())
         return decision

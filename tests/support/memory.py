@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from lastbeat.stores import s3
-from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page, StoreError
+from lastbeat.stores.port import Blob, Cleared, ConflictError, Entry, Expect, Page, StoreError, check_run_folder
 from lastbeat.stores.volatile import IN_MEMORY
 
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=timezone.utc)
@@ -149,6 +149,13 @@ class MemoryStore:
         if refused:
             raise ConflictError(f"{key} is not as expected ({expect})")
         return version
+
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        check_run_folder(prefix)
+        self._enter("clear", prefix)
+        keys = [key for key in sorted(self.held) if key.startswith(prefix) and key != f"{prefix}{keep}"]
+        sizes = [len(self.held.pop(key).body) for key in keys[:limit]]
+        return Cleared(len(sizes), sum(sizes), len(keys) > limit)
 
     def delete(self, key: str) -> None:
         self._enter("delete", key)

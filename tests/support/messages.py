@@ -27,6 +27,11 @@ FAILED = Message(
         host="node-17",
         time=AT - timedelta(seconds=40),
     ),
+    frames=(
+        "/fsx/exp/train.py:88 in step: loss = model(batch) <!channel>",
+        "/fsx/exp/train.py:210 in <module>: main()",
+        "torch/nn/functional.py:1912 in linear: return F.linear(x, w)",
+    ),
     also_seen=(
         "then rank0.log:48120 (rank 0): [Rank 0] Watchdog caught collective operation timeout",
         "then rank1.log:48119 (rank 1): RuntimeError: Connection closed by peer [10.0.0.17]:29500",
@@ -125,6 +130,7 @@ hostile_messages = st.builds(
     attempt=st.integers(),
     cause=st.none() | hostile_text,
     confidence=_floats,
+    second_cause=st.none() | hostile_text,
     evidence=st.none()
     | st.builds(
         Evidence,
@@ -135,6 +141,7 @@ hostile_messages = st.builds(
         host=st.none() | hostile_text,
         time=st.none() | st.just(AT),
     ),
+    frames=st.lists(hostile_text, max_size=8).map(tuple),
     also_seen=st.lists(hostile_text, max_size=8).map(tuple),
     action=st.none() | hostile_text,
     conditions=st.dictionaries(hostile_text, hostile_text, max_size=30),

@@ -26,7 +26,7 @@ _PAGE_HEAD = """\
 # Settings
 
 Read from arguments, then the environment, then `.env` in the current folder; [.env.example](../.env.example) is such a
-file, with every default. Blank is unset. All that is wrong with them is told at once.
+file, with every default. Blank is unset. All faults are reported at once.
 """
 
 

@@ -9,12 +9,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lastbeat.causes.scoring import Score, ScoreCounts
+from lastbeat.causes.by_repository import repository_of, shares, uses
+from lastbeat.causes.calibration import brier, calibration_error
+from lastbeat.causes.confidence import MEASURED, STATED, Grounds
+from lastbeat.causes.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.times import format_duration
 from lastbeat.signals import loading
 from lastbeat.signals.error_types import TYPES
-from lastbeat_cli.signals.evaluation import scores
+from lastbeat_cli.signals.evaluation import interval
+from lastbeat_cli.signals.labelled_folders import FolderScorer, together
 from support.checkout import ROOT
+from support.confidence_levels import CORPORA, measured
 
 PAGE = ROOT / "docs" / "signals.md"
 CORPUS = ROOT / "tests" / "corpus"
@@ -29,7 +34,13 @@ _BLOCK = re.compile(r"(?P<begin><!-- begin: (?P<name>[a-z ]+) -->\n).*?(?P<end><
 
 def filled(text: str) -> str:
     """``text`` with each block as it should be."""
-    made = {"error types": _error_types, "catalogues": _catalogues, "results": _results}
+    made = {
+        "error types": _error_types,
+        "catalogues": _catalogues,
+        "results": _results,
+        "by repository": _by_repository,
+        "confidence": _confidence,
+    }
 
     def block(match: "re.Match[str]") -> str:
         return match["begin"] + "".join(f"{line}\n" for line in made[match["name"]]()) + match["end"]
@@ -61,7 +72,8 @@ def _catalogues() -> Iterator[str]:
 
 
 def _results() -> Iterator[str]:
-    ours, naive = scores(CORPUS, loading.load(loading.DEFAULT))
+    scored = FolderScorer(loading.load(loading.DEFAULT)).score(CORPUS)
+    ours, naive = scored.ours, scored.naive
     beside = naive.groups()
     yield "| expected | logs | right type | right or acceptable | evidence within 2 lines | any match |"
     yield "|---|---|---|---|---|---|"
@@ -75,6 +87,44 @@ def _results() -> Iterator[str]:
         f"by any match {len(naive.misread)} of {len(naive.healthy)}."
     )
     yield from _confusions(ours)
+
+
+def _by_repository() -> Iterator[str]:
+    scorer = FolderScorer(loading.load(loading.DEFAULT))
+    every = together([scorer.score(folder) for folder in CORPORA])
+    repositories = len({repository_of(row.case) for row in every.ours.rows})
+    known, unseen = shares(every.ours), shares(scorer.unseen(every))
+    yield f"| {len(every.ours.rows)} logs of {repositories} repositories | all signals | its repository unseen |"
+    yield "|---|---|---|"
+    for name, share in known.items():
+        yield f"| {name} | {interval(share)} | {interval(unseen[name])} |"
+    alone = [f"`{use.name}`" for use in uses(every.ours).values() if len(use.repositories) == 1]
+    yield ""
+    yield f"Signals that show the cause in logs of one repository alone: {len(alone)} of {len(uses(every.ours))}."
+
+
+def _confidence() -> Iterator[str]:
+    found = measured()
+    yield "| what the cause rests on | said | right, its repository unseen | right, all signals |"
+    yield "|---|---|---|---|"
+    for grounds in Grounds:
+        level = MEASURED.get(grounds, STATED.get(grounds, 0.0))
+        parts = [_right(rows, grounds) for rows in (found.unseen, found.seen)]
+        said = f"{level:.0%}" if grounds in MEASURED else f"{level:.0%} or so, a guess"
+        yield f"| {grounds.value} | {said} | {' | '.join(parts)} |"
+    yield ""
+    for name, rows in (
+        ("its repository unseen", found.unseen),
+        ("the same, with levels measured without it", found.crosswise),
+        ("all signals", found.seen),
+    ):
+        yield f"- {name}: Brier score {brier(rows):.3f}, expected calibration error {calibration_error(rows):.3f}"
+
+
+def _right(rows: list[ScoredCase], grounds: Grounds) -> str:
+    of = [row for row in rows if row.diagnosis.grounds == grounds.value]
+    accepted, right = sum(row.accepted for row in of), sum(row.right for row in of)
+    return f"{accepted} of {len(of)} ({right} the first choice)" if of else "no log"
 
 
 def _confusions(ours: Score) -> Iterator[str]:

@@ -6,10 +6,10 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lastbeat import settings as configuration
 from lastbeat import wire
@@ -22,25 +22,11 @@ from support import monitor
 from support.checkout import ROOT
 from support.s3 import S3Server
 
-T = TypeVar("T")
-
 RUN_ID = "run-1"
 LIMIT_S = 60.0
 """Generous: how long anything here may take on a busy machine."""
 STALE_S = 3.0
 """A heartbeat older than this is stale; training here beats five times a second."""
-
-
-def until(found: Callable[[], T], limit_s: float = LIMIT_S) -> T:
-    """The first thing that ``found`` finds, asked again and again."""
-    deadline = time.monotonic() + limit_s
-    while True:
-        thing = found()
-        if thing:
-            return thing
-        if time.monotonic() > deadline:
-            raise AssertionError(f"it did not come to pass within {limit_s:g} s")
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)
@@ -86,7 +72,9 @@ class Site:
         return Trained(process.returncode, self.said())
 
     def said(self, log: str = "training.log") -> str:
-        return (self.folder / log).read_text(encoding="utf-8")
+        """Without where it reports to, which every training says."""
+        lines = (self.folder / log).read_text(encoding="utf-8").splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("lastbeat: reporting to "))
 
     def look(self, run_id: str = RUN_ID) -> dict[str, Any]:
         """What ``monitor.py --once --json`` says now, with its exit status as ``exit``: the same settings, store,

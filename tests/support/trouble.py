@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.channel import ListChannel
@@ -127,11 +127,12 @@ class TroubledChannel(ListChannel):
             self._trouble.counts["not sent"] += 1
         return self.down
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
         super().send(message)
         self._trouble.counts["sent"] += 1
         self.sendings[name(message.key, message.event.value)] += 1
         self._trouble.has_sent()
+        return None
 
 
 def name(key: str, event: str) -> str:

@@ -3,8 +3,6 @@
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +54,6 @@ def watched(folder: Path, *more: str) -> dict[str, Any]:
     done = call(LASTBEAT, *arguments, cwd=folder, MONITORING_ROOT=str(folder / "runs"))
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
-
-
-def until(what: Callable[[], object], limit_s: float = LIMIT_S) -> Any:
-    """What ``what`` gives once it gives anything."""
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if found := what():
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"it did not happen within {limit_s} s")
 
 
 def python(source: str) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ To have it in every new shell:
   zsh   echo 'eval "$(lastbeat completion zsh)"' >> ~/.zshrc     (after compinit)
   fish  lastbeat completion fish > ~/.config/fish/completions/lastbeat.fish
 
-Ids of runs are asked for where --root, --bucket or the settings say that they are, for a second at most.
+Run ids are looked up where --root, --bucket or the settings point to, for a second at most.
 """
 
 
 @click.command("completion", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @click.argument("shell", type=click.Choice(sorted(SCRIPTS)))
 def command(*, shell: str) -> int:
-    """Print the script that makes SHELL complete what belongs to lastbeat."""
+    """Print the script that makes SHELL complete lastbeat's commands, options and run ids."""
     print(SCRIPTS[shell], end="")
     return exits.OK

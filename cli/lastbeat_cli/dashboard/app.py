@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol, cast
 from urllib.parse import parse_qs
 
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
@@ -13,13 +13,20 @@ from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import logs
 from lastbeat_cli.dashboard.answer import HTML, LED_ON, Body, Environ, Response, StartResponse, body, refusal, send
-from lastbeat_cli.dashboard.door import METRICS, Admission, Door, is_data
+from lastbeat_cli.dashboard.door import CHANGES, HEADER, METRICS, Admission, Door, is_data
 
 log = logging.getLogger(__name__)
 
 _RUNS: Final = "/data/runs/"
+_CAUSES: Final = "/data/causes"
 _LOOK_MOST: Final = 200
 """So many runs one browser can say that it shows."""
+
+
+BODY_BYTES: Final = 4096
+"""The most that a request may have for a body: a silence, each of whose texts is bounded, takes less."""
+MAY: Final = "X-Lastbeat-May"
+"""The header that tells a page that it may offer silencing: its browser was let in by the token."""
 
 
 class TooManyOpenError(Exception):
@@ -40,22 +47,50 @@ class Runs(Protocol):
         ...
 
 
+class Losses(Protocol):
+    """What knows what failures cost: :class:`lastbeat_cli.dashboard.losses.LossLooks`."""
+
+    def document(self) -> Body:
+        """Raises :class:`StoreError`."""
+        ...
+
+
 class Metrics(Protocol):
     """What knows the metrics: :class:`lastbeat_cli.metrics.scrapes.Scrapes`."""
 
     def answer(self, accept: str) -> Response: ...
 
 
-class App:
-    """Answers GET and HEAD for the page and its data, and refuses everything else."""
+class SilenceRequests(Protocol):
+    """What makes and lifts silences: :class:`lastbeat_cli.dashboard.silences.StoredSilences`."""
 
-    def __init__(self, page: HtmlPage, fleet: Fleet, runs: Runs, metrics: Metrics, door: Door) -> None:
+    def answer(self, asked: bytes, address: str) -> Response:
+        """``asked``: the body of a request; ``address``: where it came from."""
+        ...
+
+
+class App:
+    """Answers GET and HEAD for the page and its data, POST for silences, and refuses everything else."""
+
+    def __init__(  # noqa: PLR0913 - what it answers from, each by its name
+        self,
+        page: HtmlPage,
+        fleet: Fleet,
+        runs: Runs,
+        metrics: Metrics,
+        silences: SilenceRequests,
+        door: Door,
+        *,
+        losses: Losses,
+    ) -> None:
         self._page = body(page.html, HTML)
         self._tag = f'W/"{hashlib.sha256(page.html).hexdigest()[:32]}"'
         self._policy = page.policy
         self._fleet = fleet
         self._runs = runs
         self._metrics = metrics
+        self._losses = losses
+        self._silences = silences
         self._door = door
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -73,6 +108,8 @@ class App:
 
     def _answer(self, method: str, path: str, environ: Environ) -> Response:
         data = is_data(path)
+        if path == CHANGES:
+            return self._change_answer(method, environ)
         if method not in {"GET", "HEAD"}:
             headers = {"Allow": "GET, HEAD"}
             return refusal("405 Method Not Allowed", "Only GET and HEAD are answered.", data=data, headers=headers)
@@ -89,6 +126,8 @@ class App:
             return self._fleet_answer(environ)
         if path.startswith(_RUNS):
             return self._run_answer(path.removeprefix(_RUNS))
+        if path == _CAUSES:
+            return self._losses_answer()
         if path == METRICS:
             return self._metrics.answer(str(environ.get("HTTP_ACCEPT", "")))
         return refusal("404 Not Found", "There is nothing here.", "The page is at /.", data=data)
@@ -101,7 +140,30 @@ class App:
         since = asked.get("since", [""])[-1]
         look = [run_id for run_id in ",".join(asked.get("look", ())).split(",")[:_LOOK_MOST] if _may_be(run_id)]
         number = int(since) if since.isascii() and since.isdigit() and len(since) <= 15 else None
-        return Response("200 OK", self._fleet.document(number, asked.get("epoch", [None])[-1], look))
+        may = {MAY: "silence"} if self._door.may_change(environ) else {}
+        return Response("200 OK", self._fleet.document(number, asked.get("epoch", [None])[-1], look), may)
+
+    def _change_answer(self, method: str, environ: Environ) -> Response:
+        if method != "POST":
+            headers = {"Allow": "POST"}
+            return refusal("405 Method Not Allowed", "Only POST is answered here.", data=True, headers=headers)
+        said = self._door.judge_change(environ)
+        if said is not Admission.WELCOME:
+            return _REFUSED[said](data=True)
+        length = str(environ.get("CONTENT_LENGTH") or "")
+        if not (length.isascii() and length.isdigit() and len(length) <= 15):
+            return refusal("411 Length Required", "The request does not say how long its body is.", data=True)
+        if int(length) > BODY_BYTES:
+            most = f"The request has {int(length)} bytes; {BODY_BYTES} are the most."
+            return refusal("413 Content Too Large", most, data=True)
+        asked = cast("BinaryIO", environ["wsgi.input"]).read(int(length))
+        return self._silences.answer(asked, str(environ.get("REMOTE_ADDR") or ""))
+
+    def _losses_answer(self) -> Response:
+        try:
+            return Response("200 OK", self._losses.document())
+        except StoreError as fault:
+            return _unavailable(fault)
 
     def _run_answer(self, run_id: str) -> Response:
         try:
@@ -111,7 +173,7 @@ class App:
         try:
             found = self._runs.document(run_id)
         except StoreError as fault:
-            return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
+            return _unavailable(fault)
         except TooManyOpenError:
             advice = "The page asks again by itself."
             return refusal("503 Service Unavailable", "Other runs are being read first.", advice, data=True)
@@ -119,6 +181,10 @@ class App:
             advice = "Its folder may have been deleted; the fleet's page shows what there is."
             return refusal("404 Not Found", f"There is no run {run_id}.", advice, data=True)
         return Response("200 OK", found)
+
+
+def _unavailable(fault: StoreError) -> Response:
+    return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
 
 
 def _stranger(data: bool) -> Response:
@@ -145,7 +211,37 @@ def _intruder(data: bool) -> Response:
     return refusal("403 Forbidden", "Pages of other origins get no data.", data=data)
 
 
-_REFUSED = {Admission.STRANGER: _stranger, Admission.ELSEWHERE: _elsewhere, Admission.INTRUDER: _intruder}
+def _read_only(data: bool) -> Response:
+    return refusal(
+        "403 Forbidden",
+        "This dashboard only shows, for it has no token that tells who may change something.",
+        "Start it with LASTBEAT_DASHBOARD_TOKEN set, or use 'lastbeat silence' in a terminal.",
+        data=data,
+    )
+
+
+def _forged(data: bool) -> Response:
+    return refusal(
+        "403 Forbidden",
+        "Only this dashboard's own page may change something.",
+        f"Its browser says so by Sec-Fetch-Site or Origin, and it sends the header {HEADER}. A proxy in front has to "
+        "leave them as they are; programs use 'lastbeat silence'.",
+        data=data,
+    )
+
+
+def _no_json(data: bool) -> Response:
+    return refusal("415 Unsupported Media Type", "A change is sent as application/json.", data=data)
+
+
+_REFUSED = {
+    Admission.STRANGER: _stranger,
+    Admission.ELSEWHERE: _elsewhere,
+    Admission.INTRUDER: _intruder,
+    Admission.READ_ONLY: _read_only,
+    Admission.FORGED: _forged,
+    Admission.NO_JSON: _no_json,
+}
 
 
 def _may_be(run_id: str) -> bool:

@@ -5,6 +5,7 @@ import os
 import secrets
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NoReturn
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SERVING = "Where the page is"
+_LOSSES_S = 120.0
+_MOST_RECORDS = 2000
+"""So many records are read for what failures cost each time that somebody asks; the next time, those that are left."""
 EPILOG = """\
 \b
 Exit status:
@@ -37,16 +41,22 @@ Examples:
   lastbeat dashboard --bucket my-bucket --open
   ssh -L 8321:localhost:8321 cluster lastbeat dashboard --root /shared/runs --port 8321
 
-It reads and never writes, and while nobody looks it asks the store nothing. Whoever is logged in on this machine can
-open it. With --host others can, too, who have the token; what they send and see is not encrypted, so that over a
-network that is not yours alone an ssh tunnel or a proxy with TLS is the better way.
+It writes nothing but the silences that people make on the page, which takes a token, and while nobody looks it asks
+the store nothing. Whoever is logged in on this machine can open it, unless a token is set. With --host others can, too,
+who have the token; what they send and see is not encrypted, so that over a network that is not yours alone an ssh
+tunnel or a proxy with TLS is the better way.
 """
 
 
 @click.command("dashboard", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @options.option("--port", metavar="N", default="0", group=SERVING, help="Port to listen on; 0 is any that is free [0].")
 @options.option("--host", metavar="H", default="127.0.0.1", group=SERVING, help="Address to listen on [127.0.0.1].")
-@options.option("--token", metavar="T", group=SERVING, help="Who has it may look; better in LASTBEAT_DASHBOARD_TOKEN.")
+@options.option(
+    "--token",
+    metavar="T",
+    group=SERVING,
+    help="Whoever has it may look and silence; better set as LASTBEAT_DASHBOARD_TOKEN.",
+)
 @options.option("--open", "opens", is_flag=True, group=SERVING, help="Open it in this machine's browser.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
@@ -109,18 +119,24 @@ def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens
 
 def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, FleetLook]":
     from lastbeat.page.assembling import page  # noqa: PLC0415 - as above
+    from lastbeat.record.limits import LISTED_FOR_S, FleetLimits  # noqa: PLC0415 - as above
     from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
+    from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document  # noqa: PLC0415 - as above
     from lastbeat.views.run_document import run_document  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.app import App  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.fleet import FleetLook  # noqa: PLC0415 - as above
+    from lastbeat_cli.dashboard.losses import LossLooks  # noqa: PLC0415 - as above
     from lastbeat_cli.dashboard.runs import Allowance, RunLooks  # noqa: PLC0415 - as above
+    from lastbeat_cli.dashboard.silences import StoredSilences  # noqa: PLC0415 - as above
+    from lastbeat_cli.document import masked_throughout  # noqa: PLC0415 - as above
     from lastbeat_cli.metrics.samples import of_view  # noqa: PLC0415 - as above
     from lastbeat_cli.metrics.scrapes import Scrapes  # noqa: PLC0415 - as above
 
-    asked_for_fleet, asked_for_runs = Tally(), Tally()
+    asked_for_fleet, asked_for_runs, asked_for_silences, asked_for_losses = Tally(), Tally(), Tally(), Tally()
     at, at_runs = opening.store(settings, tally=asked_for_fleet), opening.store(settings, tally=asked_for_runs)
+    limits = FleetLimits(at, LISTED_FOR_S)
     runs = RunLooks(
-        lambda run_id: wire.run_watch(settings, run_id, at=at_runs),
+        lambda run_id: wire.run_watch(settings, run_id, at=at_runs, limits=limits),
         lambda view: run_document(view, _now()),
         Allowance(asked_for_fleet, asked_for_runs, free=at.traits.prices.free),
         interval_s=interval_s,
@@ -143,14 +159,26 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
             delta=None if what.since is None else Delta(what.since, changed, what.gone),
         )
 
-    fleet = FleetLook(wire.fleet_watch(settings, at=at), told, interval_s=interval_s, epoch=epoch, turn=runs.turn)
+    fleet = FleetLook(
+        wire.fleet_watch(settings, at=at, limits=limits), told, interval_s=interval_s, epoch=epoch, turn=runs.turn
+    )
     where = logs.redact(at.url)
 
     def known() -> "Sequence[Sample]":
-        asked = {kind: count + asked_for_runs.counts[kind] for kind, count in asked_for_fleet.counts.items()}
+        further = (asked_for_runs, asked_for_silences, asked_for_losses)
+        asked = {
+            kind: count + sum(each.counts[kind] for each in further) for kind, count in asked_for_fleet.counts.items()
+        }
         return of_view(fleet.known(), asked, logs.redact)
 
-    return App(page(), fleet, runs, Scrapes(known, where), door), fleet
+    silences = StoredSilences(opening.store(settings, tally=asked_for_silences))
+    reader = LossReader(opening.store(settings, tally=asked_for_losses), where, settings.redactor)
+
+    def lost() -> Mapping[str, object]:
+        told = reader.read(LOSSES_SINCE_S, until=time.monotonic() + _LOSSES_S, most=_MOST_RECORDS)
+        return {name: masked_throughout(each, logs.redact) for name, each in losses_document(told).items()}
+
+    return App(page(), fleet, runs, Scrapes(known, where), silences, door, losses=LossLooks(lost)), fleet
 
 
 def _tell(address: str, *, as_json: bool) -> None:

@@ -10,6 +10,10 @@ from enum import Enum
 from typing import Final
 from urllib.parse import parse_qs
 
+CHANGES: Final = "/api/silences"
+"""The one place where something can be changed."""
+HEADER: Final = "X-Lastbeat"
+"""What the page sends along with a change: other sites' pages may send no header of their own unless they are let."""
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 
@@ -26,6 +30,12 @@ class Admission(Enum):
     """It was sent to another name than this machine's, as a page would that had its own name point here."""
     INTRUDER = "intruder"
     """A page of another origin wants data."""
+    READ_ONLY = "read only"
+    """It wants to change something, where no token is set that tells who may."""
+    FORGED = "forged"
+    """It wants to change something, and a page of another origin, or a form of one, may have sent it."""
+    NO_JSON = "no JSON"
+    """It wants to change something, by a kind of body that forms may send as well."""
 
 
 METRICS: Final = "/metrics"
@@ -33,7 +43,7 @@ METRICS: Final = "/metrics"
 
 def is_data(path: str) -> bool:
     """Whether what lies there is for programs, and no page for people."""
-    return path == METRICS or path.startswith("/data/")
+    return path in {METRICS, CHANGES} or path.startswith("/data/")
 
 
 def is_loopback(host: str) -> bool:
@@ -72,9 +82,25 @@ class Door:
         scheme, _, given = _text(environ, "HTTP_AUTHORIZATION").partition(" ")
         if scheme.lower() == "bearer" and _same(given.strip(), self.token):
             return Admission.WELCOME
-        if any(_same(value, self._pass()) for value in _cookies(_text(environ, "HTTP_COOKIE"), self.name)):
-            return Admission.WELCOME
-        return Admission.STRANGER
+        return Admission.WELCOME if self._has_cookie(environ) else Admission.STRANGER
+
+    def judge_change(self, environ: Mapping[str, object]) -> Admission:
+        """Of one request that wants to change something, which only the page's own script may, in a browser that was
+        let in by the token. Each rule would do where browsers keep to theirs; there are several, for not all do."""
+        if self.local and not _is_local(_text(environ, "HTTP_HOST")):
+            return Admission.ELSEWHERE
+        if self.token is None:
+            return Admission.READ_ONLY
+        if not self._has_cookie(environ):
+            return Admission.STRANGER
+        if not _is_from_here(environ) or not _text(environ, f"HTTP_{HEADER.upper().replace('-', '_')}"):
+            return Admission.FORGED
+        kind = _text(environ, "CONTENT_TYPE").partition(";")[0].strip().lower()
+        return Admission.WELCOME if kind == "application/json" else Admission.NO_JSON
+
+    def may_change(self, environ: Mapping[str, object]) -> bool:
+        """Whether the browser that asks was let in by the token, so that its page may offer changes."""
+        return self.token is not None and self._has_cookie(environ)
 
     def key(self) -> str:
         """What opens it once in the token's place: for a browser's command line, which everybody here may read."""
@@ -86,6 +112,9 @@ class Door:
     def cookie(self) -> str:
         """The Set-Cookie header for who brought the token. No script can read it, and no other site can send it."""
         return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Strict"
+
+    def _has_cookie(self, environ: Mapping[str, object]) -> bool:
+        return any(_same(value, self._pass()) for value in _cookies(_text(environ, "HTTP_COOKIE"), self.name))
 
     def _opens(self, given: str) -> bool:
         found = [key for key in tuple(self._keys) if _same(given, key)]
@@ -101,6 +130,17 @@ def _is_local(host: str) -> bool:
     # Whatever the port: it may be another one at the near end of an ssh tunnel.
     found = _HOST.fullmatch(host)
     return found is not None and (found["name"].lower() in _LOCAL_NAMES or is_loopback(found["name"]))
+
+
+def _is_from_here(environ: Mapping[str, object]) -> bool:
+    """Whether a browser says that a page of this very host and port sent it. SameSite does not: it knows no ports."""
+    site = _text(environ, "HTTP_SEC_FETCH_SITE")
+    if site:
+        # The browser has compared them itself; a proxy may have put another Host in the place of what it saw.
+        return site == "same-origin"
+    scheme, _, origin = _text(environ, "HTTP_ORIGIN").lower().partition("://")
+    # A proxy with TLS makes "https" of it.
+    return scheme in {"http", "https"} and origin != "" and origin == _text(environ, "HTTP_HOST").lower()
 
 
 def _cookies(header: str, name: str) -> list[str]:

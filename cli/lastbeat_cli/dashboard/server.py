@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from lastbeat.stores.port import StoreError
+from lastbeat_cli.dashboard.app import BODY_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,6 @@ again, and who holds many open, or sends a request without end, keeps nobody out
 _IDLE_S: Final = 30
 _HEADER_BYTES: Final = 24 * 1024
 """An address may name the sixty runs that a browser shows, of 200 characters each."""
-_BODY_BYTES: Final = 1024
 
 
 class CannotListenError(StoreError):
@@ -95,7 +95,7 @@ class Server:
             channel_timeout=_IDLE_S,
             cleanup_interval=1,
             max_request_header_size=_HEADER_BYTES,
-            max_request_body_size=_BODY_BYTES,
+            max_request_body_size=BODY_BYTES,
             ident=None,
             clear_untrusted_proxy_headers=True,
             asyncore_use_poll=True,

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import click
 from lastbeat import opening
 from lastbeat import settings as configuration
 from lastbeat.model import runid
+from lastbeat.model.near_names import did_you_mean, near_names
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.settings import Settings, SettingsError, table
@@ -61,7 +62,10 @@ Examples:
     "--exit-code", type=click.IntRange(-255, 255), metavar="N", group=WHAT, help="What the run exited with."
 )
 @options.option(
-    "--scheduler-state", metavar="WORD", group=WHAT, help="As the scheduler calls it: OUT_OF_MEMORY, TIMEOUT."
+    "--scheduler-state",
+    metavar="WORD",
+    group=WHAT,
+    help="The job's state as the scheduler calls it: OUT_OF_MEMORY, TIMEOUT.",
 )
 @options.place
 @options.form
@@ -104,7 +108,7 @@ def command(
     for fault in looking.faults:
         print(mask(f"Error: {fault}" + (f"\n{fault.advice}" if fault.advice else "")), file=sys.stderr)
     if story is not None:
-        _show(story, as_json=as_json)
+        _show(looking.compared(story), as_json=as_json)
     return exits.UNKNOWN if looking.faults else exits.OK
 
 
@@ -131,6 +135,8 @@ class _Looking:
         self.notes: list[str] = []
         self._settings = settings
         self._wrong = wrong
+        self._run_id: str | None = None
+        """The run that was named, of which there may be others like it."""
 
     def signals(self, given: str | None) -> str:
         """What ``--signals`` says, else the setting."""
@@ -183,10 +189,9 @@ class _Looking:
             raise UnreadableLogError(
                 f"{name} is a link to {Path(name).readlink()}, which is not there", "Name the log itself."
             )
-        near = get_close_matches(Path(name).name, _names_beside(Path(name)), n=1, cutoff=0.75)
-        advice = (
-            f"Did you mean {Path(name).with_name(near[0])}?" if near else "Check the path; --root says where runs are."
-        )
+        near = near_names(Path(name).name, _names_beside(Path(name)), cutoff=0.75)
+        beside = [Path(name).with_name(each) for each in near]
+        advice = did_you_mean(beside) or "Check the path; --root says where runs are."
         try:
             runid.check_run_id(name)
         except runid.InvalidRunIdError:
@@ -209,10 +214,29 @@ class _Looking:
             what = f"there is no file {name}, and runs cannot be looked up: {fault}"
             raise UnreadableLogError(what, fault.advice) from None
         if not found:
-            near = get_close_matches(name, _runs_in(self._settings), n=1, cutoff=0.75) or near
-            advice = f"Did you mean {near[0]}?" if near else advice
+            advice = did_you_mean(near_names(name, _runs_in(self._settings), cutoff=0.75)) or advice
             raise UnreadableLogError(f"there is no file {name}, and no run of that name in {where}", advice)
+        self._run_id = name
         return found
+
+    def compared(self, story: "ExplainReport") -> "ExplainReport":
+        """``story`` with the last run of the fleet that failed like it, where one of its runs is explained."""
+        from lastbeat.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - after it is known that there is a cause
+
+        cause = story.explanation.cause
+        if cause is None:
+            return story
+        story = replace(story, fingerprint=fingerprint_of(cause))
+        if self._run_id is None or self._settings is None:
+            return story
+        from lastbeat.decide.similar import aftermath  # noqa: PLC0415 - files need no store
+        from lastbeat.record.known_failures import KnownFailures  # noqa: PLC0415 - as above
+
+        store = opening.store(self._settings)
+        now = store.clock()
+        # No attempt before the first: what is explained may be in that document itself.
+        found = KnownFailures(store).similar(story.fingerprint, self._run_id, 0, now, aftermath)
+        return story if found is None else replace(story, similar=found.told(now))
 
 
 def _runs_in(settings: Settings) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lastbeat.model.cause import Cause, Evidence
+from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Idle, LostPeer
 from lastbeat.model.times import format_time
 from lastbeat_cli.explain.story import ExplainReport, hint, restartable
 
@@ -15,13 +15,27 @@ def story_document(story: ExplainReport, mask: Mask) -> dict[str, object]:
     cause = found.cause
     return {
         "cause": _cause(cause, story, mask) if cause is not None else None,
+        "second": _second(found.second, story, mask) if found.second is not None else None,
         "alternatives": [_cause(other, story, mask) for other in found.alternatives],
         "downstream": [_evidence(each, mask) for each in found.downstream],
         "hint": (mask(hint(cause, story.error_types)) or None) if cause is not None else None,
+        "fingerprint": story.fingerprint or None,
+        "similar": mask(story.similar) if story.similar is not None else None,
         "ended": found.ended,
+        "peer": _peer(found.peer, mask),
+        "idle": _idle(found.idle),
+        "attempt": _attempt(found.attempt),
+        "warned": [
+            {"evidence": _evidence(each.evidence, mask), "hint": mask(each.hint) or None} for each in found.warned
+        ],
         "success": _evidence(found.success, mask) if found.success is not None else None,
         "notes": [mask(note) for note in story.notes],
     }
+
+
+def _second(cause: Cause, story: ExplainReport, mask: Mask) -> dict[str, object]:
+    """What it may be as well, where it is undecided which of the two, with what to do then."""
+    return {**_cause(cause, story, mask), "hint": mask(hint(cause, story.error_types)) or None}
 
 
 def _cause(cause: Cause, story: ExplainReport, mask: Mask) -> dict[str, object]:
@@ -32,7 +46,27 @@ def _cause(cause: Cause, story: ExplainReport, mask: Mask) -> dict[str, object]:
         "restartable": restartable(cause, story.error_types),
         "signal": cause.signal or None,
         "evidence": _evidence(cause.evidence, mask),
+        "frames": list(map(mask, cause.frames)),
     }
+
+
+def _peer(peer: LostPeer | None, mask: Mask) -> dict[str, object] | None:
+    if peer is None:
+        return None
+    host = mask(peer.host) if peer.host is not None else None
+    return {"rank": peer.rank, "host": host, "log": peer.log or None, "told": mask(peer.told)}
+
+
+def _idle(idle: Idle | None) -> dict[str, object] | None:
+    if idle is None:
+        return None
+    return {"seconds": round(idle.seconds, 3), "at_most": idle.at_most, "until": idle.until}
+
+
+def _attempt(attempt: AttemptInFile | None) -> dict[str, object] | None:
+    if attempt is None:
+        return None
+    return {"number": attempt.number, "file": attempt.file, "line": attempt.line}
 
 
 def _evidence(evidence: Evidence, mask: Mask) -> dict[str, object]:

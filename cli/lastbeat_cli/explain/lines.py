@@ -3,13 +3,16 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 
-from lastbeat.deliver.facts import number
-from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.text import one_line
+from lastbeat.deliver.facts import SIMILAR, number
+from lastbeat.model.cause import CERTAIN, Cause, Evidence, sureness
+from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_time
 from lastbeat.signals.error_types import traits_of
-from lastbeat_cli.explain.story import SURE, ExplainReport, LogRead, hint, place, restartable, sureness
+from lastbeat.signals.hints import GUESS, restart_hint
+from lastbeat_cli.explain.story import ExplainReport, LogRead, hint, place, restartable
 from lastbeat_cli.explain.timeline import CAUSE, DONE, FOLLOWED, PERHAPS, TimelineRow, bare, events, ranks_told
 from lastbeat_cli.lines import percent
 from lastbeat_cli.terminal.paint import Line, cells, cut, folded, line, wrapped
@@ -20,11 +23,9 @@ MOST_NOTES = 8
 _EVIDENCE_ROWS = 8
 _ALIKE = 80
 _INDENT = "  "
-_AGAIN = {
-    True: "Restart: from the last checkpoint, it may well get past this.",
-    False: "Restart: only after something was changed; as it is, it will end here again.",
-    None: "Restart: it depends on what was behind this.",
-}
+_ROOM_FOR_TWO = 76
+"""Columns from which on two causes stand beside each other."""
+_BETWEEN = " │ "
 _NOTHING_FOUND = (
     "If it ended all the same: --exit-code N or --scheduler-state WORD tell more (sacct -j ID, kubectl describe pod).",
     "If it stands still: py-spy dump --pid PID on each rank shows what it waits for.",
@@ -59,11 +60,16 @@ def _blocks(story: ExplainReport, columns: int, mask: Mask) -> Iterator[list[Lin
         yield list(_nothing(story, columns, names, mask))
         yield list(_timeline(story, columns, names, mask))
     else:
-        yield list(_head(story, cause, columns))
+        yield list(_head(story, cause, names, columns, mask))
         yield list(_evidence(story, cause, columns, mask))
-        yield list(_action(story, cause, columns, mask))
+        second = story.explanation.second
+        if second is None:
+            yield list(_action(story, cause, columns, mask))
+        else:
+            yield list(_either(story, (cause, second), names, columns, mask))
         yield list(_others(story, columns, names, mask))
         yield list(_timeline(story, columns, names, mask))
+    yield list(_warned(story, columns, names, mask))
     yield list(_foot(story, columns, names, mask))
 
 
@@ -100,6 +106,7 @@ def _nothing(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> I
     yield line(told, "good")
     if success is not None:
         yield from map(line, wrapped(f"{names.short(success)}: {bare(one_line(mask(success.text)))}", columns))
+    yield from map(line, _attempt(story, names, columns))
     for log in _furthest(story.logs):
         yield from map(line, wrapped(f"Last: {_progress(log)} ({names.file(log.name)})", columns))
     finished = any(log.step is not None and log.step == log.total_steps for log in story.logs)
@@ -120,20 +127,54 @@ def _progress(log: LogRead) -> str:
     return text + (f", loss {number(log.loss)}" if log.loss is not None else "")
 
 
-def _head(story: ExplainReport, cause: Cause, columns: int) -> Iterator[Line]:
+def _head(story: ExplainReport, cause: Cause, names: _Names, columns: int, mask: Mask) -> Iterator[Line]:
     # That nothing is known is no guess.
     sure = f" ({sureness(cause.confidence)})" if not traits_of(cause.error_type).says_nothing else ""
-    yield (("Cause: ", "heading"), (cause.error_type, "bad"), (sure, ""))
-    known = story.error_types.get(cause.error_type)
-    if known is not None and known.meaning:
-        yield from map(line, wrapped(known.meaning, columns))
+    second = story.explanation.second
+    other = ((" or ", ""), (second.error_type, "bad")) if second is not None else ()
+    yield (("Cause: ", "heading"), (cause.error_type, "bad"), *other, (sure, ""))
+    if second is None:
+        yield from map(line, wrapped(_meaning(story, cause), columns) if _meaning(story, cause) else ())
+    else:
+        yield line(f"{_INDENT}It is undecided which of the two; below is what each means.")
     where = [one_line(place(cause.evidence)), *_whose(cause.evidence)]
     if cause.evidence.time is not None:
         where.append(str(format_time(cause.evidence.time.replace(microsecond=0))))
     yield from map(line, wrapped("At: " + ", ".join(where), columns))
+    yield from map(line, _attempt(story, names, columns))
+    if story.explanation.peer is not None:
+        peer = replace(story.explanation.peer, log=names.file(story.explanation.peer.log))
+        told = one_line(mask(peer.told))
+        yield from map(line, wrapped(f"{told[0].upper()}{told[1:]}.", columns))
+    if story.explanation.idle is not None:
+        yield from map(line, wrapped(f"After that the job {story.explanation.idle.told}.", columns))
+    if story.similar is not None:
+        yield from map(line, wrapped(f"{SIMILAR}{story.similar}", columns))
     if not story.explanation.ended:
         told = "The log does not show that the run ended with it: it may still be alive."
         yield from map(line, wrapped(told, columns))
+
+
+def _meaning(story: ExplainReport, cause: Cause) -> str:
+    known = story.error_types.get(cause.error_type)
+    return known.meaning if known is not None else ""
+
+
+def _attempt(story: ExplainReport, names: _Names, columns: int) -> Iterator[str]:
+    """Which attempt it is, where a file holds several."""
+    attempt = story.explanation.attempt
+    if attempt is not None:
+        told = replace(attempt, file=names.file(attempt.file)).told
+        yield from wrapped(f"This is {told}; what the earlier ones said does not count.", columns)
+
+
+def _warned(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
+    if story.explanation.warned:
+        yield line("Warnings beside", "heading")
+    for each in story.explanation.warned:
+        told = f"{names.short(each.evidence)}: {bare(one_line(mask(each.evidence.text)))}"
+        yield from map(line, wrapped(told, columns))
+        yield from map(line, wrapped(mask(each.hint), columns) if each.hint else ())
 
 
 def _whose(evidence: Evidence) -> Iterator[str]:
@@ -151,7 +192,7 @@ def _evidence(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> I
     if at is None:
         shown = [(evidence.line, mask(evidence.text))]
     elif said[:_ALIKE] not in one_line(shown[at][1]):
-        # An exit code is no line of the log: it stands behind the last one.
+        # The file was written anew meanwhile.
         yield from _neighbours(shown, columns)
         yield from ((((f"> {row}"), "mark"),) for row in folded(said, columns - 2))
         return
@@ -199,7 +240,45 @@ def _action(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> Ite
     yield line("What to do", "heading")
     if text := mask(hint(cause, story.error_types)):
         yield from map(line, wrapped(text, columns))
-    yield from map(line, wrapped(_AGAIN[restartable(cause, story.error_types)], columns))
+    again = restart_hint(restartable(cause, story.error_types), cause.confidence)
+    yield from map(line, wrapped(f"Restart: {again}", columns))
+
+
+def _either(
+    story: ExplainReport, readings: tuple[Cause, Cause], names: _Names, columns: int, mask: Mask
+) -> Iterator[Line]:
+    """What it may be, each with what to do: beside each other where there is room, else below each other."""
+    beside = columns >= _ROOM_FOR_TWO
+    wide = (columns - len(_BETWEEN)) // 2 if beside else columns
+    first, second = (list(_reading(story, each, readings[0], names, wide, mask)) for each in readings)
+    if not beside:
+        yield from (*first, line(""), *second)
+        return
+    for left, right in zip_longest(first, second, fillvalue=line("")):
+        gap = " " * (wide - sum(cells(text) for text, _ in left))
+        yield (*left, (gap + _BETWEEN, "dim"), *right)
+
+
+def _reading(
+    story: ExplainReport, cause: Cause, first: Cause, names: _Names, columns: int, mask: Mask
+) -> Iterator[Line]:
+    yield line(cut(f"If it is {cause.error_type}", columns), "heading")
+    where = [names.short(cause.evidence), *_whose(cause.evidence)]
+    told = [
+        _meaning(story, cause),
+        "" if cause is first else _same_or(cause, first, where),
+        mask(hint(cause, story.error_types)).removeprefix(GUESS),
+        f"Restart: {restart_hint(restartable(cause, story.error_types), cause.confidence)}",
+    ]
+    for text in filter(None, told):
+        yield from map(line, wrapped(text, columns))
+
+
+def _same_or(cause: Cause, first: Cause, where: Sequence[str]) -> str:
+    """Where a second reading stands."""
+    if cause.evidence != first.evidence:
+        return f"At: {', '.join(where)}"
+    return "The same line." if cause.evidence.line > 0 else ""
 
 
 def _others(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
@@ -218,9 +297,10 @@ def _others(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> It
 def _other_causes(story: ExplainReport) -> Iterator[Cause]:
     """What else it may be: beside a sure cause, what only followed from it is in the timeline as that."""
     found = story.explanation
-    sure = found.cause is not None and sureness(found.cause.confidence) == SURE
+    sure = found.cause is not None and found.cause.confidence >= CERTAIN
     followed = {(each.file, each.line) for each in found.downstream} if sure else set()
-    yield from (each for each in found.alternatives if (each.evidence.file, each.evidence.line) not in followed)
+    beside = found.alternatives[1:] if found.second is not None else found.alternatives
+    yield from (each for each in beside if (each.evidence.file, each.evidence.line) not in followed)
 
 
 def _timeline(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iterator[Line]:
@@ -272,7 +352,7 @@ def _foot(story: ExplainReport, columns: int, names: _Names, mask: Mask) -> Iter
     size, count = sum(log.size_bytes for log in logs), sum(log.lines for log in logs)
     what = one_line(place(Evidence(logs[0].name, 0, ""))) if len(logs) == 1 else f"{len(logs)} logs"
     what += f" in {names.folder}" if names.folder else ""
-    told = f"Read: {what}, {count:,} {'line' if count == 1 else 'lines'}, {_bytes(size)}"
+    told = f"Read: {what}, {counted(count, 'line')}, {_bytes(size)}"
     cause = story.explanation.cause
     if cause is not None:
         told += "".join(f"; last {_progress(log)}" for log in _furthest(logs))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from lastbeat.model import runid
+from lastbeat.model.text import counted
 from lastbeat.observe import log_files
 
 MOST_FILES: Final = 4096
@@ -35,9 +36,9 @@ def chosen(paths: Iterable[str], note: Callable[[str], None]) -> list[str]:
     paths = list(paths)
     newest = _newest_attempts(paths)
     if older := len(paths) - len(newest):
-        note(f"{older} logs of earlier attempts are left out; name them to have them read")
+        note(f"{counted(older, 'log')} of earlier attempts left out: name what is to be read")
     if older := sum(_OLDER_PART.fullmatch(_last(path)) is not None and not _is_log(path) for path in newest):
-        note(f"{older} older parts of rotated logs are left out; name them to have them read")
+        note(f"{counted(older, 'older part')} of rotated logs left out: name what is to be read")
     logs = sorted(filter(_is_log, newest), key=_natural)
     if len(logs) > MOST_FILES:
         note(f"there are {len(logs):,} logs; the first {MOST_FILES:,} by name are read")

@@ -3,14 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.error_type import ErrorType
-
-# Confidence is an ordering of guesses, so people get a word and no digits: the same as in an alert.
-SURE: Final = "sure"
-_SURE: Final = ((0.85, SURE), (0.5, "likely"), (0.0, "perhaps"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +34,10 @@ class ExplainReport:
     """Lines of the cause's file from some before the evidence to some after it, with their numbers; cleaned."""
     notes: Sequence[str] = field(default=())
     """What was left out, for people."""
-
-
-def sureness(confidence: float) -> str:
-    """How sure, in words."""
-    return next(word for least, word in _SURE if confidence >= least or least <= 0)
+    fingerprint: str = ""
+    """Of the cause; empty where nothing tells it from others."""
+    similar: str | None = None
+    """The last run of the fleet that failed of the same cause, in one line."""
 
 
 def restartable(cause: Cause, error_types: Mapping[str, ErrorType]) -> bool | None:

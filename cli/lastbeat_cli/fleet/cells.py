@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model.status import Status, steps_done
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Row
 from lastbeat_cli import lines
@@ -111,16 +112,33 @@ def beat(row: Row, sight: Sight) -> Cell:
 
 
 def attempt(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
-    return str(row.attempt), ""
+    """From the second on: most runs have one."""
+    return (str(row.attempt) if row.attempt > 1 else ""), ""
+
+
+def job(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    """Of a supervised run: its job, and how many of its restarts are used."""
+    if row.job is None:
+        return "", ""
+    return signs.harmless(row.job.text, 100), "mark" if row.job.waits else ""
 
 
 def host(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
     return signs.harmless(row.host or "", 100), "dim"
 
 
+def owner(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
+    return signs.harmless(row.owner or row.team or "", 100), ""
+
+
 def why(row: Row, sight: Sight) -> Cell:
     """What people have to know: why it may not be so, what is wrong with it, what could not be read."""
-    return reason(row, short=not sight.wide), ""
+    said = reason(row, short=not sight.wide)
+    if row.silence is None:
+        return said, ""
+    left = "" if sight.at is None else f" {short_duration((row.silence.until - sight.at).total_seconds())}"
+    told = f"silenced{left}: {signs.harmless(row.silence.why, 100)}"
+    return f"{told}; {said}" if said else told, ""
 
 
 def reason(row: Row, *, short: bool = False) -> str:
@@ -133,6 +151,9 @@ def _why(row: Row, *, short: bool) -> list[str]:
     word = signs.word(row)
     if word == signs.WARNING:
         told.append(", ".join(row.conditions))
+    elif row.status is Status.SUCCEEDED and row.conditions:
+        # First, because the rest may be cut off.
+        told.append(f"{', '.join(row.conditions)}: {row.reason}")
     elif row.cause and row.reason and not row.reason.startswith(row.cause):
         # The name of an exception says less than the cause does.
         text = _EXCEPTION.sub("", row.reason[:1000]) if short else row.reason
@@ -142,7 +163,7 @@ def _why(row: Row, *, short: bool) -> list[str]:
     if row.fault:
         told.append(f"unreadable: {row.fault}")
     if row.pending:
-        told.append(f"{row.pending} alert{'' if row.pending == 1 else 's'} waiting")
+        told.append(f"{counted(row.pending, 'alert')} waiting")
     if not row.complete and not any(told):
         told.append("still reading")
     elif not row.recorded and row.status is not Status.UNKNOWN and row.doubt is None:
@@ -220,7 +241,9 @@ COLUMNS: Final = (
     Column("SPEED", pace, 80, right=True),
     Column("TOKENS", tokens, 50, right=True),
     Column("BEAT", beat, 140, right=True),
-    Column("TRY", attempt, 85, right=True),
+    Column("ATTEMPT", attempt, 85, right=True),
+    Column("JOB", job, 84, least=6, usual=14),
+    Column("OWNER", owner, 88, least=5, usual=12),
     Column("WHY", why, 200, least=12, usual=36),
     Column("HOST", host, 10),
 )

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from lastbeat import wire
-from lastbeat.model.silence import InvalidSilenceError, check_glob
-from lastbeat.model.times import parse_duration
 from lastbeat.settings import Settings
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.terminal import live, paint
@@ -28,14 +26,13 @@ log = logging.getLogger(__name__)
 WHICH = "Which runs"
 _LIMIT_S: Final = 900.0
 """So long one look with --once may take; what was not read by then is said to be unread."""
-_LEAST_SINCE_S, _MOST_SINCE_S = 60.0, 3660 * 86400.0
 EPILOG = """\
 \b
 Exit status:
-  0  the fleet was seen, whatever is the matter with its runs
+  0  the fleet was seen, whatever the state of its runs
   3  it could not be seen; also wrong settings or arguments
-  141  whoever read the pipe left, as after head
-A check that fails when a run does is lastbeat sweep --once or lastbeat watch --once.
+  141  the reader of the pipe left, as head does
+For a check that fails when a run does, use lastbeat sweep --once or lastbeat watch --once.
 
 \b
 Examples:
@@ -52,7 +49,7 @@ store one listing at most; while a run is open, that run alone is asked for.
 @options.argument(
     "globs",
     group=WHICH,
-    listed=("GLOB…", "Only runs whose ids are like that, quoted: 'mistral-*' [all]."),
+    listed=("GLOB…", "Only runs whose ids match, quoted: 'mistral-*' [all]."),
     metavar="[RUN-GLOB]...",
     nargs=-1,
 )
@@ -60,9 +57,9 @@ store one listing at most; while a run is open, that run alone is asked for.
     "--status", "named", multiple=True, metavar="NAMES", group=WHICH, help=f"Only these: {', '.join(options.STATUSES)}."
 )
 @options.option(
-    "--since", metavar="TIME", default="24h", group=WHICH, help="Only runs that live, or did this lately: 7d [24h]."
+    "--since", metavar="TIME", default="24h", group=WHICH, help="Only runs that were alive within this time: 7d [24h]."
 )
-@options.option("--once", is_flag=True, help="One plain table, as into a pipe, with why and what to do.")
+@options.option("--once", is_flag=True, help="One plain table with why and what to do; so is a pipe's.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place
@@ -80,13 +77,13 @@ def command(  # noqa: PLR0913 - one for each option
 ) -> int:
     """Show every run: its status, how far it is, how its loss goes, and why it needs people.
 
-    Who needs people comes first. On a terminal the table is live; keys scroll, filter and open a run.
+    Runs that need people come first. On a terminal the table is live; keys scroll, filter and open a run.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
-    faults += [fault for fault in map(_glob_fault, globs) if fault]
+    faults += [fault for fault in map(values.glob_fault, globs) if fault]
     wanted = statuses(named, faults)
-    since_s = _since(since, faults)
+    since_s = values.since(since, faults)
     interval_s = values.interval(pace, faults)
     settings = values.settings(given, faults)
     logs.follow(settings)
@@ -98,14 +95,6 @@ def command(  # noqa: PLR0913 - one for each option
     from lastbeat_cli.fleet import look  # noqa: PLC0415 - only a terminal needs it
 
     return look.follow(settings, watch, globs, wanted, interval_s)
-
-
-def _glob_fault(glob: str) -> str:
-    try:
-        check_glob(glob)
-    except InvalidSilenceError as fault:
-        return str(fault)
-    return ""
 
 
 def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
@@ -120,14 +109,6 @@ def statuses(named: tuple[str, ...], faults: list[str]) -> tuple[str, ...]:
     if named and not found and not faults:
         faults.append("--status is empty; leave it out, or name one")
     return tuple(dict.fromkeys(found))
-
-
-def _since(text: str, faults: list[str]) -> float:
-    length = parse_duration(text)
-    seconds = length.total_seconds() if length is not None else 0.0
-    if not _LEAST_SINCE_S <= seconds <= _MOST_SINCE_S:
-        faults.append(f"--since={text[:40]!r} is not a time from 1m to ten years; use for example 24h or 7d")
-    return seconds
 
 
 def _once(

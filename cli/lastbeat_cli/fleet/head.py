@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.view import FleetView, Row, WatchState
 from lastbeat_cli.terminal import signs
@@ -39,9 +40,7 @@ def none(view: FleetView) -> str:
     if view.at is None or (view.fault is not None and not view.rows):
         return ""
     if others := len(view.rows):
-        return (
-            f"no run is like that; {others:,} other{'' if others == 1 else 's'} can be seen without globs or --status"
-        )
+        return f"no run is like that; {counted(others, 'other')} can be seen without globs or --status"
     if view.older:
         return "no run lives, or did within that time; --since 30d goes further back"
     return (
@@ -66,6 +65,8 @@ def _counts(view: FleetView, signs_of: Signs, columns: int) -> list[Line]:
         counted[signs.word(row)] = counted.get(signs.word(row), 0) + 1
     order = [*(word for word in _ORDER if word in counted), *sorted(counted.keys() - set(_ORDER))]
     pieces = [(f"{signs_of.of(word)} {counted[word]:,} {word}", signs.style(word)) for word in order]
+    if view.silenced:
+        pieces.append((f"{view.silenced:,} silenced", "dim"))
     if view.older:
         pieces.append((f"{view.older:,} older", "dim"))
     if not pieces and (view.at is not None or view.fault is None):
@@ -91,14 +92,24 @@ def _warnings(view: FleetView, now: datetime | None) -> Iterator[tuple[str, str]
             yield harmless(view.fault.advice), ""
     elif view.watching.overdue and view.watching.last_pass_at is not None:
         since = f" for {format_duration(now - view.watching.last_pass_at)}" if now is not None else ""
-        text = f"! Nobody watches: no pass has left its mark{since}; lastbeat sweep makes passes"
-        yield text, "mark"
+        if single := _by_watch(view):
+            yield f"! No sweep{since}; {single}; lastbeat sweep watches all runs", "mark"
+        else:
+            yield f"! Nobody watches: no pass has left its mark{since}; lastbeat sweep makes passes", "mark"
+    elif view.watching.recorded_at is not None and view.at is not None and _anything_lives(view.rows):
+        yield f"No sweep runs; {_by_watch(view)}; lastbeat sweep watches all runs", "dim"
     elif view.watching == WatchState() and view.at is not None and _anything_lives(view.rows):
         text = "! No pass was made over this fleet: lastbeat sweep alerts people, this only looks"
         yield text, "dim"
     if view.unread:
-        what = "document is" if view.unread == 1 else "documents are"
-        yield f"… {view.unread:,} {what} still to be read", "dim"
+        yield f"… {counted(view.unread, 'document is', 'documents are')} still to be read", "dim"
+
+
+def _by_watch(view: FleetView) -> str:
+    at = view.watching.recorded_at
+    if at is None or view.at is None:
+        return ""
+    return f"lastbeat watch recorded one run {format_duration(view.at - at)} ago"
 
 
 def _anything_lives(rows: Sequence[Row]) -> bool:

@@ -46,7 +46,7 @@ def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) 
         if told <= MOST_TOLD:
             yield from map(signs_of.line, _why(row, rendered(each, colours=False), columns))
     if told > MOST_TOLD:
-        text = f"Why, and what to do, is told of the first {MOST_TOLD} of {told:,} that need people; "
+        text = f"Why, and what to do, is shown for the first {MOST_TOLD} of {told:,} that need people; "
         yield from (
             line(part, "dim") for part in sentence(f"{text}lastbeat show RUN tells it of any.", columns, _LINES)
         )

@@ -37,9 +37,9 @@ HELP: Final = (
     "Ctrl-Z         back to the shell; fg comes back here",
     "?              this help",
     "",
-    "Who needs people comes first. STATUS is as the last pass recorded it; RUNNING?",
-    "is silent for longer than the limit, and no pass has judged that. BEAT is the",
-    "age of the last heartbeat, TRY the attempt. This screen looks and alerts nobody:",
+    "Runs that need people come first. STATUS is as the last pass recorded it;",
+    "RUNNING? is silent for longer than the limit, and no pass has judged that.",
+    "BEAT is the age of the last heartbeat. This screen looks and alerts nobody:",
     "lastbeat sweep and lastbeat watch do.",
 )
 

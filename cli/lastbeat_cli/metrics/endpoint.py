@@ -79,7 +79,7 @@ class Endpoint:
 
 _STRANGER: Final = refusal(
     "401 Unauthorized",
-    "These metrics are for who has the token only.",
+    "These metrics can only be read with the token.",
     "Send the header 'Authorization: Bearer' with what LASTBEAT_DASHBOARD_TOKEN is where this sweep runs; "
     "in Prometheus that is 'authorization: {credentials_file: …}' of the scrape.",
     data=True,

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Gpu, Point, RankLine, Resources, RunView
 from lastbeat_cli.fleet import cells as fleet_cells
@@ -103,7 +104,7 @@ def _ranks(view: RunView, now: datetime) -> Iterator[str]:
     told = len(view.ranks) + view.ranks_left_out
     yield f"{told} of {view.world_size}" if view.world_size else str(told)
     last = max((rank for rank in view.ranks if rank.behind), key=_behind, default=None)
-    yield f"rank {last.rank} is {last.behind:,} steps behind" if last is not None else "none is behind"
+    yield f"rank {last.rank} is {counted(_behind(last), 'step')} behind" if last is not None else "none is behind"
     silent = [rank for rank in view.ranks if (now - rank.modified).total_seconds() > _SILENT_S]
     if silent and not view.row.status.finished:
         oldest = min(silent, key=lambda rank: rank.modified)

@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import Final
 
 from lastbeat.deliver import facts
+from lastbeat.model.cause import CERTAIN
 from lastbeat.model.record import RecordedCause
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RunView
+from lastbeat.signals.hints import restart_hint, shortened
 from lastbeat.views.account import Account, account, trimmed
 from lastbeat_cli.lines import age
 from lastbeat_cli.run import history, state
@@ -26,10 +28,6 @@ _STYLES: Final = {
     Status.FAILED: "bad",
     Status.TIMED_OUT: "bad",
     Status.UNKNOWN: "mark",
-}
-_AGAIN: Final = {
-    True: "begun again from its last checkpoint, it may well get past this",
-    False: "begun again as it is, it will end here again",
 }
 
 Mask = Callable[[str], str]
@@ -54,8 +52,10 @@ def _blocks(view: RunView, columns: int, around: tuple[int, int] | None) -> Iter
     yield list(_why(view, told, columns, around))
     yield list(_action(view, columns))
     yield list(state.heartbeats(view, columns))
+    yield list(state.limits(view, columns))
     yield list(state.progress(view, columns))
     yield list(state.ranks(view, columns))
+    yield list(history.job(view, columns))
     yield list(history.history(view, columns))
     yield list(history.alerts(view, columns))
     yield list(_text("Where it hangs", view.stacks, columns, middle_cut))
@@ -72,6 +72,10 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
     yield line(f"Detail: {_detail(view)}")
     if row.doubt:
         yield from _labelled("In doubt", row.doubt, columns, "mark")
+    if row.silence is not None:
+        until = format_time(row.silence.until.replace(microsecond=0))
+        by = f"by {row.silence.by}: {row.silence.why}"
+        yield from _labelled("Silenced", f"no alerts until {until}, {by}", columns, "mark")
     if row.fault and not any(row.fault in text for text in view.conditions.values()):
         yield from _labelled("Unreadable", row.fault, columns, "mark")
     for name, text in view.conditions.items():
@@ -83,6 +87,13 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
         late = view.seen_at is not None and (view.seen_at - row.since).total_seconds() > _LATE_S
         seen = f", seen {format_time(view.seen_at.replace(microsecond=0))}" if view.seen_at is not None and late else ""
         yield line(f"Since: {since} ({age(view.at, row.since)}){seen}, attempt {row.attempt}")
+    yield from _whose(view)
+
+
+def _whose(view: RunView) -> Iterator[Line]:
+    whose = facts.whose(view.row.owner, view.row.team)
+    if whose:
+        yield line(f"Owner: {one_line(whose)}")
 
 
 def _detail(view: RunView) -> str:
@@ -98,8 +109,13 @@ def _why(view: RunView, told: Account, columns: int, around: tuple[int, int] | N
     explained = view.explained
     if explained is not None:
         cause = explained.cause
-        name = facts.cause(cause.error_type, cause.confidence) or "unknown"
-        yield (("Cause: ", "heading"), (name, "bad"), (f", {cause.confidence:.0%} sure", ""))
+        sure = " (sure)" if cause.confidence >= CERTAIN else ""
+        second = explained.second.error_type if explained.second is not None else None
+        yield (
+            ("Cause: ", "heading"),
+            (facts.cause(cause.error_type, cause.confidence, second) or "unknown", "bad"),
+            (sure, ""),
+        )
     elif view.row.cause:
         yield (("Cause: ", "heading"), (view.row.cause, "bad"))
     for each in told.excerpts:
@@ -107,6 +123,8 @@ def _why(view: RunView, told: Account, columns: int, around: tuple[int, int] | N
         yield from excerpt(trimmed(each, around)[0], columns, place if place.startswith(each.file) else "")
     if explained is not None:
         yield from _also(explained, columns)
+    if explained is not None and explained.similar is not None:
+        yield from _labelled("Seen before", explained.similar.told(view.at), columns)
 
 
 def _also(explained: RecordedCause, columns: int) -> Iterator[Line]:
@@ -116,7 +134,15 @@ def _also(explained: RecordedCause, columns: int) -> Iterator[Line]:
 
 def _action(view: RunView, columns: int) -> Iterator[Line]:
     row = view.row
-    again = _AGAIN.get(view.explained.cause.restartable) if view.explained is not None else None  # type: ignore[arg-type]
+    cause = view.explained.cause if view.explained is not None else None
+    known = cause is not None and cause.restartable is not None
+    again = restart_hint(cause.restartable, cause.confidence) if cause is not None and known else None
+    if cause is not None and view.explained is not None and view.explained.second is not None:
+        yield line("What to do", "heading")
+        for each in (cause, view.explained.second):
+            yield from _labelled(f"If {each.error_type}", shortened(one_line(each.hint)), columns)
+            yield from _labelled("Restart", restart_hint(each.restartable, each.confidence), columns)
+        return
     # A row keeps the beginning of a long hint.
     hint = view.explained.cause.hint if view.explained is not None else None
     if not hint and not row.action and again is None:
@@ -125,7 +151,7 @@ def _action(view: RunView, columns: int) -> Iterator[Line]:
     if hint or row.action:
         yield from map(line, wrapped(hint or row.action or "", columns))
     if again is not None:
-        yield from map(line, wrapped(f"Restart: {again}.", columns))
+        yield from map(line, wrapped(f"Restart: {again}", columns))
 
 
 def excerpt(found: Excerpt, columns: int, title: str = "") -> Iterator[Line]:

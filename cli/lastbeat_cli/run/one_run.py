@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final
 
+from lastbeat.model.near_names import did_you_mean, near_names
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.settings import Settings
 from lastbeat.stores.port import MissingStoreError, Store, StoreError
@@ -17,10 +17,10 @@ argument = options.argument(
 """The run, listed with the options."""
 EXITS: Final = """\
   0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, or silent for too long and judged by nobody
+  1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, or silent for too long, with no pass since
   2  FAILED, TIMED_OUT or CANCELLED
   3  there is no such run, or it could not be seen; also wrong settings or arguments
-  141  whoever read the pipe left, as after head"""
+  141  the reader of the pipe left, as head does"""
 """What the status of a command that shows one run means."""
 _MOST_NAMES: Final = 20_000
 _PATIENCE_S: Final = 5.0
@@ -40,7 +40,7 @@ def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Set
 
 def unknown(store: Store, run_id: str) -> StoreError:
     """There is no such run: what there is instead."""
-    names = _names(store)
+    names = run_names(store) or []
     if run_id in names:
         return StoreError(
             f"there is no run {run_id} in {store.url}: its folder holds nothing that a run writes",
@@ -50,16 +50,23 @@ def unknown(store: Store, run_id: str) -> StoreError:
     return StoreError(f"there is no run {run_id} in {store.url}", advice)
 
 
-def suggestion(store: Store, run_id: str) -> str | None:
-    """``Did you mean …?`` for a run that nobody has seen; None where no run is called nearly so, or it is there."""
-    names = _names(store)
-    return None if run_id in names else _suggestion(run_id, names)
+def suggestion(store: Store, run_id: str) -> str:
+    """``Did you mean …?`` for a run that nobody has seen; empty where no run is called nearly so, or it is there."""
+    names = run_names(store) or []
+    return "" if run_id in names else _suggestion(run_id, names)
 
 
-def _suggestion(run_id: str, names: Sequence[str]) -> str | None:
+def near_glob(glob: str, names: Sequence[str]) -> str:
+    """``Did you mean …?`` for a glob that covers no run; empty where no run is called nearly so."""
+    stem = glob.strip("*?") if not set(glob.strip("*?")) & set("*?[") else glob.partition("*")[0]
+    beginnings = {name[: len(stem)]: name for name in sorted(names, reverse=True)}
+    near = [beginnings[each] for each in near_names(stem, beginnings, most=3, cutoff=0.7)] if stem else []
+    return did_you_mean(near).replace("mean", "mean one for", 1)
+
+
+def _suggestion(run_id: str, names: Sequence[str]) -> str:
     begun = sorted((name for name in names if name.startswith(run_id)), key=len)
-    near = [*begun, *(name for name in get_close_matches(run_id, names, cutoff=0.6) if name not in begun)][:3]
-    return f"Did you mean {' or '.join(near)}?" if near else None
+    return did_you_mean([*begun, *(name for name in near_names(run_id, names, most=3) if name not in begun)][:3])
 
 
 def missing(fault: MissingStoreError) -> StoreError:
@@ -67,17 +74,18 @@ def missing(fault: MissingStoreError) -> StoreError:
     return StoreError(str(fault), fault.advice or "--root, or MONITORING_ROOT, says where the runs are")
 
 
-def _names(store: Store) -> list[str]:
-    """The folders below the fleet root, as far as they are to be had within some seconds: this is a courtesy."""
-    found: list[str] = []
+def run_names(store: Store) -> list[str] | None:
+    """The folders below the fleet root that may be runs; None if they are not to be had within some seconds, for this
+    is a courtesy."""
+    found: list[Sequence[str]] = []
 
     def ask() -> None:
         try:
-            found.extend(store.folders()[:_MOST_NAMES])
+            found.append(store.folders()[:_MOST_NAMES])
         except StoreError:
             return
 
     asking = threading.Thread(target=ask, name="names", daemon=True)
     asking.start()
     asking.join(_PATIENCE_S)
-    return [name for name in found if not name.startswith("_")]
+    return [name for name in found[0] if not name.startswith("_")] if found else None

@@ -54,6 +54,8 @@ def _head(view: RunView, columns: int, now: datetime, signs_of: Signs) -> Iterat
     if row.since is not None:
         rest.append(f"{row.status} for {format_duration(now - row.since)}")
     rest.append(f"seen {seen}")
+    if row.owner or row.team:
+        rest.append(f"of {harmless(facts.whose(row.owner, row.team) or '', 60)}")
     if row.host:
         rest.append(harmless(row.host, 60))
     room = columns - cells(status) - 2

@@ -30,7 +30,7 @@ It looks, and changes nothing: the status is the one that the last pass recorded
 
 @click.command("show", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @one_run.argument
-@options.option("-n", "--lines", metavar="N", default="15", help="So many lines of the newest log's end [15].")
+@options.option("-n", "--lines", metavar="N", default="15", help="How many of the newest log's last lines [15].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place
 @options.form

@@ -24,7 +24,23 @@ _LATE_S: Final = 60.0
 _PLAIN: Final = frozenset({"instance", "host", "zone", "instance_type"})
 """Facts that need no name."""
 _ELSEWHERE: Final = frozenset(
-    {"phase", "step", "total_steps", "attempt", "status", "process", "lastbeat", "begun", "world_size"}
+    {
+        "phase",
+        "owner",
+        "team",
+        "step",
+        "total_steps",
+        "attempt",
+        "status",
+        "process",
+        "lastbeat",
+        "begun",
+        "world_size",
+        "process_mark",
+        "stop_seconds",
+        "raised_at",
+        "wraps",
+    }
 )
 """Facts that are told under another heading, or that nobody needs on a screen; --json has them all."""
 _WELL: Final = frozenset({None, "running", "completed"})
@@ -52,6 +68,16 @@ def _beat(beat: HeartbeatFile, at: datetime, columns: int) -> Iterator[Line]:
         yield line(cut((start if index == 0 else " " * len(start)) + row, columns).rstrip())
     if beat.fault:
         yield from ((((row), "mark"),) for row in wrapped(f"! {beat.fault}", columns, " " * 17))
+
+
+def limits(view: RunView, columns: int) -> Iterator[Line]:
+    """Which limits hold, and from where; and which one decided that it is TIMED_OUT."""
+    if not view.limits:
+        return
+    yield line("Limits", "heading")
+    yield from _listed((each.text for each in view.limits), columns)
+    if view.exceeded is not None:
+        yield from _listed([f"TIMED_OUT by: {view.exceeded.text}"], columns)
 
 
 def progress(view: RunView, columns: int) -> Iterator[Line]:
@@ -159,6 +185,8 @@ def ranks(view: RunView, columns: int) -> Iterator[Line]:
     first, *rest = wrapped(_summary(view) + well, columns - 7, "")
     yield (("Ranks", "heading"), (f"  {first}", ""))
     yield from (line(" " * 7 + row) for row in rest)
+    if view.suspects is not None:
+        yield from ((((f"{_INDENT}{row}"), "mark"),) for row in wrapped(view.suspects, columns - len(_INDENT), ""))
     for each in worst[:MOST_RANKS]:
         yield line(cut(f"{_INDENT}{_rank(each, lines, view.at)}", columns), "mark")
     if len(worst) > MOST_RANKS:

@@ -34,7 +34,7 @@ It reads what training and the watchdog left, and writes nothing. Keys: t shows 
 
 @click.command("top", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @one_run.argument
-@options.option("--once", is_flag=True, help="One picture, as into a pipe.")
+@options.option("--once", is_flag=True, help="One picture; so is a pipe's.")
 @options.option("--interval", "pace", metavar="SECONDS", default="5", help="Time between two looks at the store [5].")
 @options.option("--stale-minutes", metavar="N", help="A heartbeat older than this is stale [10].")
 @options.place

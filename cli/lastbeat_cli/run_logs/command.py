@@ -28,9 +28,9 @@ whatever becomes of the run, as 'tail -F' does: the next attempt is followed, to
 
 \b
 Exit status:
-  0  the lines were printed, be it that none was there
+  0  the lines were printed, even if there were none
   3  there is no such run, it has no such log, or that cannot be read; also wrong settings or arguments
-  141  whoever read the pipe left, as after head
+  141  the reader of the pipe left, as head does
 
 \b
 Examples:
@@ -43,12 +43,12 @@ Examples:
 @click.command("logs", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @one_run.argument
 @options.option(
-    "-n", "--lines", metavar="N|all", group=WHICH, help=f"So many of the last lines [{LINES}; with --grep all]."
+    "-n", "--lines", metavar="N|all", group=WHICH, help=f"How many of the last lines [{LINES}; all with --grep]."
 )
-@options.option("-f", "--follow", is_flag=True, group=WHICH, help="Go on with what comes, until the run is over.")
-@options.option("-F", "follow_on", is_flag=True, group=WHICH, help="The same, and go on when it is over.")
-@options.option("--grep", metavar="RE", group=WHICH, help="Only lines that this regular expression is found in.")
-@options.option("-i", "--ignore-case", is_flag=True, group=WHICH, help="--grep knows no upper and lower case.")
+@options.option("-f", "--follow", is_flag=True, group=WHICH, help="Print new lines, too, until the run is over.")
+@options.option("-F", "follow_on", is_flag=True, group=WHICH, help="The same, and go on after it is over.")
+@options.option("--grep", metavar="RE", group=WHICH, help="Only lines that match this regular expression.")
+@options.option("-i", "--ignore-case", is_flag=True, group=WHICH, help="--grep ignores upper and lower case.")
 @options.option(
     "--interval", metavar="SECONDS", default="2", group=WHICH, help="Time between two looks while following [2]."
 )

@@ -18,7 +18,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "test": ("lastbeat_cli.signals.trying", "test", "Which lines of a log each signal matches."),
     "check": ("lastbeat_cli.signals.trying", "check", "Whether a catalogue file of your own can be used."),
     "import": ("lastbeat_cli.signals.taking_over", "command", "A catalogue of a Megatron launcher's log monitor."),
-    "eval": ("lastbeat_cli.signals.evaluation", "evaluate", "Score a catalogue on a folder of labelled logs."),
+    "eval": ("lastbeat_cli.signals.evaluation", "evaluate", "Score a catalogue on folders of labelled logs."),
 }
 
 which = options.option(

@@ -1,97 +1,173 @@
 """``signals eval``: how well a catalogue does on labelled logs."""
 
-from collections.abc import Iterator
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
-from lastbeat.causes import scoring
-from lastbeat.causes.explaining import explain_text
-from lastbeat.causes.scoring import Case, LabelsError, Score, ScoreCounts, ScoredCase
+from lastbeat.causes import by_repository, scoring
+from lastbeat.causes.by_repository import BoundedShare, SignalUse, shares
+from lastbeat.causes.calibration import brier, calibration_error, reliability, told
+from lastbeat.causes.scoring import Score, ScoreCounts, ScoredCase
+from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue
-from lastbeat.scanning.matching import matcher_of
-from lastbeat.scanning.splitting import Line, Splitter
+from lastbeat.model.text import clean
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
 from lastbeat_cli.signals import command as signals
+from lastbeat_cli.signals.labelled_folders import AllFolders, FolderScorer, ScoredFolder, together, without_repeats
 
-INDEX = "index.jsonl"
-MOST_BYTES = 64 * 1024 * 1024
-"""Of one log, and of the index."""
 EPILOG = """\
 \b
 The index has one JSON object a line:
   id, file (below DIR), label (an error type, or none for a healthy log),
   first_cause_lineno (from 1, of the line that shows the cause);
-  optional acceptable_labels, provenance, cascade.
+  optional acceptable_labels, provenance, cascade, and for --unseen and --rules
+  source (owner/name of the repository that it comes from) and framework.
 
 \b
 Exit status:
   0  it was scored
-  3  the index or a log could not be read; also wrong settings or arguments
+  3  the index or a log of some DIR could not be read (the other folders are
+     scored all the same); also wrong settings or arguments
 """
 
 
 @click.command("eval", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("named", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @signals.which
+@options.option(
+    "--unseen",
+    is_flag=True,
+    help="Score each repository's logs also without the signals that no other repository's logs need.",
+)
+@options.option(
+    "--rules", is_flag=True, help="List the signals that showed a cause: in how many logs and repositories."
+)
 @options.form
-def evaluate(*, folder: Path, given: str | None, as_json: bool, verbose: bool) -> int:
-    """Score a catalogue on the labelled logs of DIR, which DIR/index.jsonl lists.
+def evaluate(
+    *, named: tuple[Path, ...], given: str | None, unseen: bool, rules: bool, as_json: bool, verbose: bool
+) -> int:
+    """Score a catalogue on the labelled logs of each DIR, which DIR/index.jsonl lists.
 
     How many failures get the right error type, and how many the line that shows it; which were taken for what; which
-    healthy logs were misread; and what the first match of any of the same signals would have said.
+    healthy logs were misread; what the first match of any of the same signals would have said; and whether causes that
+    were said to be nearly sure were right more often than others. Of several folders
+    each is scored by itself, and then all together: a log that several have, by its content, counts once there.
     """
     logs.verbose(on=verbose)
     catalogue = signals.catalogue(given)
-    ours, naive = scores(folder, catalogue)
+    folders, notes = without_repeats(named)
+    scorer = FolderScorer(catalogue)
+    asked = [(folder, _scored(scorer, folder)) for folder in folders]
+    scored = [each for _, each in asked if isinstance(each, ScoredFolder)]
+    unread = [(folder, each.faults) for folder, each in asked if isinstance(each, SettingsError)]
+    if not scored:
+        raise SettingsError([fault for _, faults in unread for fault in faults])
+    every = together(scored)
+    left_out = [f"{folder} could not be read, so its logs count nowhere" for folder, _ in unread]
+    notes = [*notes, *every.twice, *left_out]
+    more = _More(scorer.unseen(every) if unseen else None, scorer.rules(every) if rules else None)
     if as_json:
-        print(dump(_document(ours, naive, catalogue)))
+        print(dump(_document(scored, every, more, notes, catalogue)))
     else:
-        print("\n".join(_lines(ours, naive, catalogue, folder)))
-    return exits.OK
+        print("\n".join(_shown(line) for line in _lines(scored, every, more, notes, catalogue)))
+    for folder, faults in unread:
+        print(_shown(f"Error: {folder} was not scored:"), file=sys.stderr)
+        print("\n".join(_shown(f"  {fault}") for fault in faults), file=sys.stderr)
+    return exits.UNKNOWN if unread else exits.OK
 
 
-def scores(folder: Path, catalogue: Catalogue) -> tuple[Score, Score]:
-    """The catalogue's score on the logs of ``folder``, and the score of the first match of any of its signals."""
+def _scored(scorer: FolderScorer, folder: Path) -> ScoredFolder | SettingsError:
     try:
-        index = _read(folder / INDEX).decode("utf-8")
-        cases = scoring.read_index(index, str(folder / INDEX), catalogue.error_types)
-    except LabelsError as fault:
-        raise SettingsError(str(fault).splitlines()) from None
-    except UnicodeDecodeError:
-        raise SettingsError([f"{folder / INDEX} is not UTF-8 text"]) from None
-    texts = {case.id: _read(folder / case.file) for case in cases}
-    matcher = matcher_of(catalogue)
-
-    def ours(case: Case) -> scoring.Diagnosis:
-        return scoring.diagnosis_of(explain_text(texts[case.id], catalogue, case.file))
-
-    def naive(case: Case) -> scoring.Diagnosis:
-        return scoring.any_match(_lines_of(texts[case.id]), matcher)
-
-    return scoring.score(cases, ours), scoring.score(cases, naive)
+        return scorer.score(folder)
+    except SettingsError as fault:
+        return fault
 
 
-def _lines_of(text: bytes) -> Iterator[Line]:
-    splitter = Splitter()
-    for batch in (splitter.feed(text), splitter.finish()):
-        yield from (batch.line(index) for index in range(len(batch)))
+@dataclass(frozen=True, slots=True)
+class _More:
+    """What is told on demand; None: nobody asked."""
+
+    unseen: Score | None
+    rules: list[SignalUse] | None
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES)
-    except OSError as fault:
-        hint = f"; DIR needs {INDEX}, see lastbeat signals eval --help" if path.name == INDEX else ""
-        raise SettingsError([f"{path}: {fault.strerror}{hint}"]) from None
+def _shown(text: str) -> str:
+    """Names of folders and logs are as hostile as logs."""
+    return mask_tokens(logs.redact(clean(text)))
 
 
-def _lines(ours: Score, naive: Score, catalogue: Catalogue, folder: Path) -> Iterator[str]:
-    yield f"Catalogue {catalogue.name} on the {len(ours.rows)} logs of {folder}"
+def _lines(
+    folders: Sequence[ScoredFolder], every: AllFolders, more: _More, notes: Sequence[str], catalogue: Catalogue
+) -> Iterator[str]:
+    for folder in folders:
+        yield f"Catalogue {catalogue.name} on the {len(folder.ours.rows)} logs of {folder.name}"
+        yield ""
+        yield from _table(folder.ours, folder.naive)
+        yield from _mistakes(folder.ours)
+        yield ""
+    if len(folders) > 1:
+        yield f"All {len(every.ours.rows)} logs of {len(folders)} folders"
+        yield ""
+        yield from _table(every.ours, every.naive)
+        yield ""
+    yield from _reliability(every.ours)
+    if more.unseen is not None:
+        yield from _beside(every.ours, more.unseen)
+        yield ""
+    if more.rules is not None:
+        yield from _rules(more.rules)
+        yield ""
+    yield from (f"Note: {note}" for note in notes)
+    yield "any match: the type of the first line that any failure signal of the catalogue matches, right or acceptable"
+
+
+def _reliability(ours: Score) -> Iterator[str]:
+    said = told(ours)
+    if not said:
+        return
+    yield f"{'How sure, and how often right':<34} {'causes':>6} {'right type':>11} {'or acceptable':>14}"
+    for each in reliability(said):
+        right, accepted = (f"{part} ({part * 100 // each.logs}%)" for part in (each.right, each.accepted))
+        yield f"  {f'said {each.said * 100:.0f}%':<32} {each.logs:>6} {right:>11} {accepted:>14}"
+    yield f"Brier score {brier(said):.3f}, expected calibration error {calibration_error(said):.3f}"
     yield ""
+
+
+def _beside(ours: Score, unseen: Score) -> Iterator[str]:
+    repositories = len({by_repository.repository_of(row.case) for row in ours.rows})
+    yield f"By repository ({repositories}), with the 95 % interval of logs like these:"
+    yield f"{'':<24} {'all signals':>24} {'its repository unseen':>24}"
+    for (name, known), other in zip(shares(ours).items(), shares(unseen).values(), strict=True):
+        yield f"{name:<24} {interval(known):>24} {interval(other):>24}"
+
+
+def interval(known: BoundedShare) -> str:
+    """``97 of 99 (92-99%)``."""
+    if not known.count:
+        return "-"
+    # The bounds are rounded outwards.
+    return f"{known.part} of {known.count} ({int(known.low * 100)}-{min(100, math.ceil(known.high * 100))}%)"
+
+
+def _rules(rules: Sequence[SignalUse]) -> Iterator[str]:
+    yield "Signals that showed a cause, those that the fewest repositories need first:"
+    yield f"{'':<32} {'shows the cause in':>26} {'matches a line in':>26}"
+    for use in rules:
+        told = _of(len(use.logs), len(use.repositories)), _of(use.matched_logs, use.matched_repositories)
+        yield f"{use.name:<32} {told[0]:>26} {told[1]:>26}" + (f"  {use.logs[0]}" if len(use.logs) == 1 else "")
+
+
+def _of(logs_: int, repositories: int) -> str:
+    return f"{logs_} log{'' if logs_ == 1 else 's'} of {repositories} repositor{'y' if repositories == 1 else 'ies'}"
+
+
+def _table(ours: Score, naive: Score) -> Iterator[str]:
     yield f"{'':<24} {'logs':>5} {'right type':>11} {'or acceptable':>14} {'its line':>9} {'any match':>10}"
     beside = naive.groups()
     for name, tally in ours.groups().items():
@@ -104,6 +180,12 @@ def _lines(ours: Score, naive: Score, catalogue: Catalogue, folder: Path) -> Ite
     yield ""
     healthy = len(ours.healthy)
     yield f"Healthy logs misread: {len(ours.misread)} of {healthy}; by any match {len(naive.misread)} of {healthy}"
+    by_provenance = ours.misread_by_provenance()
+    if len(by_provenance) > 1:
+        yield from (f"  of {name}: {misread} of {count}" for name, (misread, count) in by_provenance.items())
+
+
+def _mistakes(ours: Score) -> Iterator[str]:
     yield from (f"  {row.case.id}: {row.said}, line {row.diagnosis.line}" for row in ours.misread)
     if ours.confusions:
         yield "Confusions (expected → got):"
@@ -113,20 +195,35 @@ def _lines(ours: Score, naive: Score, catalogue: Catalogue, folder: Path) -> Ite
     if elsewhere:
         yield f"Evidence more than {scoring.NEAR_LINES} lines off (expected → got):"
         yield from (f"  {row.case.id}: line {row.case.line} → {row.diagnosis.line}" for row in elsewhere)
-    yield ""
-    yield "any match: the type of the first line that any failure signal of the catalogue matches, right or acceptable"
 
 
 def _share(part: int, tally: ScoreCounts) -> str:
     return f"{part} ({part * 100 // tally.count}%)" if tally.count else "-"
 
 
-def _document(ours: Score, naive: Score, catalogue: Catalogue) -> dict[str, object]:
+def _document(
+    folders: Sequence[ScoredFolder], every: AllFolders, more: _More, notes: Sequence[str], catalogue: Catalogue
+) -> dict[str, object]:
+    """Of all folders together, and then of each: a single folder is all that there is."""
     return {
         "catalogue": catalogue.name,
+        **_scores(every.ours, every.naive),
+        "confidence": _confidence(every.ours),
+        **({} if more.unseen is None else {"unseen": _unseen(every.ours, more.unseen)}),
+        **({} if more.rules is None else {"rules": [_rule(use) for use in more.rules]}),
+        "folders": [{"folder": each.name, **_scores(each.ours, each.naive)} for each in folders],
+        "notes": list(notes),
+    }
+
+
+def _scores(ours: Score, naive: Score) -> dict[str, object]:
+    return {
         "logs": len(ours.rows),
         "groups": {name: _tally(tally) for name, tally in ours.groups().items()},
         "healthy": len(ours.healthy),
+        "healthy_by_provenance": {
+            name: {"logs": count, "misread": misread} for name, (misread, count) in ours.misread_by_provenance().items()
+        },
         "misread": [_row(row) for row in ours.misread],
         "wrong": [_row(row) for row in ours.failures if not row.accepted],
         "elsewhere": [_row(row) for row in ours.failures if not row.near],
@@ -134,6 +231,30 @@ def _document(ours: Score, naive: Score, catalogue: Catalogue) -> dict[str, obje
             "groups": {name: _tally(tally) for name, tally in naive.groups().items()},
             "misread": [row.case.id for row in naive.misread],
         },
+    }
+
+
+def _confidence(ours: Score) -> dict[str, object]:
+    said = told(ours)
+    return {
+        "said": [asdict(each) for each in reliability(said)],
+        "brier": round(brier(said), 4),
+        "calibration_error": round(calibration_error(said), 4),
+    }
+
+
+def _unseen(ours: Score, unseen: Score) -> dict[str, object]:
+    told = zip(shares(ours).items(), shares(unseen).values(), strict=True)
+    return {name: {"all_signals": asdict(known), "repository_unseen": asdict(other)} for (name, known), other in told}
+
+
+def _rule(use: SignalUse) -> dict[str, object]:
+    return {
+        "signal": use.name,
+        "logs": list(use.logs),
+        "repositories": list(use.repositories),
+        "matched_logs": use.matched_logs,
+        "matched_repositories": use.matched_repositories,
     }
 
 

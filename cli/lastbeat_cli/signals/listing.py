@@ -1,12 +1,13 @@
 """``signals list`` and ``signals show``: what is looked for, and what it means."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 
 import click
 
 from lastbeat.model.error_type import ErrorType
+from lastbeat.model.near_names import nearest
 from lastbeat.model.signal import Absence, Catalogue, Signal
+from lastbeat.model.text import counted
 from lastbeat.settings import SettingsError
 from lastbeat.signals import loading
 from lastbeat_cli import exits, logs, options
@@ -18,7 +19,7 @@ LIMITS = {"inactivity_s": "stall after", "inactivity_check_s": "checked every", 
 EPILOG = """\
 \b
 Exit status:
-  0  it is told
+  0  the signals were printed
   3  there is no such signal; also a catalogue that cannot be used, wrong settings or arguments
 """
 
@@ -54,8 +55,7 @@ def show(*, name: str, given: str | None, as_json: bool, verbose: bool) -> int:
     found = _named(catalogue, name)
     if not found:
         known = [*(each.name for each in catalogue.signals), *(each.name for each in catalogue.absences)]
-        near = get_close_matches(name, [*known, *catalogue.error_types, *loading.names()], n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(name, [*known, *catalogue.error_types, *loading.names()])
         if _named(loading.load(loading.DEFAULT), name):
             hint = f"; {loading.DEFAULT} has it, so it was silenced or its catalogue is not extended"
         raise SettingsError([f"{name!r} is neither a signal nor an error type of {catalogue.name}{hint}"])
@@ -117,6 +117,7 @@ def signal_document(signal: Signal) -> dict[str, object]:
         "subsystem": signal.subsystem,
         "severity": signal.severity,
         "role": signal.role,
+        "envelope": signal.envelope,
         "extract": dict(signal.extract),
         "hint": signal.hint or None,
         "restartable": signal.restartable,
@@ -146,6 +147,7 @@ def _signal(signal: Signal, catalogue: Catalogue) -> Iterator[str]:
         "Subsystem": signal.subsystem,
         "Severity": signal.severity,
         "Role": signal.role if failure(signal) else None,
+        "Envelope": "its details, in the line or right below it, are the cause" if signal.envelope else None,
         "Restart helps": _again(again) if failure(signal) else None,
         "Extracts": ", ".join(f"{field}" for field in signal.extract) or None,
         "Hint": signal.hint or (f"{error_type.hint} (the error type's)" if error_type else None),
@@ -188,13 +190,13 @@ def _facts(facts: Mapping[str, object]) -> Iterator[str]:
 def _head(catalogue: Catalogue) -> Iterator[str]:
     limits = [f"{word} {getattr(catalogue, key):g} s" for key, word in LIMITS.items() if getattr(catalogue, key)]
     rules = [absence_rules(catalogue)] if catalogue.absences else []
-    yield f"Catalogue {catalogue.name}: {', '.join([f'{len(catalogue.signals)} signals', *rules, *limits])}"
+    yield f"Catalogue {catalogue.name}: {', '.join([counted(len(catalogue.signals), 'signal'), *rules, *limits])}"
 
 
 def absence_rules(catalogue: Catalogue) -> str:
     """How many there are."""
     count = len(catalogue.absences)
-    return f"{count} absence rule{'' if count == 1 else 's'}"
+    return counted(count, "absence rule")
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -12,8 +12,8 @@ from lastbeat_cli import exits, logs, options
 EPILOG = """\
 \b
 Exit status:
-  0  it was taken over; what has no counterpart is told on stderr
-  3  it is no such file, or something is wrong with it
+  0  the catalogue was made; stderr lists what has no counterpart
+  3  FILE is no such monitor, or something is wrong with it
 
 \b
 Examples:
@@ -30,8 +30,8 @@ Examples:
 def command(*, file: Path, out: Path | None, verbose: bool) -> int:
     """Make a catalogue of FILE, a launcher's log monitor (SlurmLogMonitor, or a job with log_events).
 
-    Patterns, states, metadata and limits are taken over. On stderr stands a line for each thing that has no
-    counterpart, with what to do instead.
+    Patterns, states, metadata and limits are converted. What has no counterpart is listed on stderr, with what to do
+    instead.
     """
     logs.verbose(on=verbose)
     from lastbeat.signals import importing, loading  # noqa: PLC0415 - PyYAML and pydantic

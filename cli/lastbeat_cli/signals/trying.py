@@ -9,7 +9,7 @@ import click
 
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue, Signal
-from lastbeat.model.text import one_line
+from lastbeat.model.text import counted, one_line
 from lastbeat.scanning.matching import Matcher, matcher_of
 from lastbeat.scanning.prefilter import Prefilter
 from lastbeat.scanning.splitting import Batch, Splitter
@@ -113,7 +113,7 @@ def _check(file: str, *, as_json: bool) -> int:
         print(dump({"file": file, "signals": len(named), "own": own, "absences": len(found.absences)}))
     else:
         more = f", {absence_rules(found)}" if found.absences else ""
-        print(_mask(f"{file} can be used: {len(named)} signals, {len(own)} of them its own{more}"))
+        print(_mask(f"{file} can be used: {counted(len(named), 'signal')}, {len(own)} of them its own{more}"))
     return exits.OK
 
 
@@ -170,13 +170,14 @@ def _document(
 
 
 def _lines(catalogue: Catalogue, file: str, count: int, hits: dict[str, _Hits], notes: list[str]) -> Iterator[str]:
-    yield f"{file}: {count:,} lines; {len(hits)} of the {len(catalogue.signals)} signals of {catalogue.name} match"
+    of = f"{len(hits)} of the {counted(len(catalogue.signals), 'signal')} of {catalogue.name}"
+    yield f"{file}: {counted(count, 'line')}; {of} match"
     # Failures first: of the others there are many.
     for hit in sorted(hits.values(), key=lambda each: not failure(each.signal)):
         signal = hit.signal
         words = [meaning(signal), signal.severity, *([signal.role] if failure(signal) else [])]
         yield ""
-        yield f"{signal.name} ({', '.join(words)}): {hit.count:,} {'line' if hit.count == 1 else 'lines'}"
+        yield f"{signal.name} ({', '.join(words)}): {counted(hit.count, 'line')}"
         yield from (f"  {number}: {text}" for number, text in hit.lines)
         if hit.hint:
             yield f"  Hint: {hit.hint}"

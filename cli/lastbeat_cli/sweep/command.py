@@ -28,8 +28,8 @@ WHAT = "What to watch"
 METRICS = "Metrics for Prometheus"
 EPILOG = """\
 \b
-Exit status, by the convention of monitoring plug-ins, of the last pass; runs count that run, or ended
-within a day:
+Exit status, by the convention of monitoring plug-ins, of the last pass; it counts the runs that
+are running or ended within a day:
   0  every run is RUNNING or SUCCEEDED, without conditions
   1  at least one is RUNNING (WARNING)
   2  at least one is FAILED, TIMED_OUT or CANCELLED
@@ -66,27 +66,31 @@ class Sweeper(Protocol):
     "metrics_at",
     metavar="[HOST:]PORT",
     group=METRICS,
-    help="Serve /metrics; of this machine alone, unless HOST says otherwise.",
+    help="Serve /metrics, to this machine alone unless HOST is given.",
 )
 @options.option(
     "--metrics-file", metavar="PATH", group=METRICS, help="Write a .prom file for node-exporter's textfile collector."
 )
+@options.option("--dry-run", is_flag=True, help="One pass that writes and sends nothing; print what would be sent.")
 @options.form
 def command(
     *,
     once: bool,
+    dry_run: bool,
     metrics_at: str | None,
     metrics_file: str | None,
     as_json: bool,
     verbose: bool,
     **given: str | None,
 ) -> int:
-    """Watch every run below the fleet root: tell which of them live, and alert people when that changes.
+    """Watch every run below the fleet root: alert people when one dies or recovers.
 
     Without --once it makes a pass each --interval (LASTBEAT_INTERVAL_SECONDS) until Ctrl-C, which lets the
-    pass that is under way end well.
+    current pass finish.
     """
     logs.verbose(on=verbose)
+    if dry_run:
+        return _dry_run(given, as_json=as_json, metrics=metrics_at or metrics_file)
     settings, exporter = _prepared(given, metrics_at, metrics_file, once=once)
     channels = wire.channels(settings)
     sweep = wire.sweep(settings, channels, clock=steady_clock())
@@ -104,6 +108,17 @@ def command(
             report = _follow(partial(_pass, sweep, exporter), shown, stop, settings.fleet.interval_s)
     if exporter is not None:
         exporter.close()
+    return report.exit_status
+
+
+def _dry_run(given: Mapping[str, str | None], *, as_json: bool, metrics: str | None) -> int:
+    from lastbeat_cli.sweep.planned import Nobody, Planned  # noqa: PLC0415 - for a dry run alone
+
+    faults = [] if metrics is None else ["--dry-run makes one pass that leaves nothing, so no metrics either"]
+    settings = _loaded(given, faults)
+    channels = wire.channels(settings)
+    report = _run(wire.dry_sweep(settings, channels or (Nobody(),), clock=steady_clock()))
+    Shown(opening.root_url(settings), as_json=as_json, planned=Planned(channels)).show(report)
     return report.exit_status
 
 

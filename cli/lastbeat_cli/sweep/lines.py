@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lastbeat.model.fleet import PassReport, RunLine
 from lastbeat.model.status import Status
-from lastbeat.model.text import one_line
+from lastbeat.model.text import counted, one_line
 from lastbeat.model.times import format_duration, format_time
 
 MOST_ROWS = 40
@@ -55,14 +55,15 @@ def _counts(report: PassReport) -> Iterator[str]:
 def rows(report: PassReport, *, everything: bool) -> list[StatusLine]:
     """What this pass decided; with ``everything`` also what needed people before it. The most urgent first."""
     found: dict[str, StatusLine] = {}
+    owners = {line.run_id: f"[{line.owner}] " for line in report.lines if line.owner}
     for run_id, transition in report.transitions:
         if everything and transition.before is None and transition.after is Status.RUNNING:
             continue  # To the first pass every run is new; that one begins is news to a later one.
         silenced = f" (silenced: {transition.silenced})" if transition.silenced else ""
-        found[run_id] = StatusLine(str(transition.after), run_id, transition.reason + silenced)
+        found[run_id] = StatusLine(str(transition.after), run_id, owners.get(run_id, "") + transition.reason + silenced)
     for line in report.lines if everything else ():
         if line.run_id not in found and _word(line) in _URGENT:
-            found[line.run_id] = StatusLine(_word(line), line.run_id, _text(line, report))
+            found[line.run_id] = StatusLine(_word(line), line.run_id, owners.get(line.run_id, "") + _text(line, report))
     for run_id, why in report.unreadable.items():
         found[run_id] = StatusLine(Status.UNKNOWN.value, run_id, why)
     return sorted(found.values(), key=lambda row: _URGENT.index(row.status) if row.status in _URGENT else len(_URGENT))
@@ -101,6 +102,6 @@ def foot(report: PassReport) -> str:
     asked = sum(report.requests.values())
     parts = [f"Checked: {format_time(report.at.replace(microsecond=0))}", f"in {report.seconds:.1f} s"]
     if asked:
-        parts.append(f"with {asked} request{'' if asked == 1 else 's'}")
+        parts.append(f"with {counted(asked, 'request')}")
     alerts = f", {report.sent} sent, {report.pending} pending" if report.sent or report.pending else ""
     return " ".join(parts) + alerts

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
 
 PATIENCE_S = 2.0
@@ -36,7 +37,7 @@ class Spinner:
     def __call__(self, done: int, of: int) -> None:
         """``of`` may grow while more are found; it is called from any thread."""
         if of:
-            found = f"{of:,} run" if of == 1 else f"{of:,} runs"
+            found = counted(of, "run")
             self._progress.update(self._task, description=f"looked at {done:,} of {found} found so far")
 
     def _show(self) -> None:

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from lastbeat_cli import frame, logs
 from lastbeat_cli.document import dump
 from lastbeat_cli.sweep import lines
 from lastbeat_cli.sweep.lines import MOST_ROWS, WARNING, StatusLine
+
+if TYPE_CHECKING:
+    from lastbeat_cli.sweep.planned import Planned
 
 SIGN_OF_LIFE_S = 900.0
 """Passes that find nothing new are silent, but for one line in this time."""
@@ -27,7 +31,14 @@ class Shown:
     As text, the first pass tells all that needs people, and a later one only what is new.
     """
 
-    def __init__(self, where: str, *, as_json: bool, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        where: str,
+        *,
+        as_json: bool,
+        steady: Callable[[], float] = time.monotonic,
+        planned: "Planned | None" = None,
+    ) -> None:
         self.left: Callable[[], None] = lambda: None
         self._where = where
         self._as_json = as_json
@@ -35,16 +46,25 @@ class Shown:
         self._last: list[str] | None = None
         self._last_at = 0.0
         self._colour = _coloured()
+        self._planned = planned
 
     def show(self, report: PassReport) -> None:
         """Print ``report``, if it is worth a line."""
         try:
-            told = [dump(masked(pass_document(report)))] if self._as_json else self._text(report)
+            told = [self._document(report)] if self._as_json else self._text(report)
+            if self._planned is not None and not self._as_json:
+                told += map(logs.redact, self._planned.lines(report))
             if told:
                 print("\n".join(told), flush=True)
         except BrokenPipeError:
             frame.hush()
             self.left()
+
+    def _document(self, report: PassReport) -> str:
+        document = pass_document(report)
+        if self._planned is not None:
+            document["would_send"] = self._planned.documents(report)
+        return dump(masked(document))
 
     def _text(self, report: PassReport) -> list[str]:
         first, now = self._last is None, self._steady()

@@ -11,7 +11,7 @@ from typing import Final
 
 from lastbeat.causes import error_file
 from lastbeat.causes.log_summary import LogSummary
-from lastbeat.causes.mentions import Mention
+from lastbeat.causes.mentions import DETAIL, Mention
 from lastbeat.model.cause import Evidence
 from lastbeat.model.error_type import ErrorTraits
 from lastbeat.model.pattern import Pattern
@@ -90,11 +90,26 @@ class Candidate:
         return self.mention.evidence(self.log.file)
 
     @property
+    def is_from_outside(self) -> bool:
+        """It is a fact from the kernel, the driver or the scheduler, which no program can have caught."""
+        traits = self.traits
+        return self.tier == Tier.FACT and (traits.printed_late or traits.is_imposed or traits.is_time_over)
+
+    @property
     def is_precursor(self) -> bool:
         """It may have led to something worse but ends nothing by itself: a warning, a retry."""
-        return self.mention.weak or (
-            self.signal.severity == "warning" and self.signal.kind is None and self.signal.role != CASCADE
-        )
+        if self.mention.weak or self.is_detail:
+            return self.mention.weak
+        return self.signal.severity == "warning" and self.signal.kind is None and self.signal.role != CASCADE
+
+    @property
+    def is_detail(self) -> bool:
+        """It tells what an envelope says has failed."""
+        return self.mention.link == DETAIL
+
+    def is_detail_of(self, envelope: "Candidate") -> bool:
+        own = self.is_detail and not self.signal.envelope
+        return own and self.log is envelope.log and self.mention.after == envelope.mention.order
 
 
 def in_order(logs: Sequence[LogSummary]) -> list[LogSummary]:
@@ -111,16 +126,45 @@ def candidates_of(logs: Sequence[LogSummary], signals: Mapping[str, Signal]) -> 
     """All mentions of ``logs``, in the order of events."""
     found: list[Candidate] = []
     for index, log in enumerate(logs):
-        for mention in log.mentions:
-            signal = signals.get(mention.signal)
-            if signal is not None:
-                error_type, subsystem = _meaning(mention, signal)
-                tier = _tier(mention, signal, error_type)
-                found.append(Candidate(mention, signal, tier, error_type, subsystem, log, index))
+        known = [each for each in log.mentions if each.signal in signals]
+        within = _Envelopes(known, signals)
+        for mention in known:
+            signal = signals[mention.signal]
+            error_type, subsystem = _meaning(mention, signal)
+            tier = within.tier(mention, error_type, _tier(mention, signal, error_type))
+            found.append(Candidate(mention, signal, tier, error_type, subsystem, log, index))
     _date(found, logs)
     if len(logs) > 1:
         found.sort(key=_when)
     return found
+
+
+class _Envelopes:
+    """The envelopes of one file, and what their details say."""
+
+    def __init__(self, mentions: Sequence[Mention], signals: Mapping[str, Signal]) -> None:
+        self._envelopes = {each.order: signals[each.signal] for each in mentions if signals[each.signal].envelope}
+        self._told = {
+            each.after
+            for each in mentions
+            if each.link == DETAIL and signals[each.signal].error_type != self._type_of(each.after)
+        }
+
+    def _type_of(self, order: int) -> str | None:
+        return self._envelopes[order].error_type if order in self._envelopes else None
+
+    def tier(self, mention: Mention, error_type: str, alone: Tier) -> Tier:
+        """The tier of a mention that has ``alone`` where it is in no envelope and is none.
+
+        An envelope only says that something failed if its details tell more, or if it lies in another one. What peers
+        say of each other follows from something else if that is what their envelope says.
+        """
+        if mention.order in self._envelopes and (mention.order in self._told or mention.link == DETAIL):
+            return Tier.CONFIRMATION
+        envelope = self._envelopes.get(mention.after) if mention.link == DETAIL else None
+        if envelope is not None and envelope.role == CASCADE and traits_of(error_type).between_peers:
+            return min(alone, Tier.CASCADE)
+        return alone
 
 
 def _tier(mention: Mention, signal: Signal, error_type: str) -> Tier:
@@ -215,19 +259,7 @@ def _when(candidate: Candidate) -> tuple[float, int, int]:
     return (time.timestamp() if time is not None else -math.inf, candidate.log_index, candidate.mention.order)
 
 
-# Which of two is closer to the cause, and with what confidence.
-
-_BASE: Final = {
-    Tier.FACT: 0.93,
-    Tier.SPECIFIC: 0.87,
-    Tier.PLACED: 0.8,
-    Tier.PLAIN: 0.82,
-    Tier.GENERAL: 0.7,
-    Tier.SYMPTOM: 0.68,
-    Tier.EXIT: 0.55,
-    Tier.CASCADE: 0.4,
-    Tier.CONFIRMATION: 0.2,
-}
+# Which of two is closer to the cause.
 
 
 def overtakes(later: Candidate, best: Candidate) -> bool:
@@ -239,6 +271,10 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     3. The end of a process gives way to an exception or anything stronger.
     4. A symptom gives way to a fact that is printed late, and to another rank's specific error.
     5. A general exception, a native crash, and an error that hardware shows up as give way to a late fact.
+    6. A value gives way to what the program that saw it found out: a GPU that computes wrongly.
+    7. An envelope that tells nothing gives way to the detail of another one.
+    8. What was only said to be missing gives way to an uncaught exception that says what is wrong, and to an end of the
+       job's time: see :func:`_shows_that_it_was_not_needed`.
     """
     if later.mention.link and later.log is best.log and later.mention.after == best.mention.order:
         return _replaces_in_chain(later, best)
@@ -246,6 +282,13 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
         if best.traits.is_imposed:
             return later.tier >= Tier.SPECIFIC or later.tier == Tier.EXIT
         return later.tier > Tier.CASCADE
+    if best.signal.envelope and later.is_detail and later.tier > Tier.CASCADE:
+        return True
+    of_one_program = later.signal.subsystem == best.signal.subsystem and later.signal.source == best.signal.source
+    if best.traits.about_values and later.traits.spoils_values and of_one_program:
+        return True
+    if best.traits.raised_where_needed and not best.mention.raised:
+        return _shows_that_it_was_not_needed(later, best)
     is_late_fact = later.tier == Tier.FACT and later.traits.printed_late
     if best.tier == Tier.EXIT:
         return later.tier >= Tier.PLAIN
@@ -256,6 +299,19 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     if best.tier == Tier.SPECIFIC and best.error_type in later.traits.shows_as:
         return is_late_fact
     return best.signal.subsystem == "native_crash" and is_late_fact
+
+
+def _shows_that_it_was_not_needed(later: Candidate, best: Candidate) -> bool:
+    """Whether the program got on without what ``best`` says is missing: it ended in an exception of its own that nobody
+    caught, or ran until its time was over. An exception known by its class alone may follow from what was missing,
+    unless that was said in passing."""
+    if later.error_type == best.error_type:
+        return later.mention.fatal and later.tier >= best.tier
+    if later.tier == Tier.FACT:
+        return later.traits.printed_late or later.traits.is_time_over
+    if later.is_detail and later.mention.raised:
+        return later.tier >= Tier.PLAIN
+    return later.mention.fatal and (later.tier >= Tier.PLAIN or (best.mention.low and later.tier == Tier.GENERAL))
 
 
 def _replaces_in_chain(later: Candidate, first: Candidate) -> bool:
@@ -280,8 +336,15 @@ def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
             break
         if candidate.tier == Tier.CONFIRMATION or (candidate.signal.kind is not None and candidate.tier < best.tier):
             continue
-        if candidate.tier <= Tier.CASCADE < best.tier:
+        same_stop = best.traits.is_imposed and candidate.error_type == best.error_type and best.tier < Tier.FACT
+        if candidate.tier <= Tier.CASCADE < best.tier and not same_stop:
             # Consequences may be printed before their cause.
+            continue
+        if candidate.mention.quiet:
+            # What was raised and ignored warned of nothing.
+            continue
+        if candidate.traits.raised_where_needed and best.mention.raised and not candidate.mention.raised:
+            # What was needed was raised.
             continue
         if candidate.error_type == best.error_type:
             return candidate
@@ -291,28 +354,4 @@ def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
 
 
 def _is_vague(best: Candidate) -> bool:
-    return best.traits.is_vague or best.signal.name == "cuda_error"
-
-
-def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, confirmed: bool) -> float:
-    """Confidence from 0 to 1: that of the tier, higher with an uncaught traceback or a confirmed end, lower with
-    equally strong evidence of another cause."""
-    sure = _BASE[best.tier]
-    if confirmed:
-        sure += 0.04
-    if best.mention.fatal:
-        sure += 0.02
-    if best.tier == Tier.CASCADE and best.traits.is_imposed:
-        # A stop from outside is less often a consequence than a lost connection is.
-        sure += 0.12
-    if best.mention.weak:
-        sure -= 0.2
-    rivals = {
-        each.error_type
-        for each in candidates
-        if each.tier >= best.tier
-        and each.tier > Tier.CASCADE
-        and each.error_type != best.error_type
-        and not each.is_precursor
-    }
-    return max(0.05, min(0.98, sure - 0.08 * min(len(rivals), 3)))
+    return (best.traits.is_vague or best.signal.name == "cuda_error") and not best.is_detail

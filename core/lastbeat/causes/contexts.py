@@ -13,8 +13,9 @@ Weight = Literal["none", "weak", "full"]
 _HEAD: Final = 200
 # The first of these in a line is its level.
 _LEVEL: Final = Pattern(
-    r"(?P<info>\bNCCL (?:INFO|TRACE)\b|"
-    r"(?<![\w=\"\'-])(?:INFO|DEBUG|TRACE|Info|Debug)(?!: task )(?=[\]\s:|,-])|^\[?[IDV]\d{3,4} \d\d:\d\d)|"
+    r"(?P<info>\bNCCL (?:INFO|TRACE)\b|\bUCX {1,3}(?:DIAG|INFO|DEBUG|TRACE|REQ|DATA)\b|"
+    r"(?<![\w=\"\'-])(?:INFO|DEBUG|TRACE|Info|Debug)(?!: task )(?=[\]\s:|,-])|^\[?[IDV]\d{3,4} \d\d:\d\d|"
+    r"^.{0,40}?\[[ID]\] )|"
     r"(?P<warning>\bNCCL WARN\b|\w{0,60}Warning: |^\[?W\d{3,4} \d\d:\d\d|<warn>|: W [a-z]\w{1,30}/|"
     r"(?<![\w=\"\'-])(?:WARNING|WARN|Warning|warning)(?=[\]\s:|,-]))|"
     r"(?P<error>(?<![\w-])(?:ERROR|FATAL|CRITICAL|Error|FAILED)(?=[\]\s:|,-])|^\[?[EF]\d{3,4} \d\d:\d\d)"
@@ -61,10 +62,12 @@ _TOOL: Final = Pattern(
     r"\s{0,4}(?:\S{1,40} )?(?:wandb|mlflow|comet|neptune|tensorboard|clearml|swanlab|aim)\b[:. ]", re.IGNORECASE
 )
 RETRY: Final = Pattern(
-    r"\bretry(?:ing|-?able)?\b|\bretries\b|\bretried\b|try(?:ing)? again|\breconnect|\battempt #?\d{1,5}\b|"
+    r"\bretry(?:ing|-?able)?\b|\bretries\b|\bretried\b|try(?:ing)? again|\breconnect|(?<!\d, )\battempt #?\d{1,5}\b|"
     r"back(?:ing)?[- ]?off(?! restarting failed)|"
     r"fall(?:ing)?[- ]?back|\bskip(?:ping|ped)\b|\bignor(?:ed|ing)\b|\bcontinuing\b|\bwill continue\b|"
     r"\brecovered\b|\bresolved\b|"
+    r"\bfrom scratch\b|\bstart(?:ing|ed)? (?:fresh|over|anew)\b|\btrying (?:another|the next)\b|\w{4,12}ing again\b|"
+    r"\bre-?open(?:ing|ed)\b|\bdisabled\)|"
     r"[,;] (?:now )?using \w|\busing .{1,60} instead\b|\bdefault(?:s|ing) to\b|"
     r"non-?fatal|\bsuppressed\b|warn_and_continue|\btransient\b|temporarily|\bdisabling\b|thrown while requesting",
     re.IGNORECASE,
@@ -72,13 +75,15 @@ RETRY: Final = Pattern(
 RETRY_WORDS: Final = (
     *("retr", "again", "reconnect", "attempt", "back", "skip", "ignor", "continu", "recover", "resolved", "fatal"),
     *("suppressed", "transient", "temporar", "disabling", "thrown", "using", "default"),
+    *("scratch", "fresh", "start", "trying", "open", "disabled"),
 )
 """One of these is in whatever :data:`RETRY` matches, and they are found a hundred times as fast."""
 _BEFORE_WORDS: Final = 16
 """A match may begin so many characters before one of them."""
 SPENT: Final = Pattern(
     r"max(?:imum)?[ _](?:number of )?(?:retries|attempts|restarts)|"
-    r"(?:retries|attempts|restarts) (?:exceeded|exhausted|used up)|"
+    r"(?:retries|attempts|restarts|retry count) (?:exceeded|exhausted|used up)|"
+    r"exceeded (?:error |connection )?retry count|"
     r"giv(?:e|ing) up|after \d{1,5} (?:re)?(?:tries|attempts|retries)|no more (?:retries|attempts)|"
     r"not retry|without retry|"
     r"all (?:retries|attempts)|last attempt",

@@ -7,6 +7,7 @@ import re
 from functools import cache
 from typing import Final
 
+from lastbeat.model.oom_kills import NONE_COUNTED
 from lastbeat.model.signal import Signal
 
 FILE: Final = "_error"
@@ -54,6 +55,10 @@ SIGNALS: Final = {
 }
 
 
+_GUESS: Final = ": often the OOM killer or the scheduler"
+"""What ``lastbeat exec`` adds to a kill of which it knows no more: nobody has stated it."""
+
+
 @cache
 def _patterns() -> tuple[tuple[Signal, "re.Pattern[str]"], ...]:
     return tuple((signal, re.compile(signal.pattern, re.IGNORECASE)) for signal in SIGNALS.values())
@@ -61,7 +66,10 @@ def _patterns() -> tuple[tuple[Signal, "re.Pattern[str]"], ...]:
 
 def signal_in(line: str) -> Signal | None:
     """What a line of ``_error`` says in free words."""
-    return next((signal for signal, pattern in _patterns() if pattern.search(line[:2000]) is not None), None)
+    if line.rstrip().endswith(_GUESS):
+        return None
+    said = line[:2000].replace(NONE_COUNTED, "")
+    return next((signal for signal, pattern in _patterns() if pattern.search(said) is not None), None)
 
 
 def is_error(file: str) -> bool:

@@ -1,36 +1,74 @@
 """The root cause that the logs of all ranks show together: :func:`explain`."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from lastbeat.causes import contexts, error_file, exit_codes, stack_dumps
+from lastbeat.causes import contexts, error_file, exit_codes, stack_dumps, survivors
 from lastbeat.causes.candidates import (
     Candidate,
     Tier,
     candidates_of,
-    confidence_of,
     earliest,
     has_year,
     in_order,
     overtakes,
 )
+from lastbeat.causes.confidence import Grounds, confidence_of, grounds_of
+from lastbeat.causes.exit_codes import ExitMeaning
+from lastbeat.causes.idling import ended_by, idle_after
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
-from lastbeat.causes.mentions import Mention, is_over
-from lastbeat.model.cause import Cause, Evidence, Explanation
-from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.causes.mentions import Mention, is_over, repeats
+from lastbeat.model.cause import (
+    EXIT_STATUS,
+    LIKELY,
+    SCHEDULER,
+    UNDECIDED,
+    AttemptInFile,
+    Cause,
+    Evidence,
+    Explanation,
+    Warned,
+)
+from lastbeat.model.signal import CONFIRMATION, Catalogue, Signal
 from lastbeat.signals.error_types import HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
-from lastbeat.signals.hints import filled
+from lastbeat.signals.hints import GUESS, KILLED_WITHOUT_OOM, filled
 
 MOST_ALTERNATIVES: Final = 3
 MOST_DOWNSTREAM: Final = 12
 _STEP_UNDER_WAY: Final = timedelta(minutes=2)
 """This long after a rank has died the others report no step any more."""
-_MUCH_TALK: Final = 60
+_MUCH_TALK: Final = 30
 """A program that prints this many more lines did not end at its last error."""
 _GRADIENTS: Final = 3
 """From this many non-finite gradients in a row on, it is more than steps that the loss scaler skips."""
+_KILLS: Final = frozenset({"killed_by_shell", "data_loader_worker_killed"})
+"""Signals of a SIGKILL that is taken for the OOM killer's."""
+_INTERRUPT: Final = (
+    r"\bKeyboardInterrupt\b|\b(?:closing signal |[Rr]eceived (?:Signals\.)?)SIGINT\b|\bReceived 2 death signal|"
+    r"\bgot signal: (?:2|SIGINT)\b|\bexit ?code\s{0,8}:? -2\b|\bSignal 2 \(SIGINT\)"
+)
+_PORT_TAKEN: Final = r"Address already in use|EADDRINUSE|socket has failed to (?:bind|listen)"
+_POLLED_IN_VAIN: Final = r"queue\.Empty\s*$"
+"""What a loop that waits for data handles again and again, also when a Ctrl-C comes."""
+_SOCKET: Final = "socket"
+_SERVICES: Final = frozenset({"tracker", "hub"})
+"""Subsystems: of a bare error of a connection, and of what names who was at the other end."""
+_UNSURE: Final = 0.2
+_OF_NOTHING: Final = exit_codes.ExitMeaning(UNKNOWN, "", _UNSURE)
+_HALF: Final = 0.5
+"""How much of its confidence is left to a cause that is not the first."""
+_RAISED_IN: Final = {
+    "data": ExitMeaning("data", "dataset", 0.0),
+    "checkpoint": ExitMeaning("storage", "checkpoint", 0.0),
+    "connection": ExitMeaning("communication", "socket", 0.0),
+    "collective": ExitMeaning("communication", "collective", 0.0),
+    "cuda": ExitMeaning("environment", "cuda", 0.0),
+}
+"""What the code does that raised an exception → what it may be about."""
 _TEXT_LIMIT: Final = 4 * 1024 * 1024
 
 
@@ -51,7 +89,29 @@ def explain(
     7. Otherwise the evidence is the first line that said the same or warned of it. Add alternatives and downstream
        errors.
     """
-    return _Diagnosis(logs, catalogue, exit_code, scheduler).explanation()
+    told = replace(_Diagnosis(logs, catalogue, exit_code, scheduler).explanation(), warned=warnings_in(logs, catalogue))
+    file = told.cause.evidence.file if told.cause is not None else told.success.file if told.success is not None else ""
+    several = [log for log in logs if log.attempts > 1]
+    last = next((log for log in several if log.file == file), several[0] if several and not file else None)
+    if last is None:
+        return told
+    return replace(told, attempt=AttemptInFile(last.attempts, last.file, last.attempt_line))
+
+
+def warnings_in(logs: Sequence[LogSummary], catalogue: Catalogue) -> tuple[Warned, ...]:
+    """What ``logs`` warn of, the latest of each kind first."""
+    signals = {each.name: each for each in catalogue.signals if any(each.name in log.warned for log in logs)}
+    latest: dict[str, Warned] = {}
+    for log in logs:
+        for name, mention in log.warned.items():
+            if name not in signals:
+                continue
+            at, known = log.last_seen.get(name), latest.get(name)
+            if known is None or (at is not None and (known.at is None or at > known.at)):
+                fields = {"rank": mention.rank, "host": mention.host, "file": log.file, "line": mention.line}
+                hint = filled(signals[name].hint, {**fields, **mention.fields})
+                latest[name] = Warned(mention.evidence(log.file), hint, at)
+    return tuple(sorted(latest.values(), key=lambda each: each.at.timestamp() if each.at else 0.0, reverse=True))
 
 
 def explain_text(text: str | bytes, catalogue: Catalogue, file: str = "-") -> Explanation:
@@ -75,6 +135,9 @@ class _Diagnosis:
         self._catalogue = catalogue
         self._exit_code = exit_code
         self._scheduler = scheduler
+        self._diverged: Candidate | None = None
+        """Values that stayed non-finite, where something else ended the run."""
+        self._no_oom_kill = any(log.no_oom_kill for log in logs)
         self._signals: Mapping[str, Signal] = {
             **error_file.SIGNALS,
             **{signal.name: signal for signal in catalogue.signals},
@@ -82,6 +145,7 @@ class _Diagnosis:
         every = candidates_of(logs, self._signals)
         self._survived = [each for each in every if self._was_survived(each)]
         self._candidates = [each for each in every if not self._was_survived(each)]
+        self._candidates = [each for each in self._candidates if not self._is_of_another_launch(each)]
         self._confirmed = bool(exit_code) or any(map(_confirms, self._candidates))
         if not self._confirmed:
             last = {each.log_index: each.mention.line for each in self._candidates}
@@ -97,24 +161,40 @@ class _Diagnosis:
         others = [log.progress_time for log in self._logs if log is not candidate.log]
         return any(time is not None and time - own > _STEP_UNDER_WAY for time in others)
 
+    def _is_of_another_launch(self, candidate: Candidate) -> bool:
+        """Whether a launcher said it that found its port taken, and so never had a worker, while workers spoke after
+        it: somebody launched twice."""
+        if candidate.rank is not None or re.search(_PORT_TAKEN, candidate.mention.text) is None:
+            return False
+        own = [each for each in self._candidates if each.log is candidate.log]
+        gave_up = [
+            each.mention.order
+            for each in own
+            if each.mention.where == "launcher" and each.mention.fatal and re.search(_PORT_TAKEN, each.mention.text)
+        ]
+        return any(each.rank is not None and each.mention.order > order for order in gave_up[:1] for each in own)
+
     def _talked_on(self, candidate: Candidate, last_line: int) -> bool:
         """Whether it was merely logged, and so much was printed after the last error that the run did not end there."""
         much = candidate.log.lines - last_line > _MUCH_TALK
-        sure = candidate.mention.fatal or candidate.tier in {Tier.FACT, Tier.SYMPTOM, Tier.EXIT}
+        sure = candidate.mention.fatal or candidate.tier in {Tier.SYMPTOM, Tier.EXIT} or candidate.is_from_outside
         return much and not sure
 
     def explanation(self) -> Explanation:
         best = self._best()
         success = next(((log, log.success) for log in self._logs if log.success is not None), None)
-        nan = self._nan()
+        nan = self._nan(best)
         if success is not None and nan is None and not self._confirmed and (best is None or best.tier <= Tier.CASCADE):
             log, mention = success
             return Explanation(success=mention.evidence(log.file))
         if nan is not None and (best is None or not _goes_before_nan(best, nan)):
             return self._explanation(nan, best)
+        self._diverged = nan
         by_exit = self._by_exit(best)
         if by_exit is not None:
             return by_exit
+        if best is not None and self._no_oom_kill and best.signal.name in _KILLS:
+            return self._killed(best.evidence)
         return self._explanation(earliest(best, self._candidates), best) if best is not None else Explanation()
 
     # The choice.
@@ -158,6 +238,19 @@ class _Diagnosis:
         was_repeated = sum(each.mention.count for each in warned) > 1
         return warned[0] if warned and (was_repeated or killed) else None
 
+    def _warned_of_peers(self) -> Candidate | None:
+        """The last warning of trouble between ranks, where it was said first: better than nothing where a process just
+        ended."""
+        if not self._confirmed:
+            return None
+        warned = [
+            each
+            for each in self._candidates
+            if each.is_precursor and each.tier == Tier.SPECIFIC and each.traits.between_peers
+            if not contexts.retries(each.mention.text)
+        ]
+        return next((each for each in warned if each.signal is warned[-1].signal), None)
+
     def _dumped_stacks(self) -> Candidate | None:
         """Stack dumps without any message, of threads that wait for each other or right before a confirmed end."""
         signal = self._signals.get("hang_stated")
@@ -171,15 +264,22 @@ class _Diagnosis:
                 return Candidate(mention, signal, Tier.SYMPTOM, HANG, "stack_dump", log, index, log.last_time)
         return None
 
-    def _nan(self) -> Candidate | None:
-        """Values that stayed non-finite to the end."""
+    def _nan(self, best: Candidate | None) -> Candidate | None:
+        """Values that stayed non-finite to the end. Where that is what ended it, a single gradient will do."""
+        ended_it = best is not None and best.traits.about_values
         for index, log in enumerate(self._logs):
             nan = log.nan
-            if nan is None or nan.signal not in self._signals or (nan.weak and nan.count < _GRADIENTS):
+            if nan is None or nan.signal not in self._signals or (nan.weak and nan.count < _GRADIENTS and not ended_it):
                 continue
             signal = self._signals[nan.signal]
             return Candidate(nan, signal, Tier.SPECIFIC, NOT_FINITE, signal.subsystem, log, index, nan.time)
         return None
+
+    def _killed(self, evidence: Evidence) -> Explanation:
+        """A SIGKILL that was no OOM kill: nobody knows who sent it."""
+        known = TYPES[UNKNOWN]
+        cause = Cause(UNKNOWN, evidence, _UNSURE, "signal", known.restartable, KILLED_WITHOUT_OOM)
+        return Explanation(cause, self._alternatives(None, exit_codes.OF_SIGKILL[0]), (), ended=True)
 
     # The meaning of exit codes and scheduler states.
 
@@ -189,19 +289,33 @@ class _Diagnosis:
             return None
         confirming = [each for each in self._candidates if each.tier == Tier.CONFIRMATION]
         meaning, shown_by = self._exit_meaning(best, confirming)
+        if best is None and meaning in {None, _OF_NOTHING} and (warned := self._warned_of_peers()) is not None:
+            return self._explanation(warned, None)
         if meaning is None:
             if best is not None or not self._confirmed:
                 return None
-            meaning = (UNKNOWN, "", 0.2)
+            # A wrapper whose exception is not there names its class at least.
+            named = next((each for each in confirming if each.signal.error_type), None)
+            meaning = _OF_NOTHING
+            if named is not None:
+                meaning, shown_by = exit_codes.ExitMeaning(named.error_type, "", _UNSURE), named
         shown_by = shown_by or next(iter(confirming), None) or best
         evidence = shown_by.evidence if shown_by is not None else self._end()
-        error_type, subsystem, confidence = meaning
+        error_type, subsystem, confidence, said_by = meaning
+        # Of what was killed on a node that its line names, nothing was counted here.
+        elsewhere = shown_by is not None and "node" in shown_by.mention.fields
+        if self._no_oom_kill and not elsewhere and meaning == exit_codes.OF_SIGKILL:
+            return self._killed(evidence)
         signal = shown_by.signal if shown_by is not None else None
         fields = shown_by.mention.fields if shown_by is not None else {}
-        hinting = _signal_of_exit(self._catalogue, error_type, subsystem)
         kind = (error_type, subsystem or None, confidence)
-        cause = _cause(self._catalogue, kind, evidence, (signal, fields), hinting)
-        return Explanation(cause, self._alternatives(None, error_type), (), ended=True)
+        cause = _cause(self._catalogue, kind, evidence, (signal, fields), self._signals.get(said_by))
+        if traits_of(error_type).says_nothing and (code := self._exit_code or exit_codes.stated_in(fields)):
+            cause = replace(cause, hint=exit_codes.hint_of(code))
+        others = self._alternatives(None, error_type)
+        if not others and confidence < UNDECIDED:
+            others = self._other(exit_codes.otherwise(meaning), cause)
+        return Explanation(cause, others, (), ended=True, grounds=Grounds.END.value)
 
     def _exit_meaning(
         self, best: Candidate | None, confirming: Sequence[Candidate]
@@ -210,19 +324,40 @@ class _Diagnosis:
         told = exit_codes.of_scheduler(self._scheduler) if self._scheduler else None
         if told is not None or (best is not None and best.tier == Tier.EXIT):
             return told, None
-        for candidate in confirming:
-            meaning = exit_codes.of_fields(candidate.mention.fields)
-            # Beside a cascade, a process that was stopped proves nothing; one that died by itself does.
-            if meaning is not None and (best is None or not traits_of(meaning[0]).is_imposed):
+        ends = self._ends_stated(best, confirming)
+        for candidate, code in ends:
+            meaning = exit_codes.of_exit_code(code)
+            # A process that was stopped proves nothing where another ended by itself.
+            if meaning is not None and not traits_of(meaning.error_type).is_imposed:
                 return meaning, candidate
-        if best is None and self._exit_code:
-            return exit_codes.of_exit_code(self._exit_code), None
-        return None, None
+        if best is not None and not _is_schedulers_word(best):
+            return None, None
+        own = exit_codes.of_exit_code(self._exit_code) if self._exit_code else None
+        if best is None and own is not None:
+            return own, None
+        # Of two files nobody knows which was first.
+        surely = [(each, code) for each, code in ends if best is None or each.log is best.log]
+        by_itself = next((each for each, code in surely if exit_codes.of_exit_code(code) is None), None)
+        if by_itself is not None:
+            return _OF_NOTHING, by_itself
+        return (exit_codes.of_exit_code(ends[0][1]), ends[0][0]) if best is None and ends else (None, None)
+
+    @staticmethod
+    def _ends_stated(best: Candidate | None, confirming: Sequence[Candidate]) -> list[tuple[Candidate, int]]:
+        """Lines that state how a process ended, each with the exit code. What died after the scheduler had cancelled
+        the job died of that."""
+        stated = ((each, exit_codes.stated_in(each.mention.fields)) for each in confirming)
+        return [
+            (each, code)
+            for each, code in stated
+            if code is not None and not (best is not None and _is_schedulers_word(best) and _follows(each, best))
+        ]
 
     def _end(self) -> Evidence:
-        log = self._logs[0] if self._logs else LogSummary("-")
-        code = f"exit code {self._exit_code}" if self._exit_code else str(self._scheduler or "")
-        return Evidence(log.file, log.lines, code, log.rank, None, log.last_time)
+        """What stands for a line where none shows it."""
+        if self._exit_code:
+            return Evidence(EXIT_STATUS, 0, exit_codes.as_evidence(self._exit_code))
+        return Evidence(SCHEDULER, 0, str(self._scheduler or ""))
 
     # The explanation.
 
@@ -234,27 +369,102 @@ class _Diagnosis:
         if circular is not None and self._is_circular():
             error_type, subsystem = circular, "circular_wait"
         strongest = best if best.error_type == first.error_type else first
-        confidence = confidence_of(strongest, self._candidates, confirmed=self._confirmed)
+        survived = any(each is strongest for each in self._survived)
+        confidence = confidence_of(strongest, self._candidates, survived=survived)
         signal = first.signal if first.signal.hint or not best.signal.hint else best.signal
         fields = {**best.mention.fields, **first.mention.fields}
-        cause = _cause(self._catalogue, (error_type, subsystem, confidence), first.evidence, (signal, fields))
+        detail = next((each for each in self._candidates if each.is_detail_of(first) and each.signal.hint), None)
+        if detail is not None:
+            # Of the same type, else it were the cause itself.
+            signal, fields = detail.signal, {**fields, **detail.mention.fields}
+        elif (service := self._service_behind(first)) is not None:
+            subsystem, signal = service.subsystem, service.signal
+        peer = survivors.lost_peer(strongest, self._candidates, self._logs)
+        if peer is not None:
+            fields["peer"] = peer.name
+        frames = self._frames(first, best)
+        kind = (error_type, subsystem, confidence)
+        cause = _cause(self._catalogue, kind, first.evidence, (signal, fields), frames=frames)
         ended = self._ended(strongest) or self._ended(best)
-        return Explanation(cause, self._alternatives(first, error_type), self._downstream(first), ended=ended)
+        others = self._alternatives(first, error_type)
+        if not others and confidence < UNDECIDED:
+            others = self._also_possible(strongest, cause)
+        told = Explanation(cause, others, self._downstream(first), ended=ended, grounds=grounds_of(strongest).value)
+        idle, by = idle_after(strongest, self._candidates), ended_by(strongest, self._candidates)
+        return replace(told, interrupted=ended and self._interrupted(best), idle=idle, ended_by=by, peer=peer)
+
+    def _service_behind(self, first: Candidate) -> Candidate | None:
+        """The exception that says which service was at the other end of a connection: it was raised from ``first``."""
+        if first.subsystem != _SOCKET or not first.mention.raised:
+            return None
+        chained = (each for each in self._candidates if each.mention.link and _follows(each, first))
+        return next((each for each in chained if each.subsystem in _SERVICES and each.rank == first.rank), None)
+
+    def _interrupted(self, best: Candidate) -> bool:
+        """Whether it ends in an uncaught KeyboardInterrupt, and nothing else can have ended it.
+
+        A launcher may send SIGINT to the other ranks when one has failed: so nothing but interruptions may come before
+        it, nor a launcher's word of a failure after it; only that peers missed each other. SIGTERM, or the word of a
+        scheduler, is no Ctrl-C.
+        """
+        mention = best.mention
+        if not (_is_interrupt(best) and mention.raised and "KeyboardInterrupt" in mention.text):
+            return False
+        if mention.weak or mention.low:
+            return False
+        past = False
+        for candidate in self._candidates:
+            past = past or candidate is best
+            if _is_interrupt(candidate) or re.search(_POLLED_IN_VAIN, candidate.mention.text):
+                continue
+            if not past or candidate.tier != Tier.CASCADE or candidate.traits.is_imposed:
+                return False
+        return True
+
+    def _frames(self, first: Candidate, best: Candidate) -> tuple[str, ...]:
+        """Where the cause was raised. ``_error`` and loggers say in one line what a traceback below shows."""
+        same = best if best.error_type == first.error_type else first
+        told = (each for each in self._candidates if repeats(each.mention, first.mention))
+        found = (each.mention.frames for each in (first, same, *told))
+        return next((frames for frames in found if frames), ()) or _crashed_in(first)
 
     def _alternatives(self, chosen: Candidate | None, error_type: str) -> tuple[Cause, ...]:
         told: dict[str, Cause] = {}
-        ranked = sorted(self._candidates, key=lambda each: (-each.tier, each.mention.order))
+        diverged = [self._diverged] if self._diverged is not None else []
+        ranked = sorted([*self._candidates, *diverged], key=lambda each: (-each.tier, each.mention.order))
         for candidate in ranked:
             adds_nothing = candidate.traits.says_nothing or candidate.error_type in {error_type, *told}
             if candidate is chosen or candidate.tier <= Tier.CASCADE or adds_nothing:
                 continue
-            confidence = 0.5 * confidence_of(candidate, self._candidates, confirmed=self._confirmed)
+            if self._no_oom_kill and candidate.signal.name in _KILLS:
+                continue
+            confidence = _HALF * confidence_of(candidate, self._candidates)
             kind = (candidate.error_type, candidate.subsystem, confidence)
             said = (candidate.signal, candidate.mention.fields)
             told[candidate.error_type] = _cause(self._catalogue, kind, candidate.evidence, said)
             if len(told) == MOST_ALTERNATIVES:
                 break
         return tuple(sorted(told.values(), key=lambda cause: -cause.confidence))
+
+    def _also_possible(self, best: Candidate, cause: Cause) -> tuple[Cause, ...]:
+        """What a cause may be that is known only by how a process ended, or by the class of an exception: what its own
+        words say, else what the code does that raised it."""
+        if best.signal.name in _KILLS:
+            return self._other(exit_codes.otherwise(exit_codes.OF_SIGKILL), cause)
+        if grounds_of(best) is not Grounds.CLASS:
+            return ()
+        stated = error_file.signal_in(best.mention.text)
+        said = ExitMeaning(stated.error_type, "", 0.0) if stated is not None and stated.error_type else None
+        return self._other(said, cause) or self._other(_RAISED_IN.get(best.mention.where), cause)
+
+    def _other(self, meaning: ExitMeaning | None, cause: Cause) -> tuple[Cause, ...]:
+        """A second reading of the line that shows ``cause``; none if it says the same."""
+        if meaning is None or meaning.error_type == cause.error_type:
+            return ()
+        if self._no_oom_kill and meaning.error_type == exit_codes.OF_SIGKILL.error_type:
+            return ()
+        kind = (meaning.error_type, meaning.subsystem or None, _HALF * cause.confidence)
+        return (_cause(self._catalogue, kind, cause.evidence, (None, {}), self._signals.get(meaning.said_by)),)
 
     def _downstream(self, cause: Candidate) -> tuple[Evidence, ...]:
         after: list[Evidence] = []
@@ -265,7 +475,7 @@ class _Diagnosis:
                 past = True
                 continue
             key = (candidate.signal.name, candidate.rank)
-            if not past or key in seen or _repeats(candidate.mention, cause.mention):
+            if not past or key in seen or repeats(candidate.mention, cause.mention):
                 continue
             seen.add(key)
             after.append(candidate.evidence)
@@ -299,6 +509,23 @@ class _Diagnosis:
         return says_so and mention.line > candidate.log.alive_line
 
 
+def _is_interrupt(candidate: Candidate) -> bool:
+    """Whether its line speaks of a Ctrl-C, or of how a launcher or a process ended by one."""
+    if not candidate.traits.is_imposed and candidate.tier != Tier.CONFIRMATION:
+        return False
+    if re.search(_INTERRUPT, candidate.mention.text) is not None:
+        return True
+    return exit_codes.of_fields(candidate.mention.fields) == exit_codes.of_exit_code(-2)
+
+
+def _is_schedulers_word(candidate: Candidate) -> bool:
+    return candidate.traits.is_imposed and candidate.subsystem == exit_codes.SCHEDULERS
+
+
+def _follows(later: Candidate, first: Candidate) -> bool:
+    return later.log is first.log and later.mention.order > first.mention.order
+
+
 def _stands_alone(candidate: Candidate) -> bool:
     """Whether a precursor may be the only candidate before the end."""
     if candidate.mention.raised:
@@ -308,38 +535,27 @@ def _stands_alone(candidate: Candidate) -> bool:
 
 def _confirms(candidate: Candidate) -> bool:
     confirms = candidate.tier == Tier.CONFIRMATION and candidate.signal.severity != "warning"
+    # An envelope is a confirmation only where it says that something ended.
+    confirms = confirms and (candidate.signal.role == CONFIRMATION or not candidate.signal.envelope)
     return confirms and not candidate.mention.weak
 
 
-def _repeats(mention: Mention, cause: Mention) -> bool:
-    """Whether ``mention`` repeats the cause, as ``_error`` does with the last line of a traceback."""
-    one, other = mention.text.strip(), cause.text.strip()
-    return mention.rank in {None, cause.rank} and (one.endswith(other) or other.endswith(one))
+def _crashed_in(crash: Candidate) -> tuple[str, ...]:
+    """Where the thread was that crashed, by the dump of Python's faulthandler."""
+    if crash.subsystem != "native_crash":
+        return ()
+    stacks = (each for each in crash.log.stacks if each.text.startswith("Current thread") and each.site)
+    site = next((each.site.split(":", 2) for each in stacks), [])
+    return (f"{site[0]}:{site[1]} in {site[2]}",) if len(site) == 3 else ()
 
 
 def _goes_before_nan(best: Candidate, nan: Candidate) -> bool:
-    """Whether ``best`` explains the end better than non-finite values."""
-    return best.tier == Tier.FACT and best.traits.spoils_values and best.mention.order < nan.mention.order
-
-
-# What an exit code alone hints at → the signal that says the same in words, and so has the fitting hint.
-_SAYS_THE_SAME: Final = {
-    ("oom", "host_memory"): "killed_by_shell",
-    ("oom", "shared_memory"): "bus_error",
-    ("exception", "native_crash"): "segmentation_fault",
-    ("cancelled", "signal"): "terminated",
-    ("cancelled", "preemption"): "preempted",
-    ("cancelled", "slurm"): "slurm_cancelled",
-    ("time_limit", "slurm"): "time_limit",
-    ("slurm_failure", "node_fail"): "node_failure",
-    ("slurm_failure", "slurm_step"): "slurm_launch_failed",
-}
-
-
-def _signal_of_exit(catalogue: Catalogue, error_type: str, subsystem: str) -> Signal | None:
-    """The signal whose hint fits the meaning of an exit code or a scheduler's state."""
-    name = _SAYS_THE_SAME.get((error_type, subsystem))
-    return next((each for each in catalogue.signals if each.name == name), None)
+    """Whether ``best`` explains the end better than non-finite values: hardware that failed before them, or what ended
+    the run and cannot have come of them. A person may have ended it because of them."""
+    if best.tier == Tier.FACT and best.traits.spoils_values and best.mention.order < nan.mention.order:
+        return True
+    ended = best.mention.fatal or best.tier == Tier.FACT
+    return ended and best.tier >= Tier.SPECIFIC and best.traits.printed_late
 
 
 def _cause(
@@ -348,6 +564,7 @@ def _cause(
     evidence: Evidence,
     said: tuple[Signal | None, Mapping[str, str]],
     hinting: Signal | None = None,
+    frames: tuple[str, ...] = (),
 ) -> Cause:
     """``kind``: error type, subsystem and confidence. ``said``: the signal and what it extracted. ``hinting``: a signal
     whose hint fits better than its own."""
@@ -359,6 +576,16 @@ def _cause(
     if spoken is not None and spoken.error_type == error_type:
         hint = spoken.hint or hint
         restartable = spoken.restartable if spoken.restartable is not None else restartable
-    fields = {"rank": evidence.rank, "host": evidence.host, "file": evidence.file, "line": evidence.line, **found}
+    fields = {
+        "rank": evidence.rank,
+        "host": evidence.host,
+        "file": evidence.file,
+        "line": evidence.line,
+        "raised_at": frames[0].partition(": ")[0] if frames else None,
+        **found,
+    }
     name = signal.name if signal is not None else ""
-    return Cause(error_type, evidence, round(confidence, 2), subsystem, restartable, filled(hint, fields), name)
+    told = filled(hint, fields)
+    if told and confidence < LIKELY and not traits_of(error_type).says_nothing:
+        told = GUESS + told
+    return Cause(error_type, evidence, round(confidence, 2), subsystem, restartable, told, name, frames)

@@ -1,37 +1,47 @@
 """Parses the lines of one file: what went wrong, and what training did after that."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from lastbeat.causes import contexts, error_file
-from lastbeat.causes.log_summary import LogSummary
-from lastbeat.causes.mentions import ENOUGH_STEPS, Link, Mention, MentionWindow, fields_of, text_of
+from lastbeat.causes import contexts, error_file, survivors
+from lastbeat.causes.attempts import AttemptMarks, Evidence, is_whole
+from lastbeat.causes.envelopes import OpenEnvelope, OpenEnvelopes
+from lastbeat.causes.log_summary import MOST_NAMED, LogSummary
+from lastbeat.causes.mentions import DETAIL, ENOUGH_STEPS, Link, Mention, MentionWindow, fields_of, text_of
 from lastbeat.causes.progress_counters import ProgressCounters, has_finite_loss
 from lastbeat.causes.stack_dumps import StackDumpParser
-from lastbeat.causes.tracebacks import OpenTraceback, TracebackParser
+from lastbeat.causes.tracebacks import HEADER, OpenTraceback, TracebackParser, is_frame
+from lastbeat.model.oom_kills import NONE_COUNTED
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Form
 from lastbeat.model.progress_lines import Progress
-from lastbeat.model.signal import CONFIRMATION, Catalogue, Signal
+from lastbeat.model.signal import CONFIRMATION, ROOT, Catalogue, Signal
 from lastbeat.scanning.matching import Matcher, matcher_of
 from lastbeat.scanning.splitting import Line
-
-if TYPE_CHECKING:
-    import re
+from lastbeat.signals.error_types import UNKNOWN, traits_of
 
 StepLine = tuple[str, datetime | None]
 """A line that may show a step, and the time that it names."""
 GRADIENT: Final = "gradient"
 """Subsystem of signals for gradients that are not finite: a single one is harmless."""
+WARNING: Final = "warning"
+"""Kind of a line that ends nothing and that people should see."""
+_MOST_WARNED: Final = 8
+PEER: Final = "peer"
+"""Kind of a line in which a launcher names a process that failed."""
 _JUST_ABOVE: Final = 2
 _ATTENTIVE_LINES: Final = 300
 """So many lines after a report, every line is parsed."""
+_ENOUGH_FINITE: Final = 20
 _RANKS_LIMIT: Final = 64
 _LONG_AGO: Final = -(10**6)
 _TEARDOWN_LINES: Final = 50
-_ABOVE: Final = frozenset({"quiet", "announced", "restart"})
+_WARNING_LINES: Final = 6
+"""So many lines a Python warning goes on for, unless its line of code ends it before."""
+_ABOVE: Final = frozenset({"quiet", "announced", "restart", "warned"})
 """Kinds of lines that say something of what is printed below them."""
 # What is printed after an end without showing that the program lives: the rest of messages, native frames, and the
 # clean-up of launchers, schedulers and tools.
@@ -53,8 +63,8 @@ _AFTERMATH: Final = Pattern(
 class Meaning:
     """What all signals that match a line make of it together.
 
-    A signal that tells what is wrong goes before one that tells that something ended, and that before one that knows
-    no more than that this is an exception. Among equals the catalogue's order counts.
+    A signal that tells what is wrong goes before an envelope, that before one that tells that something ended, and that
+    before one that knows no more than that this is an exception. Among equals the catalogue's order counts.
     """
 
     report: Signal | None = None
@@ -64,7 +74,7 @@ class Meaning:
     """It looks like the last line of a traceback."""
     kinds: dict[str, Signal] = field(default_factory=dict)
     """What else it is: kind → signal."""
-    found: dict[str, "re.Match[str]"] = field(default_factory=dict)
+    found: dict[str, re.Match[str]] = field(default_factory=dict)
     """Kind → where in the line."""
     names: list[str] = field(default_factory=list)
     """All signals that match."""
@@ -73,21 +83,21 @@ class Meaning:
 def meaning_of(matcher: Matcher, text: str) -> Meaning:
     """What the line ``text``, without prefixes, means."""
     meaning = Meaning()
-    best = 3
+    best = 4
     for signal, match in matcher.matches(text):
         meaning.names.append(signal.name)
         if signal.kind == "exception":
             meaning.exception = True
-            precedence = 2
+            precedence = 3
         elif signal.kind is not None:
             if signal.kind not in meaning.kinds:
                 meaning.kinds[signal.kind], meaning.found[signal.kind] = signal, match
             continue
         elif signal.role == CONFIRMATION:
             # A wrapper names the class of the exception that is printed below it, and is not that exception.
-            precedence = -1 if signal.subsystem == "wrapper" else 1
+            precedence = -1 if signal.envelope or signal.subsystem == "wrapper" else 2
         elif signal.error_type is not None:
-            precedence = 0
+            precedence = 1 if signal.envelope else 0
         else:
             continue
         if precedence < best:
@@ -102,12 +112,12 @@ class Vocabulary(NamedTuple):
     some_exception: Signal | None
     """For an exception whose class no signal knows."""
     awaited: frozenset[str]
-    """Signals that absence rules wait for."""
+    """Signals that absence rules wait for, or a restart policy reacts to."""
 
     @classmethod
     def of(cls, catalogue: Catalogue) -> "Vocabulary":
         general = (each for each in catalogue.signals if each.kind == "exception" and each.severity == "warning")
-        awaited = frozenset(absence.signal for absence in catalogue.absences)
+        awaited = catalogue.noticed.union(absence.signal for absence in catalogue.absences)
         return cls(matcher_of(catalogue), next(general, None), awaited)
 
 
@@ -123,16 +133,24 @@ class ParserState:
     """Of the line parsed last."""
     reported: int = -_ATTENTIVE_LINES
     """Order of the last mention that was kept."""
+    ended: int = -_ATTENTIVE_LINES
+    """Order of the last line that said that the attempt has ended."""
     raised: dict[str, int] = field(default_factory=dict)
     """Rank → order of its last exception, for what is chained to it."""
     links: dict[str, Link] = field(default_factory=dict)
     """Rank → how its next exception is chained to the last one."""
+    enclosing: int = _LONG_AGO
+    """Number of the last line of an exception whose message goes on with another traceback, perhaps."""
     headless: int = -1
     """Order of an exception whose message begins on the next line."""
     above: dict[str, int] = field(default_factory=dict)
     """Kind of :data:`_ABOVE` → number of its last line."""
+    attempts: AttemptMarks = field(default_factory=AttemptMarks)
+    finite: int = 0
+    """How many lines with a finite loss followed the last value that was not."""
     counters: ProgressCounters = field(default_factory=ProgressCounters)
     tracebacks: TracebackParser = field(default_factory=TracebackParser)
+    envelopes: OpenEnvelopes = field(default_factory=OpenEnvelopes)
     stacks: StackDumpParser = field(default_factory=StackDumpParser)
     window: MentionWindow = field(default_factory=MentionWindow)
 
@@ -146,6 +164,7 @@ class ParserState:
             summary=replace(self.summary, progress=replace(self.summary.progress)),
             counters=replace(self.counters),
             stacks=replace(self.stacks),
+            attempts=replace(self.attempts),
             window=replace(self.window, mentions=list(self.window.mentions)),
         )
 
@@ -167,6 +186,8 @@ class LogParser:
         harmless."""
         if self._tracebacks.open or self._stacks.open or (self._is_error_file and order < error_file.MOST_LINES):
             return True
+        if self.state.attempts.wants(order) or order - self.state.ended < _ATTENTIVE_LINES:
+            return True
         if self._summary.nan is not None:
             # The line that shows a finite value again may be any.
             return True
@@ -176,6 +197,7 @@ class LogParser:
         """Text was left out here."""
         self._tracebacks.open.clear()
         self._stacks.open = False
+        self.state.envelopes.open.clear()
         self.state.headless = -1
         self.state.raised.clear()
         self.state.links.clear()
@@ -196,10 +218,14 @@ class LogParser:
         return replace(
             self._summary,
             steps=window.steps,
+            attempts=self.state.attempts.count,
+            attempt_line=self.state.attempts.line,
             mentions=[replace(mention) for mention in [*window.passed, *window.mentions]],
             stacks=list(self._stacks.found),
             progress=replace(self._summary.progress),
             last_seen=dict(self._summary.last_seen),
+            named=list(self._summary.named),
+            warned=dict(self._summary.warned),
         )
 
     def progress(self, ahead: Sequence[StepLine] = ()) -> Progress:
@@ -230,13 +256,15 @@ class LogParser:
         """
         self.state.order = order
         self._note_time(line.time)
+        if self._is_error_file and line.number == 1 and NONE_COUNTED in line.text:
+            self._summary.no_oom_kill = True
         rank = line.rank if line.rank is not None else self._summary.rank
         if self._tracebacks.open:
             found = self._tracebacks.read(rank, line.text)
             if found is True:
                 return
             if isinstance(found, tuple):
-                self._exception(line, rank, *found)
+                self._exception(line, rank, *found, at)
                 return
         if not self._stacks.read(rank, line):
             self._plain(line, rank, at)
@@ -244,41 +272,51 @@ class LogParser:
     def _plain(self, line: Line, rank: int | None, at: datetime | None) -> None:
         """A line by itself.
 
-        1. Note what it says of lines below it: a traceback to ignore, one that is logged, a restart.
-        2. The header of a traceback opens one. The sentence between two chained exceptions is kept for the second.
-        3. Training is done, or restarts: whatever was reported before did not end it.
-        4. A value that is not finite is counted; a report is kept as a mention; so are words in ``_error``. A retry
+        1. A frame right below an envelope begins the traceback of its detail.
+        2. Note what it says of lines below it: a traceback to ignore, one that is logged, a restart.
+        3. The header of a traceback opens one. The sentence between two chained exceptions is kept for the second.
+        4. Training is done, or restarts: whatever was reported before did not end it.
+        5. A value that is not finite is counted; a report is kept as a mention; so are words in ``_error``. A retry
            weakens the reports just above it.
-        5. After a report: note whether only a live program would print this.
-        6. It may show that training got further.
+        6. After a report: note whether only a live program would print this.
+        7. It may show that training got further.
         """
         state, text = self.state, line.text
+        envelope = state.envelopes.around(rank, text)
+        if envelope is not None and envelope.read == 1 and is_frame(text):
+            self._tracebacks.begin(rank, HEADER, line.number, quiet=False, detail_of=envelope.order)
+            self._tracebacks.read(rank, text)
+            return
         meaning = meaning_of(self._vocabulary.matcher, text)
         if self._vocabulary.awaited:
             self._note_awaited(meaning, at)
         kinds, report = meaning.kinds, meaning.report
-        for kind in _ABOVE & kinds.keys():
-            state.above[kind] = line.number
+        self._note_above(line, kinds.keys())
         if "traceback" in kinds and "\\n" not in text:
+            state.envelopes.close(rank)
             quiet, logged = (state.lines_since(kind, line.number) for kind in ("quiet", "announced"))
             self._tracebacks.begin(rank, text, line.number, quiet=quiet <= _JUST_ABOVE, logged=logged == 1)
+            if line.number - state.enclosing <= _JUST_ABOVE:
+                self._note_link(rank, "cause")
             state.headless = -1
             return
         if "chain" in kinds:
-            if len(state.links) >= _RANKS_LIMIT:
-                state.links.clear()
-            state.links[str(rank)] = "cause" if kinds["chain"].name.endswith("cause") else "handling"
+            self._note_link(rank, "cause" if kinds["chain"].name.endswith("cause") else "handling")
             return
+        self._note_named(meaning)
+        self._note_warned(line, rank, meaning, at)
         if "done" in kinds and report is None:
+            self._has_begun_again(line.number, "own")
             self._advance(ENOUGH_STEPS)
             self._summary.success = self._mention(line, rank, kinds["done"], {})
+            self._note_end(line.number, whole=True)
         elif "restart" in kinds:
             self._advance(ENOUGH_STEPS)
             # Nor is it what ends the run if the next attempt dies without a word.
             self._window.passed.clear()
         if "nan" in kinds and (report is None or contexts.states_a_value(report, text)):
             self._not_finite(line, rank, meaning)
-        elif report is not None and "advice" not in kinds and self._reports(line, rank, report, meaning):
+        elif report is not None and "advice" not in kinds and self._reports(line, rank, report, meaning, envelope):
             return
         elif (
             self._is_error_file
@@ -288,47 +326,116 @@ class LogParser:
             self._keep(self._mention(line, rank, stated, {}), stated)
             return
         elif self._window.mentions and contexts.retries(text):
-            self._window.weaken_above(line.number)
-        continues_exception = line.time is None and state.order - 1 in state.raised.values()
-        if self._window.mentions and not continues_exception and not _AFTERMATH.match(text):
-            self._summary.alive_line = line.number
-        self.progressed(text, line.time)
+            self._window.weaken_above(line)
+        if not _AFTERMATH.match(text):
+            self._is_printed(line, rank)
+        self.progressed(text, line.time, rank)
 
-    def _reports(self, line: Line, rank: int | None, report: Signal, meaning: Meaning) -> bool:
-        """Whether the line reports what the signal means, as opposed to speaking of it. If so, it is kept."""
+    def _is_printed(self, line: Line, rank: int | None) -> None:
+        """A line that reports nothing, and that only a live program prints: this one, or the next attempt."""
+        continues_exception = line.time is None and self.state.order - 1 in self.state.raised.values()
+        if self._window.mentions and not continues_exception:
+            self._summary.alive_line = line.number
+        self.state.attempts.read(line.number, line.text, rank, said=bool(self._window.mentions))
+        self._has_begun_again(line.number, "talk")
+
+    def _note_above(self, line: Line, kinds: Set[str]) -> None:
+        above = self.state.above
+        if "warned" in above and ("traceback" in kinds or line.text.startswith("  ")):
+            # The indented line of code that warned ends the text of a warning.
+            del above["warned"]
+        for kind in _ABOVE & kinds:
+            above[kind] = line.number
+
+    def _note_warned(self, line: Line, rank: int | None, meaning: Meaning, at: datetime | None) -> None:
+        signal, warned = meaning.kinds.get(WARNING), self._summary.warned
+        if signal is None or contexts.level_of(line.text) == "info":
+            return
+        if signal.name in warned or len(warned) < _MOST_WARNED:
+            found = fields_of(meaning.found[WARNING].groupdict(), signal.extract)
+            warned[signal.name] = self._mention(line, rank, signal, found)
+            if at is not None:
+                self._summary.last_seen[signal.name] = at
+
+    def _note_named(self, meaning: Meaning) -> None:
+        """After a report: whom a launcher names. Rank and host stand in lines of their own, one below the other."""
+        if PEER not in meaning.kinds or not self._window.mentions:
+            return
+        one = survivors.named_in(fields_of(meaning.found[PEER].groupdict(), meaning.kinds[PEER].extract))
+        named = self._summary.named
+        if one is None:
+            return
+        if named and named[-1].rank is None and one.host is None:
+            one = replace(one, host=named.pop().host)
+        self._summary.named = [*named, one][-MOST_NAMED:]
+
+    def _reports(
+        self, line: Line, rank: int | None, report: Signal, meaning: Meaning, envelope: OpenEnvelope | None
+    ) -> bool:
+        """Whether the line reports what the signal means, as opposed to speaking of it. If so, it is kept, and is a
+        detail of the ``envelope`` that it belongs to."""
         match = meaning.match
         if match is None:
             return False
-        sure = meaning.exception or self._is_error_file
+        sure = meaning.exception or self._is_error_file or envelope is not None
         weight = contexts.weight_of(line.text, match.start(), match.end(), report, exception=sure)
-        if weight == "none" or self._is_teardown(line, report):
+        if weight == "none" or self._is_teardown(line, report) or self._is_in_warning(line, meaning):
             return False
         mention = self._mention(line, rank, report, fields_of(match.groupdict(), report.extract))
         mention.weak = weight == "weak" or ("retry" in meaning.kinds and report.role != CONFIRMATION)
         mention.raised = self._is_error_file
         mention.low = not sure and contexts.level_of(line.text) in {"info", "warning"}
+        if envelope is not None and _may_be_detail(report):
+            self._is_detail(mention, envelope.order)
+            if report.envelope:
+                # It goes on, and so may its details.
+                envelope.renew()
         self._keep(mention, report)
         return True
+
+    def _is_detail(self, mention: Mention, order: int) -> None:
+        """``mention`` is a detail of the envelope that was the mention ``order``, and so is as serious."""
+        envelope = self._window.at(order)
+        if envelope is None:
+            return
+        mention.link, mention.after = DETAIL, order
+        mention.weak, mention.low = envelope.weak, envelope.low
+        mention.raised, mention.fatal = mention.raised or envelope.raised, envelope.fatal
+        mention.frames = mention.frames or envelope.frames
 
     def _is_teardown(self, line: Line, report: Signal) -> bool:
         """Whether a launcher that has announced another attempt ends what is left of this one."""
         says_end_only = report.role == CONFIRMATION and not report.extract and not self._window.mentions
         return says_end_only and self.state.lines_since("restart", line.number) <= _TEARDOWN_LINES
 
-    def _exception(self, line: Line, rank: int | None, traceback: OpenTraceback, body: str) -> None:
+    def _note_link(self, rank: int | None, link: Link) -> None:
+        if len(self.state.links) >= _RANKS_LIMIT:
+            self.state.links.clear()
+        self.state.links[str(rank)] = link
+
+    def _is_in_warning(self, line: Line, meaning: Meaning) -> bool:
+        """Whether it is the text of a Python warning that began above."""
+        most = 1 if meaning.exception else _WARNING_LINES
+        return line.time is None and 0 < self.state.lines_since("warned", line.number) <= most
+
+    def _exception(
+        self, line: Line, rank: int | None, traceback: OpenTraceback, body: str, at: datetime | None
+    ) -> None:
         """The last line of a traceback."""
         state = self.state
         meaning = meaning_of(self._vocabulary.matcher, body)
+        if self._vocabulary.awaited:
+            self._note_awaited(meaning, at)
         report = meaning.report or self._vocabulary.some_exception
         if report is None:
             return
         groups = meaning.match.groupdict() if meaning.match is not None else {}
         mention = self._mention(line, rank, report, {**fields_of(groups, report.extract), "spoken": traceback.words})
-        mention.raised, mention.weak = True, traceback.quiet
+        mention.raised, mention.weak, mention.quiet = True, traceback.quiet, traceback.quiet
         # torch's hook for uncaught exceptions prints the rank before each line.
         mention.fatal = traceback.fatal or (not traceback.quiet and f"[rank{rank}]: " in line.raw)
         mention.low = traceback.logged and not mention.fatal
-        mention.where, mention.site = traceback.place, traceback.site
+        mention.where, mention.site, mention.frames = traceback.place, traceback.site, traceback.innermost
         key = str(rank)
         link = state.links.pop(key, "")
         if link and key in state.raised:
@@ -338,10 +445,40 @@ class LogParser:
         state.raised[key] = mention.order
         if len(state.raised) > _RANKS_LIMIT:
             del state.raised[next(iter(state.raised))]
+        if self._is_error_file:
+            self._window.explain_above(mention)
+        if traceback.detail_of >= 0:
+            self._is_detail(mention, traceback.detail_of)
         self._keep(mention, report)
         _, colon, message = body.partition(":")
+        if body.rstrip().endswith(":"):
+            state.enclosing = line.number
         if (report.kind == "exception" and colon and not message.strip()) or body.rstrip().endswith(" raised:"):
             state.headless = mention.order
+
+    def _note_end(self, number: int, *, whole: bool) -> None:
+        """Line ``number`` says that the attempt has ended, with all its ranks if ``whole``: another one's may be
+        appended to it."""
+        self.state.attempts.end(number, whole=whole)
+        self.state.ended = self.state.order
+
+    def _has_begun_again(self, number: int, evidence: Evidence) -> None:
+        """Whether another attempt is under way at line ``number``, which shows ``evidence``: from then on nothing
+        counts that the attempts before it said."""
+        attempts = self.state.attempts
+        if not attempts.is_settled(number, evidence):
+            return
+        first = attempts.next_line
+        attempts.settle()
+        summary, window = self._summary, self._window
+        own = [mention for mention in window.mentions if mention.line >= first]
+        self._advance(ENOUGH_STEPS)
+        window.mentions = [replace(mention, steps=window.steps) for mention in own]
+        if summary.nan is not None and summary.nan.line < first:
+            summary.nan = None
+        if summary.success is not None and summary.success.line < first:
+            summary.success = None
+        self.state.counters = ProgressCounters()
 
     def _keep(self, mention: Mention, signal: Signal) -> None:
         headless, self.state.headless = self.state.headless, -1
@@ -350,9 +487,18 @@ class LogParser:
             above = self._window.at(headless)
             if above is not None:
                 above.signal, above.fields = mention.signal, {**above.fields, **mention.fields}
+                if signal.envelope:
+                    self.state.envelopes.begin(above.rank, headless)
                 return
         if self._window.add(mention):
             self.state.reported = mention.order
+            if signal.envelope and mention.link != DETAIL:
+                self.state.envelopes.begin(mention.rank, mention.order)
+        if signal.role == ROOT and not mention.weak:
+            self._has_begun_again(mention.line, "vague" if _is_vague(signal) else "own")
+        whole = is_whole(mention.text)
+        if mention.fatal or (not mention.weak and (whole or signal.role == CONFIRMATION)):
+            self._note_end(mention.line, whole=whole)
 
     def _mention(self, line: Line, rank: int | None, signal: Signal, extracted: Mapping[str, str]) -> Mention:
         return Mention(
@@ -363,23 +509,28 @@ class LogParser:
             rank,
             line.host,
             line.time,
-            self._window.steps,
-            extracted,
+            before=self._summary.last_time,
+            steps=self._window.steps,
+            fields=extracted,
         )
 
     # What training does.
 
-    def progressed(self, text: str, time: datetime | None) -> None:
+    def progressed(self, text: str, time: datetime | None, rank: int | None = None) -> None:
         """A line that may show that training got further."""
         self._note_time(time)
         summary = self._summary
         summary.progress.read(text)
         if summary.nan is not None and has_finite_loss(text):
-            summary.nan = None
+            self._is_finite(summary.nan, text, rank)
         if self.state.counters.read(text, again=bool(self._window.mentions)):
             summary.success = None
             summary.progress_time = time or summary.progress_time
             self._advance(1)
+            survived = not self._window.mentions
+            self.state.attempts.got_further(survived=survived)
+            if survived:
+                self._has_begun_again(summary.lines, "own")
 
     def _note_time(self, time: datetime | None) -> None:
         last = self._summary.last_time
@@ -389,20 +540,55 @@ class LogParser:
     def _advance(self, steps: int) -> None:
         if self._window.advance(steps):
             self._stacks.found = []
+            self._summary.named = []
 
     def _not_finite(self, line: Line, rank: int | None, meaning: Meaning) -> None:
         """One more value that is not finite, or the first since the last that was."""
-        if _is_of_evaluation(line.text, meaning.found["nan"].start()):
+        start = meaning.found["nan"].start()
+        if _is_of_evaluation(line.text, start):
             return
         summary, signal = self._summary, meaning.kinds["nan"]
+        self.state.finite = 0
+        weak = signal.subsystem == GRADIENT
         if summary.nan is None:
-            summary.nan = self._mention(line, rank, meaning.report or signal, {"value": "nan"})
-            summary.nan.weak = signal.subsystem == GRADIENT
+            found = {"value": "nan", "name": _name_of_value(line.text, start)}
+            summary.nan = self._mention(line, rank, meaning.report or signal, found)
+            summary.nan.weak = weak
         else:
-            summary.nan = replace(summary.nan, count=summary.nan.count + 1)
+            nan = summary.nan
+            summary.nan = replace(nan, count=nan.count + 1, weak=nan.weak and weak)
+
+    def _is_finite(self, nan: Mention, text: str, rank: int | None) -> None:
+        """A line with a finite loss: the value of the same name and rank is a number again, or so many others are that
+        it was none of importance."""
+        self.state.finite += 1
+        same_rank = rank is None or nan.rank is None or rank == nan.rank
+        same = same_rank and nan.fields.get("name", "") in text.lower()
+        if same or self.state.finite >= _ENOUGH_FINITE:
+            self._summary.nan = None
+
+
+def _name_of_value(text: str, start: int) -> str:
+    """The name of the loss at ``start``, in lower case: ``mlm loss``; "loss" of any other value."""
+    named = re.search(r"[a-z_]{0,20} ?[a-z_]{0,20}loss$", text[max(0, start - 24) : start + 5].lower().rstrip("e:= "))
+    return named[0].strip() if named is not None else "loss"
+
+
+def _is_vague(signal: Signal) -> bool:
+    """Whether what it reports may only follow from the death of another rank."""
+    return traits_of(signal.error_type or UNKNOWN).is_vague
+
+
+def _may_be_detail(report: Signal) -> bool:
+    """Whether it may be what an envelope speaks of: a stop from outside is not, nor what only follows from something
+    else, unless it tells of a peer."""
+    traits = traits_of(report.error_type or UNKNOWN)
+    if report.role == CONFIRMATION or traits.is_imposed:
+        return False
+    return report.role == ROOT or report.envelope or traits.between_peers
 
 
 def _is_of_evaluation(text: str, start: int) -> bool:
-    """Whether the value at ``start`` is one of an evaluation, where anything goes."""
+    """Whether the value at ``start`` is one of an evaluation, where anything goes, or a record that is not set yet."""
     before = text[max(0, start - 12) : start + 1].lower()
-    return any(word in before for word in ("val", "eval", "test"))
+    return any(word in before for word in ("val", "eval", "test", "best", "lowest", "min_", "min "))

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from lastbeat.causes.contexts import level_of
 from lastbeat.causes.log_parser import LogParser, ParserState, StepLine, Vocabulary
 from lastbeat.causes.log_summary import LogSummary
+from lastbeat.causes.tracebacks import HEADER
 from lastbeat.codec import codec
 from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Form
@@ -150,8 +151,9 @@ _ANSI: Final = Pattern(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
 
 def unwrapped(line: Line) -> Line:
-    """The line that the program itself printed. The raw text stays as evidence, and the wrapping's time counts where
-    the line names none. A level that the wrapping states goes before the text that it qualifies."""
+    """The line that the program itself printed; of a traceback in some field, its last line. The raw text stays as
+    evidence, and the wrapping's time counts where the line names none. A level that the wrapping states goes before the
+    text that it qualifies, unless it is that of an exception."""
     text = line.text.strip()
     if not text.startswith("{") or not text.endswith("}") or _MESSAGE.search(text) is None:
         return line
@@ -163,12 +165,15 @@ def unwrapped(line: Line) -> Line:
         return line
     texts = {name: value.rstrip("\r\n") for name, value in wrapping.items() if isinstance(value, str)}
     message = next((texts.pop(name) for name in _MESSAGE_KEYS if name in texts), None)
+    level = next((texts[name] for name in _LEVEL_KEYS if name in texts), "")
+    raised = next((text for text in [*texts.values(), message or ""] if HEADER in text), "")
+    if raised and (last := raised.strip().rpartition("\n")[2].strip()):
+        return line._replace(text=last if _level(level) == "ERROR" else f"{_level(level)}: {last}")
     if message is None or "\n" in message or any("\n" in text or "Error" in text for text in texts.values()):
         # A logger's own document with an exception in some field: it is searched as it stands.
         return line
     # Carriage returns overwrite, so the last state is what is left.
     own = line_of(line.number, _ANSI.sub("", message).rsplit("\r", 1)[-1])
-    level = next((texts[name] for name in _LEVEL_KEYS if name in texts), "")
     if level and level_of(own.text) is None:
         own = own._replace(text=f"{_level(level)}: {own.text}")
     rank = own.rank if own.rank is not None else line.rank

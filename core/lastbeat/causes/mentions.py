@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import ClassVar, Final, Literal
 
 from lastbeat.model.cause import TEXT_LIMIT, Evidence
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Form
+from lastbeat.scanning.splitting import Line
 
 MOST_FIELDS: Final = 8
 _FIELD_LIMIT: Final = 120
@@ -21,8 +23,13 @@ _REPEATS: Final = 3
 _PASSED: Final = 3
 _NEAR_LINES: Final = 4
 
-Link = Literal["", "handling", "cause"]
-"""How an exception is chained to the one printed before it: raised during its handling, or raised from it."""
+_PROCESS: Final = Pattern(r".{0,80}? pid=(?P<pid>\d{1,10})[,)]")
+"""How Ray, SkyPilot and metaflow name the process that printed a line."""
+
+Link = Literal["", "handling", "cause", "detail"]
+"""How a mention belongs to one before it: an exception that was raised during its handling, or from it; or a detail of
+an envelope, which tells what really failed."""
+DETAIL: Final = "detail"
 
 
 @dataclass(slots=True)
@@ -41,12 +48,16 @@ class Mention:
     host: str | None = None
     time: datetime | None = None
     """The time in the line itself."""
+    before: datetime | None = None
+    """The newest time in the lines above it, as far as they were parsed."""
     steps: int = 0
     """How often training had got further before it."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """What its signal extracts."""
     weak: bool = False
     """A warning, a retry, something ignored."""
+    quiet: bool = False
+    """The end of a traceback that is announced as ignored, or was raised in a destructor."""
     low: bool = False
     """Logged below error level, or a traceback printed by a logger: the program carried on."""
     raised: bool = False
@@ -57,6 +68,8 @@ class Mention:
     """The kind of code that raised it, see ``tracebacks.place_of``."""
     site: str = ""
     """The innermost frame of the program's own code."""
+    frames: tuple[str, ...] = ()
+    """Of the traceback that it ends, as people are shown it: see ``tracebacks.OpenTraceback.innermost``."""
     link: Link = ""
     after: int = -1
     """Order of the mention that ``link`` refers to."""
@@ -65,6 +78,21 @@ class Mention:
 
     def evidence(self, file: str) -> Evidence:
         return Evidence(file, self.line, self.text, self.rank, self.host, self.time)
+
+
+def repeats(mention: Mention, cause: Mention) -> bool:
+    """Whether ``mention`` repeats the cause, as ``_error`` does with the last line of a traceback."""
+    one, other = mention.text.strip(), cause.text.strip()
+    ends, begins = (one.endswith(other) or other.endswith(one)), (one.startswith(other) or other.startswith(one))
+    return mention.rank in {None, cause.rank} and (ends or begins)
+
+
+def _is_by(mention: Mention, line: Line) -> bool:
+    """Whether the same process may have printed both."""
+    if mention.rank is not None and line.rank is not None and mention.rank != line.rank:
+        return False
+    one, other = _PROCESS.match(mention.text), _PROCESS.match(line.raw)
+    return one is None or other is None or one["pid"] == other["pid"]
 
 
 def is_over(mention: Mention, steps: int) -> bool:
@@ -129,11 +157,19 @@ class MentionWindow:
         self.mentions = kept
         return not kept
 
-    def weaken_above(self, number: int) -> None:
-        """Line ``number`` says that something is retried or skipped: the error just above it is no end."""
+    def weaken_above(self, line: Line) -> None:
+        """``line`` says that something is retried or skipped: the error of its process just above it is no end."""
         for mention in self.mentions:
-            if number - mention.line <= _NEAR_LINES and not mention.fatal:
+            if line.number - mention.line <= _NEAR_LINES and not mention.fatal and _is_by(mention, line):
                 mention.weak = True
+
+    def explain_above(self, raised: Mention) -> None:
+        """The traceback that ends in ``raised`` shows where the same exception was raised that was told above without
+        one, as the first line of ``_error`` does."""
+        for mention in self.mentions:
+            if not mention.where and not mention.frames and repeats(mention, raised):
+                mention.where, mention.site, mention.frames = raised.where, raised.site, raised.frames
+                mention.fields = {**raised.fields, **mention.fields}
 
     def at(self, order: int) -> Mention | None:
         return next((mention for mention in self.mentions if mention.order == order), None)

@@ -16,13 +16,26 @@ _WORDS: Final = Pattern(
 )
 _OF: Final = Pattern(r"(?P<count>\d(?<![\d./:-].)\d{0,14})\s{0,8}/\s{0,8}(?P<total>\d{2,15})(?![\d/:.])")
 _LOSS: Final = Pattern(
-    r"loss(?<!val[_ /]loss)(?<!eval[_ /]loss)(?<!test[_ /]loss)(?<!valid[_ /]loss)(?:_\w{1,12})?"
-    r"['\"]?\s{0,4}[:=]?\s{0,4}['\"]?[-+]?\d"
+    r"loss(?<!val[_ /]loss)(?<!eval[_ /]loss)(?<!test[_ /]loss)(?<!valid[_ /]loss)(?:_\w{1,12})?(?: ?\([^()]{1,30}\))?"
+    r"['\"]?\s{0,4}[:=]?\s{0,4}[\[(]?['\"]?[-+]?\d"
+)
+# Without a number of its own kind. Inference servers beside training print theirs as long as they live.
+_THROUGHPUT: Final = Pattern(r"\bperf/throughput\b|\b(?:tok(?:en)?|sample|image|img|sequence)s?/s(?:ec(?:ond)?)?\b")
+_OTHERS_THROUGHPUT: Final = (
+    "prompt",
+    "generation",
+    "running:",
+    "request",
+    "reqs",
+    "tokeniz",
+    "download",
+    "eval",
+    "val",
 )
 # Summaries of what was measured, printed when a run is over.
 _SUMMARIES: Final = ("wandb:", "COMET ")
 # Lower case. "number of nan iterations: 0" is not one.
-_NOT_FINITE: Final = Pattern(r"(?:[:=|(]|loss|norm|grad)\s{0,8}['\"]?(?:tensor\()?[-+]?nan")
+_NOT_FINITE: Final = Pattern(r"(?:[:=|(\[]|loss|norm|grad)\s{0,8}['\"]?(?:tensor\(|array\()?[-+]?nan(?![\w-])")
 _KINDS_LIMIT: Final = 16
 _FAR: Final = 2
 """Ranks that print the same steps are at most so many strides apart; a checkpoint lies further back."""
@@ -34,6 +47,10 @@ def has_finite_loss(text: str) -> bool:
     """Whether a line has a finite training loss, and nothing that is not finite."""
     lower = text[:_HEAD].lower()
     return _LOSS.search(lower) is not None and _NOT_FINITE.search(lower) is None
+
+
+def _is_throughput(lower: str) -> bool:
+    return _THROUGHPUT.search(lower) is not None and not any(word in lower for word in _OTHERS_THROUGHPUT)
 
 
 @dataclass(eq=False, repr=False)
@@ -67,7 +84,10 @@ class ProgressCounters:
                 kind, counts = f"bar {of['total']}", [float(of["count"])]
         elif any(
             word in lower
-            for word in ("step", "iter", "epoch", "batch", "shard", "update", "sample", "round", "episode", "loss")
+            for word in (
+                *("step", "iter", "epoch", "batch", "shard", "update", "sample", "round", "episode", "loss"),
+                *("throughput", "/s"),
+            )
         ):
             found = list(_WORDS.finditer(lower))[:_COUNTS_LIMIT]
             kind = " ".join(each["word"] for each in found)
@@ -75,7 +95,7 @@ class ProgressCounters:
             if (of := _OF.search(text)) is not None and len(counts) < _COUNTS_LIMIT:
                 kind += " of"
                 counts.append(float(of["count"]))
-            if not counts and _LOSS.search(lower) is not None:
+            if not counts and (_LOSS.search(lower) is not None or _is_throughput(lower)):
                 # No counter at all: other numbers mean another step.
                 return self._is_another_loss(text)
         if not counts:

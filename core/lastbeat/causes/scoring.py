@@ -15,6 +15,8 @@ NONE: Final = "none"
 NEAR_LINES: Final = 2
 """Evidence no further than this from the labelled line shows people the same place."""
 MOST_CASES: Final = 100_000
+MOST_SOURCE: Final = 500
+"""Characters."""
 
 
 class LabelsError(ValueError):
@@ -35,6 +37,9 @@ class Case:
     provenance: str = ""
     cascade: bool = False
     """Whether the log is full of what followed from the cause."""
+    source: str = ""
+    """Where it comes from: ``owner/name#12`` of a repository, or in words."""
+    framework: str = ""
 
     @property
     def healthy(self) -> bool:
@@ -47,6 +52,11 @@ class Diagnosis:
 
     error_type: str | None
     line: int | None = None
+    signal: str = ""
+    """The signal that showed it. Empty: none did."""
+    confidence: float | None = None
+    grounds: str = ""
+    """What it rests on, see ``Explanation.grounds``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,14 @@ class Score:
         """Healthy logs that were said to have failed."""
         return [row for row in self.healthy if row.diagnosis.error_type is not None]
 
+    def misread_by_provenance(self) -> dict[str, tuple[int, int]]:
+        """Provenance → of its healthy logs, how many were misread, and how many there are."""
+        found: dict[str, tuple[int, int]] = {}
+        for row in sorted(self.healthy, key=lambda row: row.case.provenance):
+            misread, count = found.get(row.case.provenance, (0, 0))
+            found[row.case.provenance] = (misread + (row.diagnosis.error_type is not None), count + 1)
+        return {name or "unknown provenance": tally for name, tally in found.items()}
+
     @property
     def confusions(self) -> dict[tuple[str, str], list[str]]:
         """(expected, got) → the failures' ids, the most frequent first."""
@@ -142,7 +160,9 @@ def _labels(rows: Sequence[ScoredCase]) -> list[str]:
 def diagnosis_of(explanation: Explanation) -> Diagnosis:
     """``explanation`` in the terms of a label."""
     cause = explanation.cause
-    return Diagnosis(None) if cause is None else Diagnosis(cause.error_type, cause.evidence.line)
+    if cause is None:
+        return Diagnosis(None)
+    return Diagnosis(cause.error_type, cause.evidence.line, cause.signal, cause.confidence, explanation.grounds)
 
 
 def any_match(lines: Iterable[Line], matcher: Matcher) -> Diagnosis:
@@ -161,7 +181,8 @@ def score(cases: Iterable[Case], ask: Callable[[Case], Diagnosis]) -> Score:
 
 def read_index(text: str, name: str, labels: Iterable[str]) -> list[Case]:
     """The cases of an ``index.jsonl``: one JSON object a line, with ``id``, ``file``, ``label`` and, of a failure,
-    ``first_cause_lineno``; optional ``acceptable_labels``, ``provenance`` and ``cascade``. Other keys are ignored.
+    ``first_cause_lineno``; optional ``acceptable_labels``, ``provenance``, ``cascade``, ``source`` and ``framework``.
+    Other keys are ignored.
 
     Raises :class:`LabelsError` with every fault; ``labels`` are the error types that there are.
     """
@@ -209,6 +230,8 @@ def _case(row: str, known: set[str]) -> Case:
         line=line,
         provenance=str(fields.get("provenance") or ""),
         cascade=fields.get("cascade") is True,
+        source=str(fields.get("source") or "")[:MOST_SOURCE],
+        framework=str(fields.get("framework") or "")[:MOST_SOURCE],
     )
 
 

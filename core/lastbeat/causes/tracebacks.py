@@ -17,6 +17,11 @@ _FRAME: Final = Pattern(
     r"\s{0,40}File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:,? in (?P<function>.{1,120}))?"
 )
 _EXCEPTION: Final = Pattern(r"[A-Za-z_][\w.]{0,200}(?:\[[^\]]{0,80}\]|\([^)]{0,80}\))?(?::|\s*$)")
+# What no line of code looks like: where frames are not indented, code is not either.
+_NAMED_EXCEPTION: Final = Pattern(
+    r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Failure|Fault)(?::\s|\s*$)"
+)
+_CARETS: Final = Pattern(r"[\^~]{1,400}$")
 _OPEN_LIMIT: Final = 32
 _FOREIGN_LIMIT: Final = 60
 _LINES_LIMIT: Final = 2000
@@ -27,6 +32,21 @@ _PATH_LIMIT: Final = 160
 _LIBRARY: Final = Pattern(
     r"site-packages|dist-packages|/lib/python\d|<frozen |<string>|<__array_function__|/bin/\w{1,40}$|\.so\b|^<"
 )
+# To people, frames of these are not their own code either, wherever they are installed.
+_NOT_THEIRS: Final = Pattern(
+    r"(?:^|/)torch/(?:nn|optim|autograd|distributed|utils|cuda|fx|jit|amp|multiprocessing|serialization|functional|_)|"
+    r"(?:^|/)lastbeat(?:_cli)?/(?:sdk|integrations|guardian|child|stores|model|training\.py|__init__\.py)"
+)
+# Trackers look on, in threads of their own.
+_ONLOOKER: Final = Pattern(
+    r"(?:site|dist)-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|neptune|clearml|swanlab|aim|trackio)/"
+)
+_FRAMES: Final = 2
+_FILE_LIMIT: Final = 70
+_FUNCTION_LIMIT: Final = 40
+FRAME_LIMIT: Final = 160
+"""Characters of a frame as people are shown it."""
+_INSTALLED: Final = Pattern(r"^.{0,400}(?:site-packages|dist-packages)/|^.{0,400}?/lib/python\d[\d.]{0,5}/")
 _PLACES: Final = tuple(
     (name, Pattern(pattern))
     for name, pattern in (
@@ -63,6 +83,11 @@ _PLACES: Final = tuple(
 )
 
 
+def is_frame(text: str) -> bool:
+    """Whether a line is a traceback's frame."""
+    return _FRAME.match(text) is not None
+
+
 def place_of(file: str) -> str:
     """Which kind of code a source file is (``collective``, ``data``, ``checkpoint``, …); "" for a program's own."""
     return next((name for name, pattern in _PLACES if pattern.search(file)), "")
@@ -79,6 +104,10 @@ class OpenTraceback:
     settled: bool = False
     """A second line has confirmed the prefix."""
     indent: int = 0
+    flat: bool = False
+    """Something took the indents of its lines."""
+    expects_code: bool = False
+    """A flat frame was the line before."""
     frames: int = 0
     foreign: int = 0
     """Lines since it began that are not its own."""
@@ -90,10 +119,17 @@ class OpenTraceback:
     """Source file of the innermost frame so far."""
     site: str = ""
     """The innermost frame of the program's own code so far."""
+    own_frames: list[str] = field(default_factory=list)
+    """The innermost two frames of the program's own code, the innermost last."""
+    library_frames: list[str] = field(default_factory=list)
+    """Likewise of anybody else's."""
+    latest_is_own: bool = False
     words: str = ""
     """File names, functions and code, shortened: what the traceback speaks of."""
     quiet: bool = False
     """Announced as one to ignore."""
+    detail_of: int = -1
+    """It has no header, because it is the detail of an envelope: the order of that one's mention."""
     logged: bool = False
     """Printed by a logger: somebody caught the exception, unless the traceback begins at the program's entry point."""
 
@@ -108,6 +144,28 @@ class OpenTraceback:
     def place(self) -> str:
         return place_of(self.file)
 
+    @property
+    def innermost(self) -> tuple[str, ...]:
+        """For people: the program's own frames before a library's, of each the innermost first, two at most."""
+        return (*reversed(self.own_frames[-_FRAMES:]), *reversed(self.library_frames[-_FRAMES:]))
+
+    def entered(self, file: str, line: str, function: str) -> None:
+        """A frame, further in than those before."""
+        foreign = _LIBRARY.search(file) is not None or _NOT_THEIRS.search(file) is not None
+        shown = _INSTALLED.sub("", file) if foreign else file
+        shown = shown if len(shown) <= _FILE_LIMIT else f"…{shown[1 - _FILE_LIMIT :]}"
+        frame = f"{shown}:{line} in {function[:_FUNCTION_LIMIT]}" if function else f"{shown}:{line}"
+        frames = self.library_frames if foreign else self.own_frames
+        frames.append(frame)
+        del frames[:-_FRAMES]
+        self.latest_is_own = not foreign
+
+    def shows_code(self, code: str) -> None:
+        """The line of code that the latest frame was at."""
+        frames = self.own_frames if self.latest_is_own else self.library_frames
+        if frames and ": " not in frames[-1]:
+            frames[-1] = f"{frames[-1]}: {code}"[:FRAME_LIMIT]
+
 
 @dataclass(eq=False, repr=False)
 class TracebackParser:
@@ -118,16 +176,21 @@ class TracebackParser:
     def __post_init__(self) -> None:
         self.open = dict(islice(self.open.items(), _OPEN_LIMIT))
 
-    def begin(self, rank: int | None, text: str, number: int, *, quiet: bool, logged: bool = False) -> None:
+    def begin(
+        self, rank: int | None, text: str, number: int, *, quiet: bool, logged: bool = False, detail_of: int = -1
+    ) -> None:
         """``text`` holds :data:`HEADER`."""
         prefix = text[: text.find(HEADER)]
-        prefix = prefix.removesuffix("Original ")
+        # A terminal echoes the keys that ended the program.
+        prefix = prefix.removesuffix("Original ").removesuffix("^C").removesuffix("^\\")
         indent = 0
         if prefix.strip(" |+") == "" or len(prefix) > _PREFIX_LIMIT:
             indent, prefix = len(prefix), ""
         if len(self.open) >= _OPEN_LIMIT:
             self.open.pop(next(iter(self.open)))
-        self.open[_key(rank, prefix)] = OpenTraceback(number, prefix, indent=indent, quiet=quiet, logged=logged)
+        self.open[_key(rank, prefix)] = OpenTraceback(
+            number, prefix, indent=indent, quiet=quiet, detail_of=detail_of, logged=logged
+        )
 
     def read(self, rank: int | None, text: str) -> "tuple[OpenTraceback, str] | bool | None":
         """What ``text`` is to an open traceback: its last line (then the traceback, and the line without prefix), one
@@ -175,7 +238,8 @@ class TracebackParser:
 
         1. A line that is empty, but for the margin of an exception group, goes on.
         2. A frame: remember the outermost function, the innermost code and the innermost of the program's own.
-        3. Anything indented deeper than the header is the code of a frame.
+        3. Anything indented deeper than the header is the code of a frame; so is the line behind a frame where indents
+           are lost, unless it can only be an exception.
         4. At the header's own indent, the exception ends it.
         """
         stripped = body.strip(" |\t")
@@ -184,20 +248,32 @@ class TracebackParser:
         frame = _FRAME.match(body.lstrip("|"))
         if frame is not None:
             if traceback.frames == 0:
+                traceback.flat = body.startswith("File ") and traceback.indent == 0
                 traceback.indent = max(0, len(body) - len(body.lstrip()) - 2)
                 traceback.top = (frame["function"] or "").strip()[:_NAME_LIMIT]
+                # Python ignores what a destructor raises, wherever its announcement went.
+                traceback.quiet = traceback.quiet or traceback.top == "__del__"
                 # Whoever catches and logs does so in the program's own code; otherwise the top was left out.
                 traceback.logged = traceback.logged and _LIBRARY.search(frame["file"]) is None
             traceback.frames += 1
+            traceback.expects_code = traceback.flat
             file, function = frame["file"], (frame["function"] or "").strip()[:_NAME_LIMIT]
             traceback.file = file[-_PATH_LIMIT:]
+            # Its end ends nothing but the thread.
+            if traceback.top == "_bootstrap_inner" and _ONLOOKER.search(file):
+                traceback.quiet = True
             name = file.rsplit("/", 1)[-1][-_NAME_LIMIT:]
+            traceback.entered(file, frame["line"], function)
             if not _LIBRARY.search(file):
                 traceback.site = f"{name}:{frame['line']}:{function}"
             self._note(traceback, f"{name} {function}")
             return False
         indent = len(body) - len(body.lstrip())
-        if indent > traceback.indent:
+        is_code = traceback.expects_code and not _NAMED_EXCEPTION.match(stripped)
+        traceback.expects_code = False
+        if indent > traceback.indent or is_code or (traceback.flat and _CARETS.match(stripped)):
+            if traceback.frames:
+                traceback.shows_code(stripped)
             if traceback.frames and not _LIBRARY.search(traceback.file):
                 self._note(traceback, stripped)
             return False

@@ -1,9 +1,12 @@
 """How a child exited, in words: exit status, signal, and whether the kernel's OOM killer was at work."""
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from lastbeat.model.oom_kills import NONE_COUNTED
 
 _MEANINGS = {
     "SIGABRT": "it aborted: a failed assertion or allocation, or an uncaught C++ exception",
@@ -15,6 +18,8 @@ _MEANINGS = {
     "SIGXCPU": "its CPU time limit",
     "SIGPIPE": "the reader of its output went away",
 }
+_SIGKILL_TOLD = re.compile(r"\bSIGKILL\b|\bexit ?code\s{0,8}:? -9\b|\bKilled\b")
+"""How output says that a process was killed, as launchers and shells do."""
 _STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 
 
@@ -24,8 +29,8 @@ class ChildExit:
 
     status: int
     """Exit status, or minus the number of the signal that killed it."""
-    oom_kills: int = 0
-    """How many processes of its cgroup the kernel's OOM killer killed while it ran."""
+    oom_kills: int | None = None
+    """How many processes of its cgroup the kernel's OOM killer killed while it ran. None: nobody knows."""
     signals: tuple[int, ...] = ()
     """Signals that reached us, and so the child, shortly before its exit, oldest first."""
 
@@ -48,15 +53,19 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def reason(child_exit: ChildExit) -> str:
-    """``exit status 3``, or ``killed by SIGSEGV (signal 11): …``."""
+def reason(child_exit: ChildExit, *, one_was_killed: bool = False) -> str:
+    """``exit status 3``, or ``killed by SIGSEGV (signal 11): …``. ``one_was_killed``: its output says that a process of
+    its was, by SIGKILL."""
     if child_exit.status >= 0:
         said = f"exit status {child_exit.status}"
         if 128 < child_exit.status < 128 + signal.NSIG:
             number = child_exit.status - 128
             said += f" (128 + {number}: one of its processes was killed by {signal_name(number)})"
+            one_was_killed = one_was_killed or number == signal.SIGKILL
         if child_exit.status and child_exit.oom_kills:
             said += "; the kernel's OOM killer (oom-kill) killed one of its processes: out of memory"
+        elif child_exit.status and child_exit.oom_kills == 0 and one_was_killed:
+            said += f"; {NONE_COUNTED}"
         return said
     number = -child_exit.status
     name = signal_name(number)
@@ -64,38 +73,41 @@ def reason(child_exit: ChildExit) -> str:
     if number == signal.SIGKILL and child_exit.oom_kills:
         why = "the host is out of memory, or the job reached its memory limit"
         return f"{said}: the kernel's OOM killer (oom-kill) killed it: {why}"
+    if number == signal.SIGKILL and child_exit.oom_kills == 0:
+        return f"{said}, and {NONE_COUNTED}: often a person or the scheduler"
     if number == signal.SIGKILL:
         return f"{said}: often the OOM killer or the scheduler"
     return said + (f": {_MEANINGS[name]}" if name in _MEANINGS else "")
 
 
-def first_line(child_exit: ChildExit, program: str, error: str | None = None) -> str:
-    """The first line of ``_error``. ``error`` is the exception that the output ends with."""
+def first_line(child_exit: ChildExit, program: str, error: str | None = None, tail: str = "") -> str:
+    """The first line of ``_error``. ``error`` is the exception that the output ends with, ``tail`` its last lines."""
+    told = reason(child_exit, one_was_killed=_SIGKILL_TOLD.search(tail) is not None)
     if child_exit.cancelled:
         stop = next((number for number in reversed(child_exit.signals) if number in _STOP_SIGNALS), signal.SIGINT)
         # Both words, so that a search for either finds it.
         name = "SIGINT, KeyboardInterrupt" if stop == signal.SIGINT else signal_name(stop)
-        return f"Cancelled: received signal {int(stop)} ({name}); {_message(child_exit, program)}"
+        return f"Cancelled: received signal {int(stop)} ({name}); {_message(child_exit, program, told)}"
     if error is not None and child_exit.status > 0:
-        return f"{error} ({reason(child_exit)})"
-    return _message(child_exit, program)
+        return f"{error} ({told})"
+    return _message(child_exit, program, told)
 
 
-def _message(child_exit: ChildExit, program: str) -> str:
+def _message(child_exit: ChildExit, program: str, told: str) -> str:
     verb = "ended with" if child_exit.status >= 0 else "was"
-    return f"{program} {verb} {reason(child_exit)}"
+    return f"{program} {verb} {told}"
 
 
 def sentinel_text(child_exit: ChildExit, program: str, error: str | None, tail: str) -> str:
     """The text of ``_error``: the message, then the last lines of output."""
-    message = first_line(child_exit, program, error)
+    message = first_line(child_exit, program, error, tail)
     return f"{message}\n\nThe last lines of its output:\n{tail}\n" if tail else f"{message}\n\nIt printed nothing.\n"
 
 
 class OomKillCounter:
     """Counts the kernel's OOM kills in a process's memory cgroups, version 2 or 1.
 
-    ``cgroups`` is where cgroups are mounted, ``processes`` is /proc. Without readable counters the count stays 0.
+    ``cgroups`` is where cgroups are mounted, ``processes`` is /proc. Without readable counters the count is not known.
     """
 
     def __init__(self, cgroups: Path = Path("/sys/fs/cgroup"), processes: Path = Path("/proc")) -> None:
@@ -126,9 +138,11 @@ class OomKillCounter:
         return []
 
     @property
-    def count(self) -> int:
-        """OOM kills so far."""
-        return sum(max(0, (_oom_kills(_read(file)) or 0) - before) for file, before in self._known.items())
+    def count(self) -> int | None:
+        """OOM kills so far. None: no counter could be read, or one that shows none cannot be read any more."""
+        counts = [(_oom_kills(_read(file)), before) for file, before in self._known.items()]
+        seen = sum(max(0, now - before) for now, before in counts if now is not None)
+        return seen if seen or (counts and all(now is not None for now, _ in counts)) else None
 
 
 def _read(path: Path) -> str:

@@ -44,6 +44,7 @@ class OutputSummary:
     _lines: deque[_Line] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
     _streams: dict[int, _Stream] = field(default_factory=dict)
     _count: int = 0
+    _bytes: int = 0
     _error: tuple[str, int] | None = None
     """The exception at the end of the last traceback, and the number of its line."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -51,6 +52,7 @@ class OutputSummary:
     def add(self, stream: int, chunk: bytes) -> bool:
         """Read ``chunk`` of ``stream``. Whether it reported progress. Linear in its size, and bounded."""
         with self._lock:
+            self._bytes += len(chunk)
             state = self._streams.setdefault(stream, _Stream())
             if len(chunk) > _SCAN_BYTES:
                 chunk, state.part, state.skipping = chunk[-_SCAN_BYTES:], b"", True
@@ -85,12 +87,18 @@ class OutputSummary:
         return self.progress.read(text)
 
     def _trace(self, state: _Stream, text: str) -> None:
+        # Where the script was edited since it started, Python's marks under a frame stand at the margin.
         plain = _RANK.sub("", text, count=1) if text.startswith("[") else text
         if plain.startswith("Traceback (most recent call last)"):
             state.in_trace = True
-        elif state.in_trace and not plain[0].isspace():
+        elif state.in_trace and not plain[0].isspace() and plain.strip("^~ "):
             state.in_trace = False
             self._error = (plain, self._count)
+
+    def count(self) -> int:
+        """How many bytes it has printed so far."""
+        with self._lock:
+            return self._bytes
 
     @property
     def tail(self) -> str:

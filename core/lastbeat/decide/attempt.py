@@ -7,8 +7,9 @@ from typing import TypeVar
 from lastbeat.decide.logs import token as line_token
 from lastbeat.model.cause import NOTHING
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel
+from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel, StopAsked
 from lastbeat.model.record import Attempt, Record
+from lastbeat.model.status import Status
 
 _SAME_START_S = 1.0
 _UPLOAD_S = 5.0
@@ -53,13 +54,13 @@ def match_attempt(record: Record | None, seen: Seen, skew_s: tuple[float, float]
     4. Drop files that are spent or older than the attempt's start.
     5. Keep a sentinel if the clocks leave it open and it was written after the latest heartbeat.
     """
-    attempt, kind = _attempt(record, seen.metadata)
-    if kind == "leftover":
+    attempt, kind = _of_job(record, seen) or _attempt(record, seen.metadata)
+    if kind == "leftover" or (seen.metadata is not None and _is_too_old(seen.metadata.modified, attempt)):
         seen = replace(seen, metadata=None)
     if attempt.start_skew_s is None and attempt.start_time is not None and kind != "leftover":
         attempt = replace(attempt, start_skew_s=_at_start(skew_s, attempt.start_time, seen.metadata))
     if kind == "new" and record is not None:
-        attempt = replace(attempt, spent=_spent(record, seen, _begun(attempt, seen.metadata)))
+        attempt = replace(attempt, spent=_spent(record, seen, attempt.begun_at or _begun(attempt, seen.metadata)))
     least_s, most_s = attempt.start_skew_s or (0.0, 0.0)
     started = attempt.start_time
     log = _current("log", seen.log, attempt, least_s)
@@ -70,9 +71,68 @@ def match_attempt(record: Record | None, seen: Seen, skew_s: tuple[float, float]
         stacks=_current("stacks", seen.stacks, attempt, least_s),
         logs=_current_report(seen, log, attempt, least_s),
         error=_counting(_current("_error", seen.error, attempt, least_s), started, most_s, seen.metadata),
+        stop=_of_attempt(seen.stop, attempt),
         complete=_counting(_current("_complete", seen.complete, attempt, least_s), started, most_s, seen.metadata),
     )
     return AttemptMatch(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
+
+
+def _of_job(record: Record | None, seen: Seen) -> tuple[Attempt, str] | None:
+    """The attempt that a supervised job begins; None: it is no other job than before."""
+    if record is None or seen.job is None or record.attempt.job == seen.job.memory.key:
+        return None
+    known, job = record.attempt, seen.job.memory
+    begun_at = job.submitted_at
+    if job.restarts > 0:
+        # While it waits for its turn again, nothing that is there is its own.
+        begun_at = seen.job.report.started_at or job.seen_at or job.submitted_at
+    named = replace(known, job=job.key, begun_at=begun_at)
+    if (known.job is None and not _lived(record)) or _began_since(record, begun_at):
+        # Nothing of the run was ever seen: its first job is its first attempt. Or a watcher that knows nothing of jobs
+        # has seen this one's heartbeats before.
+        return named, "same"
+    starts = (*known.earlier_starts, *([known.start_time] if known.start_time else []))
+    fresh = replace(
+        named,
+        number=known.number + 1,
+        start_time=None,
+        start_skew_s=None,
+        declared=None,
+        earlier_starts=starts[-_MOST_REMEMBERED:],
+    )
+    if seen.metadata is None or _is_too_old(seen.metadata.modified, fresh):
+        return fresh, "new"
+    return replace(fresh, start_time=seen.metadata.start_time, declared=seen.metadata.attempt), "new"
+
+
+def _lived(record: Record) -> bool:
+    """Whether anything of the run was ever seen."""
+    seen = (record.metadata, record.progress, record.log, *record.sentinels)
+    return any(each is not None for each in seen) or record.status not in {None, Status.RUNNING}
+
+
+def _began_since(record: Record, at: datetime) -> bool:
+    """Whether the present attempt was first seen by its own heartbeats, at ``at`` or later."""
+    attempt = record.attempt
+    first = next((each.at for each in record.history if each.attempt == attempt.number), None)
+    seen = record.metadata
+    return (
+        attempt.start_time is not None
+        and seen is not None
+        and not _before_start(seen.modified, at, 0.0)
+        and first is not None
+        and first >= at
+    )
+
+
+def _is_too_old(modified: datetime, attempt: Attempt) -> bool:
+    """Whether what was stored then was written before the attempt's job was submitted."""
+    return attempt.begun_at is not None and _before_start(modified, attempt.begun_at, 0.0)
+
+
+def _of_attempt(asked: StopAsked | None, attempt: Attempt) -> StopAsked | None:
+    known = asked is not None and asked.request.is_of(attempt.start_time, attempt.number)
+    return asked if known else None
 
 
 def _at_start(
@@ -116,7 +176,7 @@ def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...
 
 
 def _current(name: str, file: _File | None, attempt: Attempt, skew_s: float) -> _File | None:
-    if file is None or token(name, file) in attempt.spent:
+    if file is None or token(name, file) in attempt.spent or _is_too_old(file.modified, attempt):
         return None
     if attempt.start_time is not None and _before_start(file.modified, attempt.start_time, skew_s):
         return None
@@ -128,6 +188,8 @@ def _current_report(seen: Seen, log: LogFile | None, attempt: Attempt, skew_s: f
     at = seen.logs.written_at if seen.logs is not None else None
     if at is None:
         return seen.logs
+    if _is_too_old(at, attempt):
+        return None
     if attempt.start_time is not None and _before_start(at, attempt.start_time, skew_s):
         return None
     if seen.logs is None or (log is None and seen.log is not None and at <= seen.log.modified):
@@ -174,6 +236,8 @@ def _attempt(record: Record | None, metadata: Heartbeat | None) -> tuple[Attempt
     known = record.attempt
     if metadata is None:
         return known, "same"
+    if _is_too_old(metadata.modified, known):
+        return known, "leftover"
     number, start = metadata.attempt, metadata.start_time
     moved = start is not None and known.start_time is not None and not _same(start, known.start_time)
     if number is not None and number > (known.declared or known.number):
@@ -192,6 +256,8 @@ def _next(known: Attempt, metadata: Heartbeat) -> Attempt:
         known.start_time is not None and _same(metadata.start_time, known.start_time)
     )
     return Attempt(
+        job=known.job,
+        begun_at=known.begun_at,
         number=max(metadata.attempt or 0, known.number + 1),
         # A start time carried over unchanged is the first attempt's and says nothing about this one.
         start_time=None if same_start else metadata.start_time,

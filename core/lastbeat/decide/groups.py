@@ -281,6 +281,7 @@ class _Draft:
                 repeated=repeated,
                 earlier=len(known) - len(runs) if lost and group.told_at is None else 0,
                 shared=shared_facts(group) if lost else {},
+                group=group.number,
             )
         )
         members = self._members[group.number]

@@ -8,15 +8,25 @@ of the same attempt has to stand for :data:`DOUBT_S`.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.model import status as names
-from lastbeat.model.cause import CERTAIN, TEXT_LIMIT, Cause, Evidence, Explanation
+from lastbeat.model.cause import (
+    CERTAIN,
+    FRAMES_LIMIT,
+    TEXT_LIMIT,
+    WORTH_TELLING,
+    Cause,
+    Evidence,
+    Explanation,
+    Idle,
+    Warned,
+)
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Seen
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Finding, HeartbeatMemory
+from lastbeat.model.record import Finding, HeartbeatMemory, Record, ToldWarning
 from lastbeat.model.text import clean, fit, one_line
 from lastbeat.model.times import format_duration
 
@@ -34,6 +44,10 @@ _MOST_SLOWER: Final = 3.0
 _TEXT_LIMIT: Final = 200
 _NAME_LIMIT: Final = 200
 _HINT_LIMIT: Final = 2000
+WARNED_S: Final = 1800.0
+"""For so long after its last line a warning stands."""
+_WARNED_LIMIT: Final = 64
+"""So many lines that warned are known: more than one look sees."""
 ALSO_SEEN_LIMIT: Final = 3
 LOG_CONDITIONS: Final = frozenset({names.FAILURE_IN_LOG})
 
@@ -59,12 +73,17 @@ def shown(evidence: Evidence) -> str:
 
 
 def bounded(cause: Cause) -> Cause:
-    """``cause`` cut to what a record can hold, without anything that a terminal would interpret."""
+    """``cause`` cut to what a record can hold, without anything that a terminal would interpret, and with its
+    fingerprint."""
+    from lastbeat.causes.fingerprint import fingerprint_of  # noqa: PLC0415 - a pass that finds no cause has no use for it
+
     evidence = cause.evidence
     host = None if evidence.host is None else fit(one_line(evidence.host), _NAME_LIMIT)
     file, text = fit(one_line(evidence.file), _NAME_LIMIT), fit(clean(evidence.text).strip("\n"), TEXT_LIMIT)
     evidence = replace(evidence, file=file, text=text, host=host)
-    return replace(cause, evidence=evidence, hint=fit(cause.hint, _HINT_LIMIT))
+    frames = tuple(fit(one_line(frame), _TEXT_LIMIT) for frame in cause.frames[:FRAMES_LIMIT])
+    kept = replace(cause, evidence=evidence, hint=fit(cause.hint, _HINT_LIMIT), frames=frames)
+    return replace(kept, fingerprint=fingerprint_of(kept))
 
 
 def remember(
@@ -148,11 +167,14 @@ def weigh(
         taken_back = went_on(known) or read_on or behind
         return replace(known, alone=False, acquitted=True) if taken_back else known
     line = token(cause.evidence)
+    interrupted = report.explanation.interrupted
     if known is not None and known.line == line:
-        found = known
+        # Later lines may show that something else had failed. A failure that was told stays one.
+        found = replace(known, interrupted=interrupted and (known.interrupted or not known.alone))
     else:
         seen_at = min(report.shown_at or report.written_at or now, now)
         found = Finding(line, seen_at, doubted=known is not None and (known.acquitted or known.doubted))
+        found = replace(found, interrupted=interrupted)
     if found.acquitted or went_on(found):
         return replace(found, alone=False, acquitted=True)
     return replace(found, alone=not found.doubted or (now - found.seen_at).total_seconds() >= DOUBT_S)
@@ -168,6 +190,54 @@ def conditions(report: LogReport | None, finding: Finding | None) -> dict[str, s
     return {_traits(cause).condition: f"{cause.error_type} in {shown(cause.evidence)}"}
 
 
+def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datetime) -> dict[str, ToldWarning]:
+    """``known`` with the lines that ``report`` warns of. A line is news for :data:`WARNED_S` from when it is first
+    noted, whoever reads it later: to a reader that begins anew every line is as new as its file.
+
+    The same text is the same line unless its number has grown. Where a number is not known (0), it is the same.
+    """
+    told = report.explanation.warned if report is not None else ()
+    notes, seen = dict(known), set[str]()
+    for each in told[:_WARNED_LIMIT]:
+        if each.at is None:
+            continue
+        name, number = _digest(each.evidence), each.evidence.line
+        seen.add(name)
+        before = notes.get(name)
+        if before is None or 0 < before.line < number:
+            notes[name] = ToldWarning(number, min(each.at, now) + timedelta(seconds=WARNED_S))
+        elif before.line == 0 < number:
+            notes[name] = replace(before, line=number)
+    # What is still reported would be told again if it were forgotten.
+    oldest = sorted(notes, key=lambda name: (name in seen, notes[name].until))
+    for name in oldest[: max(0, len(notes) - _WARNED_LIMIT)]:
+        del notes[name]
+    return notes
+
+
+def no_news(known: Mapping[str, ToldWarning], now: datetime) -> dict[str, ToldWarning]:
+    """``known`` of an attempt that is over."""
+    return {name: replace(each, until=min(each.until, now)) for name, each in known.items()}
+
+
+def warned_of(report: LogReport | None, notes: Mapping[str, ToldWarning], now: datetime) -> Warned | None:
+    """The latest line in ``report`` that warns and is still news."""
+    told = report.explanation.warned if report is not None else ()
+    new = [(notes[name].until, each) for each in told if (name := _digest(each.evidence)) in notes]
+    latest = max(new, key=lambda one: one[0], default=None)
+    return latest[1] if latest is not None and now <= latest[0] else None
+
+
+def still_warned(raised: Mapping[str, str], notes: Mapping[str, ToldWarning], now: datetime) -> dict[str, str]:
+    """What was raised by a line that is news: this reader may have begun behind it."""
+    text = raised.get(names.WARNING_IN_LOG)
+    return {names.WARNING_IN_LOG: text} if text and any(now <= each.until for each in notes.values()) else {}
+
+
+def _digest(evidence: Evidence) -> str:
+    return hashlib.sha256(f"{evidence.file}\0{evidence.text}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
 def waits_for_lines(policy: Policy) -> bool:
     """Whether any new log line counts as progress."""
     return policy.stall_s is None and policy.inactivity_s is not None
@@ -177,7 +247,7 @@ def kept(
     raised: Mapping[str, str], report: LogReport | None, policy: Policy, *, steps_elsewhere: bool
 ) -> dict[str, str]:
     """The raised conditions that stand while logs cannot be read. ``steps_elsewhere``: steps do not come from logs."""
-    standing = {*LOG_CONDITIONS, *(rule.name for rule in policy.absences)}
+    standing = {*LOG_CONDITIONS, names.WARNING_IN_LOG, *(rule.name for rule in policy.absences)}
     if report is not None and report.hidden:
         # How long the step has stood still is unknown now, but it had.
         standing |= {names.STALLED} if waits_for_lines(policy) or not steps_elsewhere else set()
@@ -222,15 +292,49 @@ def overdue(
     return broken
 
 
+def second(explanation: Explanation) -> Cause | None:
+    """What it may be as well, as the record keeps it; None: it is decided."""
+    other = explanation.second
+    return None if other is None else bounded(other)
+
+
+def advice(explanation: Explanation) -> str:
+    """What to do; where it is undecided which of two causes it is, in short for both."""
+    cause, other = explanation.cause, explanation.second
+    if cause is None or other is None:
+        return explanation.hint or ""
+    from lastbeat.signals.hints import either  # noqa: PLC0415 - as fingerprints
+
+    return either((cause.error_type, cause.hint), (other.error_type, other.hint))
+
+
+def with_idle(explanation: Explanation, record: Record, report: LogReport | None) -> Explanation:
+    """``explanation`` with how long the job idled by what watchers saw, where no line tells: at most from the last step
+    until its log was written for the last time."""
+    cause, ended_at = explanation.cause, None if report is None else report.shown_at or report.written_at
+    if cause is None or ended_at is None or explanation.idle is not None or not explanation.ended_by:
+        return explanation
+    steps = [each.step_at for each in (record.progress, record.log) if each is not None and each.step_at is not None]
+    if not steps or ended_at - max(steps) < WORTH_TELLING:
+        return explanation
+    idle = Idle((ended_at - max(steps)).total_seconds(), explanation.ended_by, at_most=True)
+    return replace(explanation, idle=idle)
+
+
 def also_seen(explanation: Explanation) -> tuple[str, ...]:
-    """Other candidates and downstream errors for people, a line each: candidates first."""
+    """A line each: which peer went away, how long it idled, which attempt in its file it is, then other candidates and
+    downstream errors."""
     cause = explanation.cause
     # Downstream errors of a certain cause are no alternatives.
     behind = explanation.downstream if cause is not None and cause.confidence >= CERTAIN else ()
     readings = [other for other in explanation.alternatives if other.evidence not in behind]
+    if cause is not None and explanation.second is not None and explanation.second.evidence == cause.evidence:
+        # It is told beside the cause, and has no line of its own.
+        readings = readings[1:]
     others = [f"perhaps {other.error_type}: {shown(other.evidence)}" for other in readings]
     # At least one of each where both exist, and no line twice.
     told = readings[: max(1, ALSO_SEEN_LIMIT - len(explanation.downstream))]
     lines = {other.evidence for other in told}
     followed = [f"then {shown(evidence)}" for evidence in explanation.downstream if evidence not in lines]
-    return (*others[: len(told)], *followed)[:ALSO_SEEN_LIMIT]
+    remarks = [each.told for each in (explanation.peer, explanation.idle, explanation.attempt) if each is not None]
+    return (*remarks, *others[: len(told)], *followed)[:ALSO_SEEN_LIMIT]

@@ -1,7 +1,11 @@
-"""What ends a TIMED_OUT, or a condition that a limit raised: new evidence, and nothing else.
+"""What ends a TIMED_OUT, or a condition that a limit raised: new evidence, and nothing else. Pure.
 
 Watchers with different limits share one record. A limit that is laxer than the one that decided is no sign of life, so
 what was decided stands until something shows life, or progress where the lack of it was the reason.
+
+Where nobody knows the fleet's limits, nothing follows that depends on them: they may be laxer than those of whoever
+watches, or stricter. So no limit but the run's own makes it TIMED_OUT or raises a condition then, and what was raised
+before stands.
 """
 
 from collections.abc import Mapping
@@ -9,7 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.model import status as names
-from lastbeat.model.record import HeartbeatMemory, LimitName, Record
+from lastbeat.model.policy import ITS_OWN, Policy
+from lastbeat.model.record import ExceededLimit, HeartbeatMemory, LimitName, Record
 
 if TYPE_CHECKING:
     from lastbeat.decide.verdict import AttemptEvidence
@@ -18,6 +23,7 @@ STOOD_STILL: Final = "twice exceeded)"
 """In the reason of a run that was given up though it beat."""
 NEVER_BEGAN: Final = "No heartbeat files found"
 """The reason of a run that nobody has seen. Records of version 0.1.0 tell of the limit in their reason alone."""
+_RAISED_BY: Final = {names.METADATA_STALE: "stale", names.PROGRESS_STALE: "stale", names.STALLED: "stall"}
 
 
 def exceeded_limit(record: Record) -> LimitName | None:
@@ -39,7 +45,10 @@ def time_out_stands(before: Record, evidence: "AttemptEvidence") -> bool:
     empty_at = report.empty_at if report is not None else None
     if empty_at is not None and before.since is not None and empty_at > before.since:
         return False
-    pairs = ((before.metadata, evidence.metadata), (before.progress, evidence.progress), (before.log, evidence.log))
+    pairs = [(before.metadata, evidence.metadata), (before.progress, evidence.progress)]
+    if evidence.metadata is None or evidence.progress is None:
+        # Elsewhere no limit is about the logs, and passes do not ask for them.
+        pairs.append((before.log, evidence.log))
     return not any(_lived(before, known, now) for known, now in pairs)
 
 
@@ -52,6 +61,17 @@ def standing_conditions(before: Record, evidence: "AttemptEvidence") -> Mapping[
         names.STALLED: not _got_on(before, evidence),
     }
     return {name: text for name, text in before.conditions.items() if unchanged.get(name)}
+
+
+def undecidable(exceeded: ExceededLimit | None, policy: Policy) -> str | None:
+    """Why nobody can tell whether a run that exceeded this limit is TIMED_OUT. None: that limit is known."""
+    return None if exceeded is None or exceeded.source == ITS_OWN else policy.unread
+
+
+def decidable(before: Mapping[str, str], raised: Mapping[str, str], policy: Policy) -> dict[str, str]:
+    """Of the conditions ``raised`` those that were there ``before``, or that no unknown limit raised."""
+    own = {"stale": policy.stale_from == ITS_OWN, "stall": policy.stall_from == ITS_OWN}
+    return {name: text for name, text in raised.items() if name in before or own.get(_RAISED_BY.get(name, ""), True)}
 
 
 def _lived(before: Record, known: HeartbeatMemory | None, seen: HeartbeatMemory | None) -> bool:

@@ -4,18 +4,22 @@ import math
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lastbeat.decide import logs
+from lastbeat.decide import jobs, logs
 from lastbeat.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
 from lastbeat.decide.flapping import FLIPS, MUTED, FlappingPhase, flapping_note, phase_after
 from lastbeat.decide.freshness import remember
 from lastbeat.decide.logs import also_seen
-from lastbeat.decide.recovery import exceeded_limit, standing_conditions, time_out_stands
-from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable
+from lastbeat.decide.raised import raised_known, raised_news
+from lastbeat.decide.recovery import decidable, exceeded_limit, standing_conditions, time_out_stands, undecidable
+from lastbeat.decide.timesheet import noted
+from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable, with_headline
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.effect import Effect, Notify
+from lastbeat.model.job import JobState
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
+from lastbeat.model.raised_alert import RaisedAlert
 from lastbeat.model.record import (
     ExceededLimit,
     Finding,
@@ -25,10 +29,13 @@ from lastbeat.model.record import (
     RecordedCause,
     Transition,
 )
-from lastbeat.model.status import Event, Status
+from lastbeat.model.restart import RESTART_KIND
+from lastbeat.model.similar import SimilarFailure
+from lastbeat.model.status import UNWELL, Event, Status
+from lastbeat.model.text import fit, one_line
 
 HISTORY_LIMIT = 50
-UNWELL = frozenset({Status.FAILED, Status.TIMED_OUT})
+_NODE_LIMIT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,14 @@ class Decision:
     """What its alerts say about flapping, ahead of the verdict's reason."""
     needs_explanation: bool = False
     """The cause is worth a deep read of the logs."""
+    raised: tuple[RaisedAlert, ...] = ()
+    """What training raised itself and nobody was told of yet."""
+    notes: tuple[str, ...] = ()
+    """What the run's restart policy says about this look."""
+    restart_note: str | None = None
+    """What its alerts say about a restart: ``restarting, attempt 2/3, from step 1500``."""
+    left_until: datetime | None = None
+    """Until then it is left to another watcher."""
     unobservable: str | None = None
     """Why nothing follows from this look: evidence that could show life was out of reach. Nothing else here counts
     then."""
@@ -61,13 +76,13 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     """What follows from one observation. Pure. ``now`` is the store's time. ``Unreadable`` never gets here.
 
     1. Match the observation to an attempt; drop evidence of earlier ones. A finished run may have begun again.
-    2. Take the limits that the run states of its own. Combine the observation with what the record knows: heartbeats,
-       clock offsets, log findings.
+    2. Take the limits that the run states of its own, which outrank those of ``policy``. Combine the observation with
+       what the record knows: heartbeats, clock offsets, log findings.
     3. Judge the evidence: status, reason, conditions.
     4. Leave a status that a newer version gave, and a finished run whose sentinel is gone, as they were.
     5. Keep the cause that people were told.
     6. Derive the transition, the events and the next record.
-    7. A run that only seems silent because evidence could not be looked at is not observable.
+    7. A run that only seems silent because evidence, or the fleet's limits, could not be looked at is not observable.
     """
     before = record or Record(run_id=run_id, first_looked_at=now)
     seen = observed if isinstance(observed, Seen) else Seen()
@@ -82,28 +97,63 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
         and _is_left_alone(before.since, match, evidence, verdict)
     ):
         verdict = _as_recorded(before, before.status)
-    elif _was_failed_by_the_same(record, match, verdict) or _stays_finished(record, match, verdict):
+    elif (
+        _was_told_otherwise(record, match, verdict)
+        or _stays_finished(record, match, verdict)
+        or _is_being_restarted(before, match, verdict)
+    ):
         verdict = replace(_as_recorded(before, before.status or verdict.status), by_log=_by_log(before))
     elif verdict.status is Status.RUNNING and not match.is_new:
         verdict = _without_new_evidence(before, evidence, verdict)
+    if policy.unread is not None:
+        verdict = replace(verdict, conditions=decidable(before.conditions, verdict.conditions, policy))
     decision = _conclude(before, match, evidence, _keep_known_cause(before, match, verdict), policy, now)
     silent = verdict.status is Status.TIMED_OUT and before.status is not Status.TIMED_OUT
-    return replace(decision, unobservable=unobservable(evidence)) if silent else decision
+    hidden = unobservable(evidence) or undecidable(verdict.exceeded, policy)
+    return replace(decision, unobservable=hidden) if silent else decision
 
 
 def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
     """``decision`` with the cause that a deep read of the logs found, if any. Pure."""
+    explanation = logs.with_idle(explanation, decision.record, decision.seen.logs)
     cause, verdict = explanation.cause, decision.verdict
     if cause is None or (verdict.cause is not None and _says_nothing(cause.error_type)):
         return decision
-    why = RecordedCause(logs.bounded(cause), also_seen(explanation))
-    verdict = replace(verdict, cause=cause.error_type, action=cause.hint or verdict.action, explained=why)
-    record = replace(decision.record, cause=verdict.cause, action=verdict.action, explained=why)
+    why = RecordedCause(logs.bounded(cause), also_seen(explanation), second=logs.second(explanation))
+    verdict = replace(verdict, cause=cause.error_type, action=logs.advice(explanation) or verdict.action, explained=why)
+    verdict = with_headline(verdict, decision.seen)
+    record = replace(decision.record, reason=verdict.reason, cause=verdict.cause, action=verdict.action, explained=why)
     transition = decision.transition
     if transition is not None:
-        transition = replace(transition, cause=verdict.cause)
+        said = transition.reason if verdict.reason == decision.verdict.reason else verdict.reason
+        transition = _because(replace(transition, reason=said, cause=verdict.cause), verdict.explained)
         record = replace(record, history=(*record.history[:-1], transition))
     return replace(decision, record=record, verdict=verdict, transition=transition)
+
+
+def _because(transition: Transition, why: RecordedCause | None) -> Transition:
+    """``transition`` with what shows its cause."""
+    if why is None or why.cause.error_type != transition.cause:
+        return transition
+    cause = why.cause
+    return replace(
+        transition,
+        confidence=round(cause.confidence, 3),
+        subsystem=cause.subsystem,
+        signal=cause.signal or None,
+        fingerprint=cause.fingerprint or None,
+        node=cause.evidence.host or transition.node,
+    )
+
+
+def with_similar(decision: Decision, similar: SimilarFailure) -> Decision:
+    """``decision``, whose cause was known from an earlier failure. Pure."""
+    why = decision.verdict.explained
+    if why is None:
+        return decision
+    why = replace(why, similar=similar)
+    verdict = replace(decision.verdict, explained=why)
+    return replace(decision, verdict=verdict, record=replace(decision.record, explained=why))
 
 
 def with_silence(decision: Decision, why: str) -> Decision:
@@ -117,6 +167,14 @@ def with_silence(decision: Decision, why: str) -> Decision:
         record = replace(record, flapping_since=None)
     effects = tuple(effect for effect in decision.effects if not isinstance(effect, Notify))
     return replace(decision, record=record, transition=transition, effects=effects)
+
+
+def _node(seen: Seen) -> str | None:
+    """Where training says that it runs: the host that tools of a cluster know, else the instance."""
+    if seen.metadata is None:
+        return None
+    name = seen.metadata.host or seen.metadata.instance_id
+    return None if name is None else fit(one_line(name), _NODE_LIMIT)
 
 
 def _known_skew(record: Record | None, seen: Seen, policy: Policy, now: datetime) -> tuple[float, float] | None:
@@ -150,8 +208,8 @@ def _reopen(record: Record | None, match: AttemptMatch, policy: Policy, now: dat
 
 
 def _by_log(record: Record) -> bool:
-    """Whether the run is FAILED on the strength of a log alone."""
-    return record.status is Status.FAILED and record.finding is not None and record.finding.alone
+    """Whether the run is FAILED or CANCELLED on the strength of a log alone."""
+    return record.status in {Status.FAILED, Status.CANCELLED} and record.finding is not None and record.finding.alone
 
 
 def _keep_known_cause(before: Record, match: AttemptMatch, verdict: Verdict) -> Verdict:
@@ -162,16 +220,18 @@ def _keep_known_cause(before: Record, match: AttemptMatch, verdict: Verdict) -> 
         verdict = replace(verdict, reason=before.reason)
     if before.cause is None:
         return verdict
-    return replace(verdict, cause=before.cause, action=before.action, explained=before.explained)
+    told = replace(verdict, cause=before.cause, action=before.action, explained=before.explained)
+    return with_headline(told, match.seen)
 
 
 def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime) -> AttemptEvidence:
     seen = match.seen
     metadata, progress, log = before.metadata, before.progress, before.log
-    finding, lines, kept = before.finding, before.log_lines, before.conditions
+    finding, lines, kept, warned = before.finding, before.log_lines, before.conditions, before.warned
     if match.is_new:
         # At this look nobody can tell which log text belongs to which attempt.
         seen, log, finding, lines, kept = replace(seen, logs=None), None, None, {}, {}
+        warned = logs.no_news(warned, now)
         # The last attempt's progress says nothing about this one. What is known of the clock may.
         progress = None
         metadata = replace(metadata, missing_since=None) if metadata is not None and seen.metadata else None
@@ -181,10 +241,12 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         metadata = _remember_heartbeat(metadata, seen.metadata, policy, now, out=out)
     if metadata is not None:
         stale_s, stall_s = _own_limits(before, match)
-        metadata = replace(metadata, stale_s=stale_s, stall_s=stall_s)
+        owner, team = _said_owner(before, match)
+        metadata = replace(metadata, stale_s=stale_s, stall_s=stall_s, owner=owner, team=team)
     # One instance writes both, so its clock offset learned from one holds for the other.
     progress = _remember_heartbeat(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
     unread = seen.logs is None or seen.logs.unread
+    warned = logs.noted(warned, seen.logs, now)
     # Where training writes both heartbeats, not every look asks for logs.
     stands_in = metadata is None or progress is None
     gone_since = None
@@ -199,9 +261,16 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         log=log,
         finding=logs.weigh(finding, seen.logs, (progress, log), match.attempt.spent, now),
         log_lines=logs.last_lines(lines, seen.logs, policy.absences),
+        warned=warned,
         started=None if unread else _waited_since(before, match, now),
+        known_job=before.job,
+        job_conditions={} if match.is_new else before.conditions,
+        starting=jobs.starting(before.actions, before.job, now),
+        never_started=jobs.never_started(before.actions, before.job),
         known_nan=None if match.is_new else before.conditions.get(names.LOSS_NAN),
-        kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None) if unread else {},
+        kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None)
+        if unread
+        else logs.still_warned(kept, warned, now),
     )
 
 
@@ -212,6 +281,14 @@ def _own_limits(before: Record, match: AttemptMatch) -> tuple[float | None, floa
         return stated.stale_s, stated.stall_s
     known = None if match.is_new else before.metadata
     return (None, None) if known is None else (known.stale_s, known.stall_s)
+
+
+def _said_owner(before: Record, match: AttemptMatch) -> tuple[str | None, str | None]:
+    """Whose run it is, and of which team; while its metadata.json cannot be read, what that last said."""
+    said = match.seen.metadata
+    if said is not None and said.fault is None:
+        return said.owner, said.team
+    return before.owner, before.team
 
 
 def _waited_since(before: Record, match: AttemptMatch, now: datetime) -> datetime:
@@ -254,18 +331,42 @@ def _stays_finished(record: Record | None, match: AttemptMatch, verdict: Verdict
     return record.status is not None and record.status.ended
 
 
+def _is_being_restarted(before: Record, match: AttemptMatch, verdict: Verdict) -> bool:
+    """Whether people know that this job is being ended for the next one: its end is no news."""
+    ruling, sight = before.ruling, match.seen.job
+    if ruling is None or sight is None or before.status is None or match.is_new:
+        return False
+    known = ruling.restart and not ruling.afar and ruling.number == sight.memory.number
+    if verdict.status in {Status.SUCCEEDED, Status.RUNNING, Status.CANCELLED} or not known:
+        # What a person ends meanwhile is news.
+        return False
+    if ruling.on and before.status is Status.RUNNING:
+        # It was well, and is started again because a signal says so. A restart that was refused is news.
+        return any(each.kind == RESTART_KIND and not each.settled for each in before.actions)
+    return before.status.finished and verdict.by_job
+
+
+def _last_step(evidence: AttemptEvidence) -> int | None:
+    """The last step of this attempt that is known: as this look shows it, else as the record has it."""
+    shown = evidence.seen.knows_step
+    memories = (evidence.progress, evidence.metadata, evidence.log)
+    steps = (shown.step if shown is not None else None, *(each.step for each in memories if each is not None))
+    return next((step for step in steps if step is not None), None)
+
+
 def _silent_since(evidence: AttemptEvidence) -> datetime | None:
     beats = (memory.alive_at for memory in (evidence.metadata, evidence.progress) if memory is not None)
     return max((at for at in beats if at is not None), default=None)
 
 
-def _was_failed_by_the_same(record: Record | None, match: AttemptMatch, verdict: Verdict) -> bool:
-    """Whether an older version, which knows no CANCELLED, has told of this very ``_error`` as a failure."""
+def _was_told_otherwise(record: Record | None, match: AttemptMatch, verdict: Verdict) -> bool:
+    """Whether this very ``_error`` has been told of otherwise: as a failure by an older version, which knows no
+    CANCELLED; or as CANCELLED, and the request for that is gone since."""
     return (
         record is not None
         and not match.is_new
-        and record.status is Status.FAILED
-        and verdict.status is Status.CANCELLED
+        and {record.status, verdict.status} == {Status.FAILED, Status.CANCELLED}
+        and verdict.by_sentinel
         and set(sentinel_tokens(match.seen)) <= set(record.sentinels)
     )
 
@@ -282,6 +383,11 @@ def _is_left_alone(since: datetime | None, match: AttemptMatch, evidence: Attemp
 
 def _without_new_evidence(before: Record, evidence: AttemptEvidence, verdict: Verdict) -> Verdict:
     """What another watcher's stricter limits decided stands until something happens."""
+    sight = evidence.seen.job
+    lives = sight is not None and sight.report.state in {JobState.PENDING, JobState.RUNNING}
+    if lives and exceeded_limit(before) is LimitName.START:
+        # Who said that it never began had nobody to ask.
+        return verdict
     if before.status is Status.TIMED_OUT and time_out_stands(before, evidence):
         return _as_recorded(before, Status.TIMED_OUT)
     if before.status is not Status.RUNNING:
@@ -298,6 +404,7 @@ def _as_recorded(record: Record, status: Status) -> Verdict:
         record.conditions,
         record.explained,
         exceeded=record.exceeded_limit,
+        stopped_by=record.stopped_by,
     )
 
 
@@ -318,6 +425,7 @@ def _conclude(
         cause=verdict.cause,
         action=verdict.action,
         explained=verdict.explained,
+        stopped_by=verdict.stopped_by,
         exceeded=_exceeded(before, match, evidence, verdict),
         attempt=match.attempt,
         conditions=verdict.conditions,
@@ -325,8 +433,12 @@ def _conclude(
         progress=evidence.progress,
         log=evidence.log,
         log_lines=evidence.log_lines,
+        warned=evidence.warned,
         finding=_finding_to_keep(evidence.finding, verdict, before),
+        raised=raised_known(before, match.seen.raised),
         sentinels=sentinel_tokens(match.seen) or (() if match.is_new else before.sentinels),
+        job=before.job if match.seen.job is None else match.seen.job.memory,
+        old_outputs=jobs.old_outputs(before, match.seen.job),
     )
     if changed or match.is_new:
         reason = f"Attempt {match.attempt.number} started" if match.is_new else verdict.reason
@@ -338,7 +450,10 @@ def _conclude(
             reason=reason if verdict.status is Status.RUNNING else verdict.reason,
             attempt=match.attempt.number,
             cause=verdict.cause,
+            step=_last_step(evidence),
+            node=_node(match.seen) if verdict.status in UNWELL else None,
         )
+        transition = _because(transition, verdict.explained)
         after = replace(
             after,
             since=now,
@@ -347,6 +462,7 @@ def _conclude(
             transitions=transition.number,
             history=(*before.history, transition)[-HISTORY_LIMIT:],
         )
+    after = replace(after, timesheet=noted(before, after, match.seen, now, is_new=match.is_new))
     silence = _silent_since(evidence) if names.BEATS_MISSED in verdict.conditions else None
     after = replace(after, silence_told=silence if silence is not None else before.silence_told)
     phase = FlappingPhase.NONE
@@ -357,9 +473,12 @@ def _conclude(
     must_write = before.status is None or transition is not None or must_persist(before, after, policy, now, cold=cold)
     event = _status_event(before, match, verdict, changed=changed)
     events = _alerts_for(event, _new_conditions(before, match, verdict, silence), verdict, phase, policy)
+    news = raised_news(before, match.seen.raised, now)
+    if news and Event.WARNING in policy.alert_on:
+        events = (Event.ALERT, *events)
     effects = tuple(map(Notify, events))
     note = flapping_note(phase, before, after, now)
-    decision = Decision(after, verdict, evidence.seen, effects, transition, must_write, note)
+    decision = Decision(after, verdict, evidence.seen, effects, transition, must_write, note, raised=news)
     return replace(decision, needs_explanation=_needs_explanation(before, match, decision))
 
 
@@ -464,7 +583,11 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     """
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
         return True
-    if before.flapping_since != after.flapping_since:
+    same = (before.flapping_since, before.raised, before.job) == (after.flapping_since, after.raised, after.job)
+    if not same:
+        return True
+    if after.status is Status.TIMED_OUT and exceeded_limit(before) is not exceeded_limit(after):
+        # It beats again and still stands still: from now on only progress takes that back.
         return True
     if set(after.sentinels) - set(before.sentinels):
         # A new one, or one written again: the next attempt must know it as spent.
@@ -476,6 +599,8 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     if _is_gone(before.log) is not _is_gone(after.log):
         return True
     limits = [rule.every_s for rule in policy.absences] if before.log_lines != after.log_lines else []
+    if before.warned != after.warned:
+        limits.append(logs.WARNED_S)
     limit_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
     if limit_s is not None and _progress_marker(before, policy) != _progress_marker(after, policy):
         limits.append(limit_s)
@@ -501,5 +626,5 @@ def _persistent_facts(memory: HeartbeatMemory | None) -> tuple[object, ...] | No
         return None
     # A last proof of life that is older than the file (a rewritten or a future one) cannot be seen from the file.
     remembered = memory.alive_at if memory.alive_at != memory.modified else None
-    limits = memory.stale_s, memory.stall_s
-    return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered, limits
+    said = memory.stale_s, memory.stall_s, memory.owner, memory.team
+    return memory.skew_s, memory.suspect, memory.missing_since is not None, remembered, said

@@ -7,28 +7,39 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from lastbeat.decide import logs
+from lastbeat.decide import jobs, logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
+from lastbeat.decide.headline import failure_line, headline
+from lastbeat.decide.job_conditions import job_conditions, remedy
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.model import status as names
-from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.job import JobMemory
+from lastbeat.model.observation import Heartbeat, Seen, StopAsked
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import ExceededLimit, Finding, HeartbeatMemory, LimitName, RecordedCause
+from lastbeat.model.record import ExceededLimit, Finding, HeartbeatMemory, LimitName, RecordedCause, ToldWarning
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
 from lastbeat.signals import hints
+from lastbeat.signals.error_types import HANG
 
 REASON_LIMIT = 300
 _THREAD_LIMIT: Final = 160
 _BY_A_PERSON: Final = re.compile(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
 """An ``_error`` that a Ctrl-C wrote: the SDK's, ``lastbeat exec``'s, or Python's own. ``scancel`` sends SIGTERM."""
+_INTERRUPTED: Final = "Cancelled: the log ends with KeyboardInterrupt (Ctrl-C)"
 _MISSED_BEATS: Final = 4
 """So many beats are not missed by chance."""
 _OUTLIER: Final = 2.0
 """Nor is a gap so many times as long as the longest so far."""
 _LIVELY_S: Final = 120.0
 """A run that does not say how often it beats is taken to live for so long after a beat."""
+_LEARNED: Final = 2.0
+"""Twice as long as that is no lateness any more, where the fleet lets its runs tell,"""
+_LEARNED_LEAST_S: Final = 120.0
+"""if it is as long as this: a store may be slow for a moment."""
+_YOUNG_BEATS: Final = 10
+"""A run that has beaten for less has no history yet."""
 _UPLOAD_S: Final = 5.0
 """What a beat may take to the store."""
 METADATA, PROGRESS = "metadata.json", "progress.json"
@@ -57,6 +68,10 @@ class Verdict:
     """A log alone said so."""
     exceeded: ExceededLimit | None = None
     """Of a TIMED_OUT: by which limit."""
+    stopped_by: str | None = None
+    """Who asked for its end through lastbeat."""
+    by_job: bool = False
+    """The launcher's word on its job, and nothing else, says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +86,23 @@ class AttemptEvidence:
     finding: Finding | None = None
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
     """For absence rules: signal name → when such a line was last new."""
+    warned: Mapping[str, ToldWarning] = field(default_factory=dict)
+    """Lines that warned, see :func:`lastbeat.decide.logs.noted`."""
     started: datetime | None = None
     """When waiting for those lines began. None: the logs could not be read this time."""
     known_nan: str | None = None
     """What the last look said of a loss that is not finite."""
     kept: Mapping[str, str] = field(default_factory=dict)
-    """Conditions from logs that could not be read this time: they stand."""
+    """Conditions from logs that stand though this look did not see why: the logs could not be read, or a warning that
+    is news lies before what was read."""
+    known_job: JobMemory | None = None
+    """The run's job as it was last seen."""
+    job_conditions: Mapping[str, str] = field(default_factory=dict)
+    """What the record says of that job that is worth a warning."""
+    starting: str | None = None
+    """The job that is about to start, or that nobody has looked at since it was started."""
+    never_started: str | None = None
+    """Why the run has no job, where its launcher refused it."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -97,17 +123,20 @@ class AttemptEvidence:
 def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     """Status, reason and conditions, by the first of these that applies.
 
-    1. ``_error``: FAILED, or CANCELLED by Ctrl-C. ``_complete``: SUCCEEDED.
-    2. A log that ends in a fatal failure: FAILED.
+    1. ``_error``: FAILED, or CANCELLED by Ctrl-C or on request. ``_complete``: SUCCEEDED.
+    2. A log that ends in a fatal failure: FAILED; in a Ctrl-C alone: CANCELLED. Then the launcher's word on its job,
+       where that has ended or waits; CANCELLED where its end was asked for before.
     3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
-    4. Every heartbeat older than the stale limit: TIMED_OUT.
+    4. Every heartbeat older than the stale limit, or, where that is learned, than its own beats allow: TIMED_OUT.
     5. No progress for twice the stall limit: TIMED_OUT.
     6. RUNNING, with a condition for everything that is worth a warning.
 
     A dead thread of training decides nothing, but it may be the cause, so every reason mentions it.
     """
     verdict = _first_verdict(evidence, policy, now)
-    told = _thread_error(evidence)
+    if verdict.status is Status.RUNNING:
+        verdict = _with_job_conditions(verdict, evidence, policy, now)
+    told = _thread_error(evidence.seen)
     reason = fit(verdict.reason, REASON_LIMIT - len(told)) + told
     raised = verdict.conditions
     if told and names.STALLED in raised:
@@ -115,8 +144,27 @@ def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     return replace(verdict, reason=reason, conditions=raised) if told else verdict
 
 
-def _thread_error(evidence: AttemptEvidence) -> str:
-    metadata = evidence.seen.metadata
+def _with_job_conditions(verdict: Verdict, evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
+    sight = evidence.seen.job
+    raised = job_conditions(sight, evidence.known_job, evidence.job_conditions, policy, now)
+    if not raised:
+        return verdict
+    action = verdict.action or remedy(raised, evidence.known_job if sight is None else sight.memory)
+    return replace(verdict, conditions={**verdict.conditions, **raised}, action=action)
+
+
+def with_headline(verdict: Verdict, seen: Seen) -> Verdict:
+    """``verdict`` with the cause's own line as its reason, where ``_error`` only repeats an exit status."""
+    if verdict.status is not Status.FAILED or not verdict.by_sentinel or verdict.explained is None:
+        return verdict
+    told = _thread_error(seen)
+    text = seen.error.text if seen.error is not None else ""
+    said = headline(text, verdict.explained.cause, REASON_LIMIT - len(told))
+    return verdict if said is None else replace(verdict, reason=said + told)
+
+
+def _thread_error(seen: Seen) -> str:
+    metadata = seen.metadata
     said = one_line(metadata.thread_error or "") if metadata is not None else ""
     return fit(f"; a thread of it had ended with an exception: {said}", _THREAD_LIMIT) if said else ""
 
@@ -126,6 +174,8 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
     if seen.error is not None:
         # The cause is read from the logs when the alert is written.
         reason = _failure_reason(seen.error.text, seen.error.fault)
+        if seen.stop is not None and seen.stop.modified <= seen.error.modified:
+            return replace(_stopped(seen.stop), by_sentinel=True)
         if _BY_A_PERSON.match(reason):
             from lastbeat.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
 
@@ -133,11 +183,50 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
         return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
     if seen.complete is not None:
         return _succeeded(evidence)
-    if evidence.finding is not None and evidence.finding.alone:
+    waits = jobs.may_get_over(seen.job, evidence.finding, now)
+    stop = seen.stop if seen.job is not None and seen.job.report.state.ended else None
+    counts = evidence.finding is not None and evidence.finding.alone and not waits
+    # What it says while it is being ended on request are its last words.
+    if evidence.finding is not None and counts and (stop is None or evidence.finding.seen_at < stop.modified):
         return _failed_by_log(evidence)
+    by_job = _by_job(evidence, policy, now)
+    if by_job is not None:
+        ill = by_job.status in {Status.FAILED, Status.TIMED_OUT}
+        return replace(_stopped(stop), by_job=True) if stop is not None and ill else by_job
     if evidence.metadata is None and evidence.progress is None and evidence.log is None:
         return _never_beaten(evidence, policy, now)
     return _judge_heartbeats(evidence, policy, now)
+
+
+def _stopped(asked: StopAsked) -> Verdict:
+    """The end that a person asked for through lastbeat."""
+    from lastbeat.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
+
+    why = fit(f"S{asked.request.summary[1:]}", REASON_LIMIT)
+    return Verdict(Status.CANCELLED, why, CANCELLED, stopped_by=asked.request.by)
+
+
+def _by_job(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict | None:
+    """What the launcher says of the run's job, where that decides."""
+    sight, ages = evidence.seen.job, [(now - at).total_seconds() for at in _beats(evidence).values()]
+    if sight is None and evidence.never_started is not None and not ages:
+        return Verdict(Status.FAILED, fit(evidence.never_started, REASON_LIMIT), action=hints.NOT_STARTED)
+    if sight is None:
+        waits = None if ages else evidence.starting or jobs.queued(evidence.known_job, sight, now)
+        return None if waits is None else Verdict(Status.RUNNING, waits)
+    report = evidence.seen.logs
+    success = report.explanation.success if report is not None else None
+    found = jobs.judge(
+        sight,
+        beats=bool(ages),
+        says_done=one_line(success.text) if success is not None else None,
+        # Where its end was asked for, nobody takes its last words for life.
+        lives=evidence.seen.stop is None and any(age <= policy.stale_s for age in ages),
+    )
+    if found is None:
+        return None
+    reason = fit(found.reason, REASON_LIMIT)
+    return Verdict(found.status, reason, found.cause, found.action, by_job=sight.report.state.ended)
 
 
 def happened_at(evidence: AttemptEvidence, verdict: Verdict, now: datetime) -> datetime:
@@ -170,37 +259,38 @@ def _succeeded(evidence: AttemptEvidence) -> Verdict:
 
 
 def _failed_by_log(evidence: AttemptEvidence) -> Verdict:
+    if evidence.finding is not None and evidence.finding.interrupted:
+        from lastbeat.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
+
+        return Verdict(Status.CANCELLED, _INTERRUPTED, CANCELLED, by_log=True)
     report = evidence.seen.logs
     cause = report.explanation.cause if report is not None else None
-    if cause is None:
+    if report is None or cause is None:
         return Verdict(
             Status.FAILED, "The log shows that the run failed", action=hints.UNEXPLAINED_FAILURE, by_log=True
         )
     reason = fit(f"The log shows that the run failed: {one_line(cause.evidence.text)}", REASON_LIMIT)
-    hint = cause.hint or hints.UNEXPLAINED_FAILURE
-    return Verdict(
-        Status.FAILED, reason, cause.error_type, hint, explained=RecordedCause(logs.bounded(cause)), by_log=True
-    )
+    hint = logs.advice(report.explanation) or hints.UNEXPLAINED_FAILURE
+    why = RecordedCause(logs.bounded(cause), second=logs.second(report.explanation))
+    return Verdict(Status.FAILED, reason, cause.error_type, hint, explained=why, by_log=True)
 
 
 def _failure_reason(text: str, fault: str | None) -> str:
     if fault is not None:
         return fit(f"Training reported a failure; its _error could not be read: {fault}", REASON_LIMIT)
-    lines = [line.strip() for line in text.splitlines() if line.strip(" \t\ufffd")]
-    first = lines[0] if lines else ""
-    if first.startswith("Traceback (most recent call last)"):
-        # Written by ``2> _error``: a traceback has its message at the end.
-        first = lines[-1]
-    return fit(first, REASON_LIMIT) or "Training reported a failure (empty _error)"
+    return fit(failure_line(text), REASON_LIMIT) or "Training reported a failure (empty _error)"
 
 
 def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
+    if evidence.seen.raised is not None:
+        # Scripts may raise alerts about something that beats nowhere.
+        return Verdict(Status.RUNNING, "It has only raised alerts, and beats nowhere")
     waited_s = (now - evidence.first_looked_at).total_seconds()
     report = evidence.seen.logs
     empty_at = report.empty_at if report is not None else None
-    if empty_at is not None and waited_s >= policy.start_grace_s:
+    if empty_at is not None:
         empty_s = (now - empty_at).total_seconds()
-        if empty_s <= policy.stale_s:
+        if empty_s <= policy.stale_s or waited_s < policy.start_grace_s:
             return Verdict(Status.RUNNING, f"A log is there, and empty so far ({format_duration(max(0.0, empty_s))})")
     if waited_s < policy.start_grace_s:
         detail = f"no heartbeat yet, {format_duration(waited_s)} of {format_minutes(policy.start_grace_s)} waited"
@@ -209,7 +299,7 @@ def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> V
             "Waiting for the first heartbeat",
             conditions={names.NO_HEARTBEAT: detail},
         )
-    exceeded = ExceededLimit(LimitName.START, policy.start_grace_s)
+    exceeded = ExceededLimit(LimitName.START, policy.start_grace_s, policy.start_from)
     return Verdict(Status.TIMED_OUT, NEVER_BEGAN, action=hints.NEVER_STARTED, exceeded=exceeded)
 
 
@@ -218,6 +308,9 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     stale = [name for name, age in ages.items() if age > policy.stale_s]
     if len(stale) == len(ages):
         return _timed_out(evidence, stale, policy)
+    learned_s = learned_limit_s(evidence.seen.metadata) if policy.learned else None
+    if learned_s is not None and min(ages.values()) > learned_s:
+        return _timed_out(evidence, list(ages), policy, learned_s)
     raised = {
         _STALE[
             name
@@ -237,15 +330,24 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
             # Silence outranks standing still: who has not beaten for a while is not said to live.
             reason = reason if silence is None else f"{silence.capitalize()}. {reason}"
             action = _standstill_hint(evidence, now)
-            return Verdict(Status.TIMED_OUT, reason, action=action, exceeded=ExceededLimit(name, limit_s))
+            exceeded = ExceededLimit(name, limit_s, policy.stall_from)
+            # Of one that may be dead nobody knows.
+            cause = HANG if action == hints.STALLED else None
+            return Verdict(Status.TIMED_OUT, reason, cause, action, exceeded=exceeded)
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
     raised.update(_document_conditions(evidence))
-    raised = {**evidence.kept, **logs.conditions(evidence.seen.logs, evidence.finding), **raised}
+    warning = logs.warned_of(evidence.seen.logs, evidence.warned, now)
+    warned = {names.WARNING_IN_LOG: logs.shown(warning.evidence)} if warning is not None else {}
+    raised = {**evidence.kept, **warned, **_log_conditions(evidence, now), **raised}
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
     verdict = Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised)
-    return _with_cause(verdict, evidence, policy, _standstill_hint(evidence, now))
+    told = _log_conditions(evidence, now)
+    known = {names.STALLED: _standstill_hint(evidence, now)}
+    if warning is not None and warning.hint:
+        known[names.WARNING_IN_LOG] = warning.hint
+    return _with_cause(verdict, evidence, policy, known, from_log=bool(told))
 
 
 def silence_limit_s(beat: Heartbeat | None) -> float | None:
@@ -253,6 +355,19 @@ def silence_limit_s(beat: Heartbeat | None) -> float | None:
     if beat is None or beat.beat_s is None:
         return None
     return max(_MISSED_BEATS * beat.beat_s, _OUTLIER * (beat.longest_gap_s or 0.0)) + _UPLOAD_S
+
+
+def learned_limit_s(beat: Heartbeat | None) -> float | None:
+    """The age of its last beat, in seconds, at which its own beats show that a run is no more. None: it does not say
+    how often it beats and how long that took, or began a moment ago."""
+    limit_s = silence_limit_s(beat)
+    if beat is None or limit_s is None or beat.beat_s is None or beat.longest_gap_s is None:
+        return None
+    if beat.start_time is not None and beat.own_time is not None:
+        beaten_s = (beat.own_time - beat.start_time).total_seconds()
+        if beaten_s < _YOUNG_BEATS * beat.beat_s:
+            return None
+    return max(_LEARNED_LEAST_S, _LEARNED * limit_s)
 
 
 def _standstill_hint(evidence: AttemptEvidence, now: datetime) -> str:
@@ -303,8 +418,9 @@ def _limit_s(name: str, evidence: AttemptEvidence, policy: Policy) -> float:
     return policy.stale_s
 
 
-def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> Verdict:
-    limit = format_minutes(policy.stale_s)
+def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy, learned_s: float | None = None) -> Verdict:
+    """``learned_s``: the limit that the run's own beats set, where it is that which is exceeded."""
+    limit = format_minutes(policy.stale_s) if learned_s is None else _learned(evidence, learned_s)
     memories = (evidence.metadata, evidence.progress, evidence.liveness_log)
     gone = all(memory is None or memory.missing_since for memory in memories)
     reason = f"Both heartbeats disappeared (>{limit} ago)" if gone else f"Both heartbeats stale (>{limit})"
@@ -315,13 +431,22 @@ def _timed_out(evidence: AttemptEvidence, stale: list[str], policy: Policy) -> V
         reason += f"; no {never} was ever written"
     report = evidence.seen.logs
     success = report.explanation.success if report is not None else None
-    exceeded = ExceededLimit(LimitName.STALE, policy.stale_s)
+    exceeded = ExceededLimit(LimitName.STALE, policy.stale_s, policy.stale_from)
+    if learned_s is not None:
+        exceeded = ExceededLimit(LimitName.STALE, learned_s, f"learned from its beats, {policy.learned_from}")
     if success is None:
         stored_again = any(memory is not None and memory.suspect for memory in (evidence.metadata, evidence.progress))
         action = hints.STORED_AGAIN if stored_again else hints.STALE
         return Verdict(Status.TIMED_OUT, reason, action=action, exceeded=exceeded)
     reason = fit(f"{reason}; the log says that training is done: {one_line(success.text)}", REASON_LIMIT)
     return Verdict(Status.TIMED_OUT, reason, action=DONE, exceeded=exceeded)
+
+
+def _learned(evidence: AttemptEvidence, limit_s: float) -> str:
+    beat = evidence.seen.metadata
+    each, longest = (beat.beat_s, beat.longest_gap_s) if beat is not None else (None, None)
+    told = f"beats each {format_duration(each or 0.0)}, {format_duration(longest or 0.0)} apart at most"
+    return f"{format_duration(limit_s)}, learned from its beats: {told}"
 
 
 def _standstill(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tuple[str, float, float] | None:
@@ -344,17 +469,27 @@ def _standstill(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tup
     return f"No progress: {where} after {format_duration(stalled_s)}", stalled_s, limit_s
 
 
-def _with_cause(verdict: Verdict, evidence: AttemptEvidence, policy: Policy, stalled: str) -> Verdict:
-    """``verdict`` with what to do about its conditions, and the cause that a log shows. ``stalled`` is the hint for a
-    run that makes no progress."""
+def _log_conditions(evidence: AttemptEvidence, now: datetime) -> dict[str, str]:
+    """What the logs raise beside RUNNING."""
+    if jobs.may_get_over(evidence.seen.job, evidence.finding, now):
+        return {}
+    return logs.conditions(evidence.seen.logs, evidence.finding)
+
+
+def _with_cause(
+    verdict: Verdict, evidence: AttemptEvidence, policy: Policy, hinted: Mapping[str, str], *, from_log: bool
+) -> Verdict:
+    """``verdict`` with what to do about its conditions, and the cause that a log shows (``from_log``: one does).
+    ``hinted`` are the hints for conditions that are of this run alone."""
     raised = verdict.conditions
     rules = {rule.name: rule.hint for rule in policy.absences if rule.hint}
-    known = {**hints.CONDITION_HINTS, names.STALLED: stalled, **rules}
     report = evidence.seen.logs
-    cause = report.explanation.cause if report is not None and logs.conditions(report, evidence.finding) else None
-    if cause is not None:
-        action = cause.hint or next((known[name] for name in raised if name in known), None)
-        return replace(verdict, cause=cause.error_type, action=action, explained=RecordedCause(logs.bounded(cause)))
+    known = {**hints.CONDITION_HINTS, **hinted, **rules}
+    cause = report.explanation.cause if report is not None and from_log else None
+    if report is not None and cause is not None:
+        action = logs.advice(report.explanation) or next((known[name] for name in raised if name in known), None)
+        why = RecordedCause(logs.bounded(cause), second=logs.second(report.explanation))
+        return replace(verdict, cause=cause.error_type, action=action, explained=why)
     return replace(verdict, action=next((known[name] for name in raised if name in known), None))
 
 

@@ -4,12 +4,18 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
 
     version      1
     key          names this alert for good; the same on every delivery of it
-    event        FAILED TIMED_OUT SUCCEEDED CANCELLED RECOVERED STARTED RESTARTED WARNING FLAPPING BLIND SIGHTED TEST
+    event        FAILED TIMED_OUT SUCCEEDED CANCELLED RECOVERED STARTED RESTARTED WARNING ALERT FLAPPING BLIND SIGHTED
+                 TEST; ALERT is one that training raised itself
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     confidence   how sure the cause is, from 0 to 1
+    second_cause what it may be as well, where it is undecided which of the two; null: it is decided
     evidence     the line that shows the cause: file line text rank host time, the last three may be null
+    frames       where its exception was raised: your own frames before a library's, of each the innermost first, two at
+                 most; empty if no traceback shows it
+    ranks        of a distributed training: which ranks stand out (failed, silent, behind), in one line; null: none does
     also_seen    downstream errors and other candidates, at most three lines
+    similar      the last failure of the same cause and what became of it, in one line; null: none is known
     conditions   name → what was seen
     at           ISO 8601, UTC; last_beat_at likewise
     duration_s step total_steps
@@ -20,6 +26,11 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
     member_count of an alert about many runs: how many; 0: it is about run_id alone, which otherwise is "_groups"
     members      their ids, at most 50
     shared       what they have in common: name → value and how many have it
+    group        number of the group that it is about; 0: none. Alerts with the same one are about the same trouble
+    still_out    how many runs of that group are timed out
+    level        of an ALERT: info, warning or error
+    owner team   whose run it is, as training says
+    mentions     whom routes mention: name slack email pagerduty, the last three may be null
 
 All text is bounded and free of control characters. It is still what training wrote: escape it.
 """
@@ -29,16 +40,17 @@ import math
 
 from lastbeat.deliver.facts import ALSO_SEEN_LIMIT
 from lastbeat.model.alert import NAMES_LIMIT, Message
-from lastbeat.model.cause import TEXT_LIMIT, Evidence
+from lastbeat.model.cause import FRAMES_LIMIT, TEXT_LIMIT, Evidence
 from lastbeat.model.numbers import json_number
-from lastbeat.model.text import clean, fit, newest, one_line
+from lastbeat.model.text import clean, fit, newest, one_line, owner_name
 from lastbeat.model.times import format_time
 
-MAX_BYTES = 240_000
+MAX_BYTES = 250_000
 """Bound of the document as UTF-8. SNS takes 262,144 bytes with the attributes."""
 
-# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 236,000 bytes.
+# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 247,000 bytes.
 _LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 18_000, 4000
+_FRAME = 160
 _NAME = 200
 """Of the many names, bytes: a run id has no more."""
 
@@ -55,9 +67,14 @@ def document(message: Message) -> dict[str, object]:
         "reason": fit(clean(message.reason), _LONG),
         "cause": _text(message.cause, _SHORT),
         "confidence": message.confidence if _finite(message.confidence) else None,
+        "second_cause": _text(message.second_cause, _SHORT),
         "evidence": _evidence(message.evidence),
+        "frames": [fit(one_line(frame), _FRAME) for frame in message.frames[:FRAMES_LIMIT]],
+        "ranks": None if message.ranks is None else fit(one_line(message.ranks), _SHORT),
         "also_seen": [fit(one_line(line), _SHORT) for line in message.also_seen[:ALSO_SEEN_LIMIT]],
+        "similar": None if message.similar is None else fit(one_line(message.similar), _SHORT),
         "action": _text(message.action, _LONG),
+        "restart": _text(message.restart, _LONG),
         "conditions": {
             fit(one_line(name), 100): fit(one_line(seen), _SHORT)
             for name, seen in list(message.conditions.items())[:20]
@@ -82,6 +99,20 @@ def document(message: Message) -> dict[str, object]:
             fit(one_line(name), 50, _json_bytes): fit(one_line(value), _SHORT, _json_bytes)
             for name, value in list(message.shared.items())[:5]
         },
+        "group": _integer(message.group),
+        "still_out": _integer(message.still_out),
+        "level": _text(message.level, _NAME),
+        "owner": _text(owner_name(message.owner), _SHORT),
+        "team": _text(owner_name(message.team), _SHORT),
+        "mentions": [
+            {
+                "name": owner_name(each.name),
+                "slack": owner_name(each.slack),
+                "email": owner_name(each.email),
+                "pagerduty": owner_name(each.pagerduty),
+            }
+            for each in message.mentions[:10]
+        ],
     }
 
 

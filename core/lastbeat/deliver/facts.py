@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from lastbeat.model.alert import Message
-from lastbeat.model.cause import CERTAIN, Evidence
+from lastbeat.model.cause import CERTAIN, FRAMES_LIMIT, Evidence, sureness
 from lastbeat.model.status import Event, Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
@@ -19,21 +19,29 @@ _HEADLINES = {
     Event.STARTED: "🚀 STARTED: {run}",
     Event.RESTARTED: "🔁 RESTARTED: {run}",
     Event.WARNING: "⚠️ WARNING: {run}",
+    Event.ALERT: "📣 ALERT: {run}",
     Event.FLAPPING: "🎢 FLAPPING: {run}",
     Event.BLIND: "🙈 BLIND: lastbeat cannot see {run}",
     Event.SIGHTED: "👀 SIGHTED: lastbeat sees {run} again",
+    Event.FIRST_LOOK: "🔭 FIRST_LOOK: {run}",
     Event.TEST: "🧪 TEST: {run}",
 }
 _WARNED = "⚠️ SUCCEEDED, with warnings: {run}"
+RESTARTING = "restarting"
+"""How a note begins that says that a run is restarted."""
 ACTION = "👉 Action required: "
+OWNER = "Owner"
+FOR = "For"
 SHARED = "What they share"
 MEMBERS = "Runs"
 EVIDENCE = "What shows it"
+FRAMES = "Where it was raised"
+RANKS = "Ranks: "
+SIMILAR = "Seen before: "
 ALSO_SEEN = "Also seen"
-STACK = "Where the main thread hangs"
+STACK = "Where it hangs"
 LOG = "Last log lines"
 ALSO_SEEN_LIMIT = 3
-_LIKELY = 0.5
 _MOST = 10**15  # No step, total or second of a real run; larger numbers come from damaged documents.
 
 
@@ -49,14 +57,20 @@ class Fact:
 def headline(message: Message) -> str:
     """Sign, word, run: the first line of an alert, and all that a phone shows of it."""
     sign = _WARNED if message.event is Event.SUCCEEDED and message.conditions else _HEADLINES[message.event]
-    return sign.format(run=one_line(message.subject))
+    restart = one_line(message.restart or "")
+    # What becomes of it belongs to the first line; why nothing does, to the facts.
+    more = f" → {restart}" if restart.startswith(RESTARTING) else ""
+    return sign.format(run=one_line(message.subject)) + more
 
 
 def facts(message: Message) -> tuple[Fact, ...]:
-    """At most ten, the most important first. Unknown ones are left out."""
+    """At most twelve, the most important first. Unknown ones are left out."""
     known = (
         Fact(_status_label(message), _status(message)),
-        _theirs("Cause", cause(message.cause, message.confidence)),
+        _theirs("Cause", cause(message.cause, message.confidence, message.second_cause)),
+        _theirs("Restart", message.restart),
+        _theirs(OWNER, whose(message.owner, message.team)),
+        _theirs(FOR, ", ".join(each.name for each in message.mentions)),
         _ours("Step", _step(message)),
         _ours("Loss", None if message.loss is None else number(message.loss)),
         _theirs("Phase", message.phase),
@@ -69,15 +83,22 @@ def facts(message: Message) -> tuple[Fact, ...]:
     return tuple(fact for fact in known if fact is not None)
 
 
-def cause(error_type: str | None, confidence: float | None) -> str | None:
-    """A cause and, if it is not certain, its confidence in a word: ``oom (likely)``."""
+def cause(error_type: str | None, confidence: float | None, second: str | None = None) -> str | None:
+    """A cause and, if it is not certain, its confidence in a word: ``oom (likely)``, ``oom or cancelled (perhaps)``."""
     if not error_type or confidence is None or confidence >= CERTAIN:
         return error_type
     from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where a cause is not certain
 
     if traits_of(error_type).says_nothing:
         return error_type
-    return f"{error_type} ({'likely' if confidence >= _LIKELY else 'perhaps'})"
+    return f"{error_type}{f' or {second}' if second else ''} ({sureness(confidence)})"
+
+
+def whose(owner: str | None, team: str | None) -> str | None:
+    """An owner with their team: ``alice (vision)``."""
+    if owner and team:
+        return f"{owner} ({team})"
+    return owner or team
 
 
 def place(evidence: Evidence) -> str:
@@ -99,6 +120,23 @@ def evidence(message: Message) -> Fact | None:
         return None
     said = one_line(message.evidence.text)
     return Fact(place(message.evidence), said, ours=False) if said else None
+
+
+def frames(message: Message) -> tuple[str, ...]:
+    """Where the exception was raised: a few lines of hostile text."""
+    return tuple(line for line in map(one_line, message.frames[:FRAMES_LIMIT]) if line)
+
+
+def ranks(message: Message) -> str:
+    """Which ranks stand out, in one line; empty where none does."""
+    told = one_line(message.ranks or "")
+    return f"{RANKS}{told}" if told else ""
+
+
+def similar(message: Message) -> str:
+    """The last failure of the same cause, in one line; empty where none is known."""
+    told = one_line(message.similar or "")
+    return f"{SIMILAR}{told}" if told else ""
 
 
 def also_seen(message: Message) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -47,43 +47,79 @@ class HttpAnswer:
     retry_after_s: float | None = None
 
 
-def deliver(
+def deliver(  # noqa: PLR0913 - as below
     url: str,
     body: bytes,
     headers: Mapping[str, str],
     *,
     to: str,
     limits: HttpTimeouts,
+    setting: str,
     advice: Mapping[str, str] | None = None,
 ) -> None:
     """POST ``body`` once. Raises :class:`DeliveryError` unless the answer is 2xx.
 
-    ``to`` names the destination for people, without secrets; ``advice`` says what to do about an answer.
+    ``to`` names the destination for people, without secrets, and ``setting`` is where they set its address; ``advice``
+    says what to do about an answer, by its text.
     """
-    answer = post(url, body, headers, to=to, limits=limits)
+    answer = post(url, body, headers, to=to, limits=limits, setting=setting)
     if not 200 <= answer.status < 300:
-        raise refusal(answer, to=to, advice=advice or {})
+        raise refusal(answer, to=to, setting=setting, advice=advice or {})
 
 
-def refusal(answer: HttpAnswer, *, to: str, advice: Mapping[str, str]) -> DeliveryError:
+def refusal(answer: HttpAnswer, *, to: str, setting: str, advice: Mapping[str, str]) -> DeliveryError:
     """The error for an answer other than 2xx."""
-    what = f"{to} answered {answer.status} {answer.text}".rstrip()
-    remedy = advice.get(answer.text)
     later = answer.status in _LATER or answer.status >= 500
     return DeliveryError(
-        f"{what}: {remedy}" if remedy else what,
+        f"{to} answered {answer.status} {answer.text}".rstrip(),
         retryable=later,
         retry_after_s=answer.retry_after_s if later else None,
+        advice=advice.get(answer.text) or _remedy(answer.status, setting),
     )
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], *, to: str, limits: HttpTimeouts) -> HttpAnswer:
-    """POST ``body`` once and return any answer. Raises :class:`DeliveryError` if there is none."""
-    masked = Redactor([url])
+def _remedy(status: int, setting: str) -> str:
+    if status in _LATER or status >= 500:
+        return "it should pass; alerts wait and are sent again"
+    if 300 <= status < 400:
+        return f"it has moved; set {setting} to where it is now"
+    if status in {401, 403, 407}:
+        return f"it does not let lastbeat in; check {setting} to its last character, or ask whoever runs it"
+    if status in {404, 405, 410}:
+        return f"nothing takes messages at that address; check {setting}"
+    return f"it does not take what lastbeat sends; check that {setting} is an address for alerts"
+
+
+def _without_answer(words: str, setting: str) -> str:
+    """What to do where there was no answer, for the reason that :func:`in_words` gave."""
+    if words.startswith("the proxy"):
+        return "check HTTPS_PROXY and HTTP_PROXY"
+    if "TLS" in words or "certificate" in words:
+        return f"check {setting}, and REQUESTS_CA_BUNDLE if its certificate is your own authority's"
+    if "resolved" in words:
+        return f"check the host in {setting}, and this machine's network"
+    if "refused" in words:
+        return f"check the host and port in {setting}, and that something listens there"
+    return f"check the host in {setting}, and that a firewall lets this machine reach it"
+
+
+def post(  # noqa: PLR0913 - all but the first three are given by name
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    to: str,
+    limits: HttpTimeouts,
+    setting: str,
+    secrets: Iterable[str] = (),
+) -> HttpAnswer:
+    """POST ``body`` once and return any answer. Raises :class:`DeliveryError` if there is none. ``secrets`` are masked
+    in what the server says, as the address is."""
+    masked = Redactor([url, *secrets])
     outcome = _attempt(url, body, headers, limits, masked)
     # Raised outside the handler, so that no exception with the URL in it is chained.
     if isinstance(outcome, str):
-        raise DeliveryError(f"{to}: {masked(outcome)}", retryable=True)
+        raise DeliveryError(f"{to}: {masked(outcome)}", retryable=True, advice=_without_answer(outcome, setting))
     return outcome
 
 
@@ -190,7 +226,7 @@ def _http_date(text: str) -> datetime | None:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)
 
 
-def reach(url: str, *, to: str, limits: HttpTimeouts) -> str:
+def reach(url: str, *, to: str, limits: HttpTimeouts, setting: str) -> str:
     """Whether the host of ``url`` answers: resolve, connect, TLS handshake. Sends nothing; returns one line for people.
 
     Raises :class:`DeliveryError`.
@@ -203,7 +239,7 @@ def reach(url: str, *, to: str, limits: HttpTimeouts) -> str:
         return f"{to}: not checked, because it is reached through a proxy"
     outcome = _handshake(parts.hostname or "", parts.port or (443 if secure else 80), secure, seen["verify"], limits)
     if outcome is not None:
-        raise DeliveryError(f"{to}: {outcome}", retryable=True)
+        raise DeliveryError(f"{to}: {outcome}", retryable=True, advice=_without_answer(outcome, setting))
     return f"{to}: the host answers; nothing was sent"
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.decide.flapping import HINT
+from lastbeat.decide.raised import told, worst
 from lastbeat.decide.transition import Decision
 from lastbeat.model.alert import Message
 from lastbeat.model.observation import Heartbeat
-from lastbeat.model.status import STALLED, Event, Status
+from lastbeat.model.status import BEATS_MISSED, STALLED, Event, Status
 
 _LOG_LIMIT_CHARS = 4000
 _STACK_LIMIT_CHARS = 2000
@@ -31,6 +32,19 @@ class Excerpts:
     log_tail: Sequence[str] = ()
     stack: Sequence[str] = ()
     notes: Sequence[str] = ()
+    ranks: str | None = None
+
+
+def ranks_matter(decision: Decision) -> bool:
+    """Whether people want to know which rank of a distributed training it was."""
+    verdict, metadata = decision.verdict, decision.seen.metadata
+    troubled = verdict.status in {Status.TIMED_OUT, Status.FAILED} or bool(
+        {STALLED, BEATS_MISSED} & {*verdict.conditions}
+    )
+    if not troubled or metadata is None:
+        return False
+    # The SDK says how many ranks there are if there is more than one. Whoever writes by hand need not.
+    return (metadata.world_size or 0) > 1 or (metadata.world_size is None and metadata.beat_s is None)
 
 
 def hangs(decision: Decision) -> bool:
@@ -48,19 +62,29 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
     shows = verdict.explained
     reason = f"{decision.flapping_note}: {verdict.reason}" if decision.flapping_note else verdict.reason
     if event is Event.WARNING:
-        reason = "; ".join(f"{name}: {detail}" for name, detail in verdict.conditions.items())
+        conditions = (f"{name}: {detail}" for name, detail in verdict.conditions.items())
+        reason = "; ".join((*conditions, *decision.notes))
+    raised = event is Event.ALERT
+    if raised:
+        reason = told(decision.raised)
     return Message(
         run_id=record.run_id,
         event=event,
+        restart=decision.restart_note,
         status=verdict.status,
         reason=reason,
         at=now,
         attempt=record.attempt.number,
         cause=verdict.cause,
         confidence=shows.cause.confidence if shows else None,
+        second_cause=shows.second.error_type if shows and shows.second else None,
         evidence=shows.cause.evidence if shows else None,
+        frames=shows.cause.frames if shows else (),
+        ranks=read.ranks,
         also_seen=shows.also_seen if shows else (),
-        action=HINT if event is Event.FLAPPING else verdict.action,
+        similar=shows.similar.told(now) if shows and shows.similar else None,
+        action=HINT if event is Event.FLAPPING else None if raised else verdict.action,
+        level=worst(decision.raised) if raised else None,
         conditions=dict(verdict.conditions),
         instance_id=metadata.instance_id,
         phase=metadata.phase,
@@ -71,9 +95,11 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
         last_beat_at=_last_beat(decision),
         log_tail=_shown(read.log_tail, _LOG_LIMIT_CHARS),
         stack=_shown(read.stack, _STACK_LIMIT_CHARS),
-        notes=tuple(read.notes),
+        notes=(*(decision.notes if event is not Event.WARNING else ()), *read.notes),
         where=place.where,
         link=place.link,
+        owner=record.owner,
+        team=record.team,
     )
 
 

@@ -1,10 +1,13 @@
 """From a group's notice to a channel-neutral message."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lastbeat.model.alert import NAMES_LIMIT, Message
-from lastbeat.model.group import LEDGER_ID, Notice
+from lastbeat.model.group import LEDGER_ID, DeferredAlert, Notice
 from lastbeat.model.status import Event, Status
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
 
 _STILL_OUT_LIMIT = 10
@@ -37,7 +40,57 @@ def compose_notice(notice: Notice, watched: int, where: str, now: datetime) -> M
         members=notice.runs[:NAMES_LIMIT],
         member_count=len(notice.runs),
         shared=notice.shared,
+        group=notice.group,
+        still_out=len(notice.out),
     )
+
+
+_ENDS = (
+    (Event.FAILED, "failed"),
+    (Event.TIMED_OUT, "timed out"),
+    (Event.CANCELLED, "cancelled"),
+    (Event.SUCCEEDED, "succeeded"),
+)
+_UNWELL = (Event.FAILED, Event.TIMED_OUT)
+_CAUSES_LIMIT = 4
+_FROM_NOW_ON = "From now on each run is told of by itself."
+_LOOK = f"See them with: lastbeat fleet, and why one failed with: lastbeat show RUN. {_FROM_NOW_ON}"
+
+
+def compose_first_look(found: Sequence[DeferredAlert], where: str, now: datetime, *, again: bool = False) -> Message:
+    """The alert of what had ended before a fleet was first looked at. ``again``: another one went out before."""
+    unwell = [each for event in _UNWELL for each in found if each.event is event]
+    well = [each for each in found if each.event not in _UNWELL]
+    # A success with a warning is for people, too.
+    named = [*unwell, *(each for each in well if each.message.conditions)] or well
+    status = Status.SUCCEEDED
+    if unwell:
+        status = Status(unwell[0].event.value)
+    return Message(
+        run_id=LEDGER_ID,
+        event=Event.FIRST_LOOK,
+        status=status,
+        reason=f"First look at this fleet{', continued' * again}: {', '.join(_ended(found))}",
+        at=now,
+        action=_LOOK if unwell else None,
+        notes=() if unwell else (_FROM_NOW_ON,),
+        where=where,
+        members=tuple(each.run_id for each in named[:NAMES_LIMIT]),
+        member_count=len(named),
+    )
+
+
+def _ended(found: Sequence[DeferredAlert]) -> Iterator[str]:
+    for event, word in _ENDS:
+        of_it = [each.message for each in found if each.event is event]
+        if not of_it:
+            continue
+        causes = Counter(message.cause for message in of_it if message.cause)
+        told = [f"{count} {cause}" for cause, count in causes.most_common(_CAUSES_LIMIT)] if event in _UNWELL else []
+        warned = sum(bool(message.conditions) for message in of_it) if event is Event.SUCCEEDED else 0
+        told += [f"{warned} with warnings"] if warned else []
+        why = ", ".join(told)
+        yield f"{len(of_it)} {word} ({why})" if why else f"{len(of_it)} {word}"
 
 
 def _lost(notice: Notice, watched: int, now: datetime) -> str:
@@ -47,7 +100,7 @@ def _lost(notice: Notice, watched: int, now: datetime) -> str:
         return f"{out} of the {notice.size} runs that timed out together still are, after {lasted}"
     if not notice.first:
         more = len(notice.runs)
-        return f"{more} more run{'s' * (more > 1)} timed out; with them {out} of the {watched} runs being watched"
+        return f"{counted(more, 'more run')} timed out; with them {out} of the {watched} runs being watched"
     earlier = f", {notice.earlier} of them told of one by one before" if notice.earlier else ""
     return f"{out} of the {watched} runs being watched timed out together{earlier}"
 

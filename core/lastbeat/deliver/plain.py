@@ -6,6 +6,7 @@ from lastbeat.deliver.facts import (
     ACTION,
     ALSO_SEEN,
     EVIDENCE,
+    FRAMES,
     LOG,
     MEMBERS,
     SHARED,
@@ -14,9 +15,12 @@ from lastbeat.deliver.facts import (
     conditions,
     evidence,
     facts,
+    frames,
     headline,
     members,
+    ranks,
     shared,
+    similar,
 )
 from lastbeat.model.alert import NAMES_LIMIT, Message
 from lastbeat.model.text import clean, fit, newest, one_line
@@ -26,14 +30,13 @@ _BAR = "│ "
 
 def render(message: Message) -> str:
     """Several lines without a newline at the end, without control characters, none longer than 500. Pure."""
-    return "\n".join((_BAR + fit(line, 498)).rstrip() for line in _lines(message))
+    return "\n".join((_BAR + fit(line, 498)).rstrip() for line in lines(message))
 
 
-def _lines(message: Message) -> Iterator[str]:
+def lines(message: Message) -> Iterator[str]:
+    """The same without the bar, the headline first; not bounded in length."""
     yield headline(message)
-    reason = one_line(message.reason)
-    if reason:
-        yield reason
+    yield from filter(None, (one_line(message.reason), ranks(message), similar(message)))
     if message.action and message.action.strip():
         yield from (ACTION + clean(message.action).strip()).split("\n")[:50]
     yield ""
@@ -60,8 +63,8 @@ def _lines(message: Message) -> Iterator[str]:
         yield from (f"  {name}" for name in named)
         if more:
             yield f"  and {more} more"
-    for title, lines in ((STACK, message.stack), (LOG, message.log_tail)):
-        shown_lines = newest(lines, 2800, 400)
+    for title, written in ((STACK, message.stack), (LOG, message.log_tail)):
+        shown_lines = newest(written, 2800, 400)
         if shown_lines:
             yield ""
             yield title
@@ -77,5 +80,8 @@ def _why(message: Message) -> Iterator[str]:
     shows, others = evidence(message), also_seen(message)
     if shows is not None:
         yield from ("", f"{EVIDENCE}: {shows.label}", f"  {shows.value}")
+    raised = frames(message)
+    if raised:
+        yield from ("", FRAMES, *(f"  {frame}" for frame in raised))
     if others:
         yield from ("", ALSO_SEEN, *(f"  {line}" for line in others))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from lastbeat.deliver.port import Receipt
 from lastbeat.deliver.slack_blocks import payload
 from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
@@ -48,10 +49,10 @@ _HARMLESS = frozenset({"no_text", "invalid_payload", "missing_text_or_fallback_o
 _HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 
 
-def channel(values: SettingValues) -> "Slack | None":
-    """The Slack channel, or None if no webhook is set."""
+def channels(values: SettingValues) -> "tuple[Slack, ...]":
+    """The Slack channel; none if no webhook is set."""
     url = values[SLACK_WEBHOOK_URL]
-    return Slack(url) if url else None
+    return (Slack(url),) if url else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,19 @@ class Slack:
     def describe(self) -> str:
         return f"Slack ({host(self.url)})"
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - each alert is told by itself
         from lastbeat.deliver.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
         body = json.dumps(self._payload(message), ensure_ascii=False, allow_nan=False).encode()
-        deliver(self.url, body, _HEADERS, to=self.describe, limits=self.limits, advice=_ADVICE)
+        deliver(
+            self.url,
+            body,
+            _HEADERS,
+            to=self.describe,
+            limits=self.limits,
+            setting=SLACK_WEBHOOK_URL.name,
+            advice=_ADVICE,
+        )
 
     def preview(self, message: Message) -> str:
         return json.dumps(self._payload(message), ensure_ascii=False, allow_nan=False, indent=2)
@@ -82,13 +91,14 @@ class Slack:
         """Posts a message without text: a working webhook refuses it, and nobody sees anything."""
         from lastbeat.deliver.http import post, refusal  # noqa: PLC0415 - as in send
 
-        answer = post(self.url, b"{}", _HEADERS, to=self.describe, limits=self.limits)
+        setting = SLACK_WEBHOOK_URL.name
+        answer = post(self.url, b"{}", _HEADERS, to=self.describe, limits=self.limits, setting=setting)
         if answer.status == 400 and answer.text in _HARMLESS:
             return f"{self.describe}: the webhook exists; nothing was posted"
         if 200 <= answer.status < 300:
             # Not Slack, which never accepts an empty message, but a compatible server.
             return f"{self.describe}: the address answers {answer.status}"
-        raise refusal(answer, to=self.describe, advice=_ADVICE)
+        raise refusal(answer, to=self.describe, setting=setting, advice=_ADVICE)
 
     def _payload(self, message: Message) -> dict[str, object]:
         # Training may print its environment; this address must not get into a chat.

@@ -16,8 +16,11 @@ from lastbeat.deliver.facts import (
     ACTION,
     ALSO_SEEN,
     EVIDENCE,
+    FOR,
+    FRAMES,
     LOG,
     MEMBERS,
+    OWNER,
     SHARED,
     STACK,
     Fact,
@@ -26,11 +29,15 @@ from lastbeat.deliver.facts import (
     conditions,
     evidence,
     facts,
+    frames,
     headline,
     members,
+    ranks,
     shared,
+    similar,
+    whose,
 )
-from lastbeat.model.alert import NAMES_LIMIT, Message
+from lastbeat.model.alert import NAMES_LIMIT, MentionedPerson, Message
 from lastbeat.model.text import clean, fit, newest, one_line
 from lastbeat.model.version import __version__
 
@@ -38,6 +45,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
 _TICK = "\u02cb"  # Looks like a backtick but is not.
 _ROWS = 12
+_MENTION = re.compile(r"<(?:@[UW][A-Z0-9]{2,30}|!subteam\^S[A-Z0-9]{2,30}|!here|!channel|!everyone)>", re.ASCII)
 
 Block = dict[str, Any]
 
@@ -51,10 +59,15 @@ def payload(message: Message) -> Block:
     blocks = (
         {"type": "header", "text": _plain(headline(message), 150)},
         _words(one_line(message.reason)),
+        _words(ranks(message)),
+        _words(similar(message)),
         _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
         _evidence(message),
+        _lines(FRAMES, frames(message)),
         _also(message),
-        {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
+        _whose(message),
+        # A section takes ten, so people have one of their own.
+        {"type": "section", "fields": [_field(fact) for fact in facts(message) if fact.label not in {OWNER, FOR}][:10]},
         _listed("Conditions", conditions(message)),
         _listed(SHARED, shared(message)),
         *_members(message),
@@ -70,6 +83,22 @@ def payload(message: Message) -> Block:
         "unfurl_media": False,
         "blocks": [block for block in blocks if block is not None],
     }
+
+
+def head(message: Message) -> Block:
+    """The head of a thread: how it is now, in brief, for the alerts are replies below it. Pure."""
+    at = message.at.strftime("%Y-%m-%d %H:%M:%S ") + (message.at.tzname() or "UTC")
+    known = [fact for fact in facts(message) if fact.label in {"Cause", "Step", "Attempt"}]
+    blocks = (
+        {"type": "header", "text": _plain(headline(message), 150)},
+        _words(one_line(message.reason)),
+        _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
+        _whose(message),
+        {"type": "section", "fields": [_field(fact) for fact in known]} if known else None,
+        _files(message),
+        {"type": "context", "elements": [_mrkdwn(f"As of {escape(at, 100)} · the alerts are in this thread")]},
+    )
+    return {**payload(message), "blocks": [block for block in blocks if block is not None]}
 
 
 def cost(char: str) -> int:
@@ -105,6 +134,21 @@ def _words(text: str) -> Block | None:
 def _field(fact: Fact) -> Block:
     value = escape(fact.value, 200) if fact.ours else _code(fact.value, 200)
     return _mrkdwn(f"*{fact.label}*\n{value}")
+
+
+def _whose(message: Message) -> Block | None:
+    """The owner, as training says, and whom routes mention. Only what people wrote may mention anybody."""
+    owner = whose(message.owner, message.team)
+    parts = [f"*{OWNER}* {_code(owner, 250)}"] if owner else []
+    if message.mentions:
+        parts.append(f"*{FOR}* {' '.join(map(_mention, message.mentions[:10]))}")
+    return {"type": "section", "text": _mrkdwn(" · ".join(parts))} if parts else None
+
+
+def _mention(person: MentionedPerson) -> str:
+    # Whoever can write to the store may have written it.
+    trusted = person.slack is not None and _MENTION.fullmatch(person.slack)
+    return str(person.slack) if trusted else _code(person.name, 100)
 
 
 def _listed(title: str, known: tuple[Fact, ...]) -> Block | None:
@@ -195,7 +239,7 @@ def _fallback(message: Message) -> str:
     """One paragraph for notifications, screen readers and clients without blocks."""
     sentences = [headline(message), one_line(message.reason)]
     if message.cause:
-        sentences.append(f"Cause: {one_line(cause(message.cause, message.confidence) or '')}")
+        sentences.append(f"Cause: {one_line(cause(message.cause, message.confidence, message.second_cause) or '')}")
     if message.action:
         sentences.append(f"Action required: {one_line(message.action)}")
     if message.where:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.deliver.document import encode
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
@@ -31,6 +31,11 @@ _PASSING = frozenset(
         "ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired",
     }
 )  # fmt: skip
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"})
+_LOGIN = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run `aws sso login`"
+_RENEW = "renew the AWS credentials: `aws sso login`, or a new session token"
+_REACH = "check the network, the region in SNS_TOPIC_ARN, and AWS_ENDPOINT_URL if it is set"
+_WAIT = "it should pass; alerts wait and are sent again"
 _ADVICE = {
     "AuthorizationError": "allow sns:Publish on the topic to this identity",
     "AccessDenied": "allow sns:Publish on the topic to this identity",
@@ -59,10 +64,10 @@ SNS_TOPIC_ARN = Setting[str | None](
 SETTINGS: tuple[Setting[Any], ...] = (SNS_TOPIC_ARN,)
 
 
-def channel(values: SettingValues) -> "Sns | None":
-    """The SNS channel, or None if no topic is set."""
+def channels(values: SettingValues) -> "tuple[Sns, ...]":
+    """The SNS channel; none if no topic is set."""
     arn = values[SNS_TOPIC_ARN]
-    return Sns(arn) if arn else None
+    return (Sns(arn),) if arn else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class Sns:
         region, _, topic = self._parts()
         return f"SNS ({topic} in {region})"
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - each alert is told by itself
         self._ask(lambda client: client.publish(**request(self.arn, message)))
 
     def preview(self, message: Message) -> str:
@@ -173,10 +178,10 @@ def _refusal(error: Any, to: str) -> DeliveryError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     said = Redactor()(fit(one_line(str(details.get("Message", ""))), 200))
     what = f"{to} answered {code}: {said}".rstrip(": ")
-    if code in _ADVICE:
-        what = f"{what}; {_ADVICE[code]}"
+    later = code in _PASSING or status == 429 or status >= 500
     kind = _ForbiddenError if code in _DENIED else DeliveryError
-    return kind(what, retryable=code in _PASSING or status == 429 or status >= 500)
+    remedy = _RENEW if code in _EXPIRED else _WAIT if later else "check SNS_TOPIC_ARN and the topic's policy"
+    return kind(what, retryable=later, advice=_ADVICE.get(code, remedy))
 
 
 def _trouble(error: Exception, to: str) -> DeliveryError:
@@ -185,17 +190,20 @@ def _trouble(error: Exception, to: str) -> DeliveryError:
 
     if isinstance(error, exceptions.ParamValidationError):
         return DeliveryError(f"{to}: boto3 refuses the message as invalid", retryable=False)
-    names: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
-        ((exceptions.NoCredentialsError, exceptions.PartialCredentialsError), "no AWS credentials were found"),
-        ((exceptions.CredentialRetrievalError, exceptions.SSOError), "the AWS credentials could not be fetched"),
-        ((exceptions.ConnectTimeoutError,), "no connection within 3 s"),
-        ((exceptions.ReadTimeoutError,), "no answer within 5 s"),
-        ((exceptions.SSLError,), "no secure connection could be made (TLS)"),
-        ((exceptions.ProxyConnectionError,), "the proxy could not be used"),
-        ((exceptions.EndpointConnectionError,), "the endpoint could not be reached"),
-        ((exceptions.ProfileNotFound,), "the AWS profile was not found; check AWS_PROFILE"),
+    names: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
+        ((exceptions.NoCredentialsError, exceptions.PartialCredentialsError), "no AWS credentials were found", _LOGIN),
+        (
+            (exceptions.CredentialRetrievalError, exceptions.SSOError),
+            "the AWS credentials could not be fetched",
+            _RENEW,
+        ),
+        ((exceptions.ConnectTimeoutError,), "no connection within 3 s", _REACH),
+        ((exceptions.ReadTimeoutError,), "no answer within 5 s", _WAIT),
+        ((exceptions.SSLError,), "no secure connection could be made (TLS)", "check AWS_CA_BUNDLE"),
+        ((exceptions.ProxyConnectionError,), "the proxy could not be used", "check HTTPS_PROXY and HTTP_PROXY"),
+        ((exceptions.EndpointConnectionError,), "the endpoint could not be reached", _REACH),
+        ((exceptions.ProfileNotFound,), "the AWS profile was not found", "check AWS_PROFILE"),
     )
-    words = next(
-        (words for kinds, words in names if isinstance(error, kinds)), f"the call failed ({type(error).__name__})"
-    )
-    return DeliveryError(f"{to}: {words}", retryable=True)
+    found = ((words, advice) for kinds, words, advice in names if isinstance(error, kinds))
+    words, advice = next(found, (f"the call failed ({type(error).__name__})", _WAIT))
+    return DeliveryError(f"{to}: {words}", retryable=True, advice=advice)

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from lastbeat.deliver.document import encode
+from lastbeat.deliver.port import Receipt
 from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
@@ -45,10 +46,10 @@ WEBHOOK_SECRET = Setting[str | None](
 SETTINGS: tuple[Setting[Any], ...] = (WEBHOOK_URL, WEBHOOK_SECRET)
 
 
-def channel(values: SettingValues) -> "Webhook | None":
-    """The webhook, or None if no address is set."""
+def channels(values: SettingValues) -> "tuple[Webhook, ...]":
+    """The webhook; none if no address is set."""
     url = values[WEBHOOK_URL]
-    return Webhook(url, values[WEBHOOK_SECRET]) if url else None
+    return (Webhook(url, values[WEBHOOK_SECRET]),) if url else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Webhook:
     def describe(self) -> str:
         return f"webhook ({host(self.url)})"
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, receipt: Receipt | None = None) -> None:  # noqa: ARG002 - each alert is told by itself
         from lastbeat.deliver.http import deliver  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
         body = self._document(message).encode()
@@ -76,7 +77,7 @@ class Webhook:
             headers["Idempotency-Key"] = _header(message.key)
         if self.secret is not None:
             headers |= signature(body, self.secret, int(time.time()))
-        deliver(self.url, body, headers, to=self.describe, limits=self.limits)
+        deliver(self.url, body, headers, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
 
     def preview(self, message: Message) -> str:
         return self._document(message)
@@ -85,7 +86,7 @@ class Webhook:
         """Connects, with TLS for https, and sends nothing."""
         from lastbeat.deliver.http import reach  # noqa: PLC0415 - as in send
 
-        return reach(self.url, to=self.describe, limits=self.limits)
+        return reach(self.url, to=self.describe, limits=self.limits, setting=WEBHOOK_URL.name)
 
     def _document(self, message: Message) -> str:
         # Training may print its environment; these must not get into an alert.

@@ -8,9 +8,10 @@
     do it, under its name ──────────► world       when the claim has run out:
     write: done                                   write: claim; ask the world: it has happened; write: done
 
-Nothing is done without a claim, and nothing begins that could outlast its claim. A later claim begins by asking the
-world, so the action happens at most once wherever an executor dies. One case is left, which only the world could guard
-against: a process that is suspended between its look at the clock and the deed for longer than its claim lasts.
+Nothing is done without a claim, and nothing begins that could outlast its claim. A claim is over before its time only
+where its holder is known to be dead and to have nothing on its way. A later claim begins by asking the world, so the
+action happens at most once wherever an executor dies. One case is left, which only the world could guard against: a
+process that is suspended between its look at the clock and the deed for longer than its claim lasts.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +24,7 @@ from lastbeat.model.action import Action
 from lastbeat.model.record import Record
 
 KEPT: Final = 20
-"""How many settled actions are kept. An action that is not settled is kept however old it is."""
+"""How many settled actions of a kind are kept. An action that is not settled is kept however old it is."""
 MOST_OPEN: Final = 20
 """Requests beyond this are refused: a policy that asks without end is wrong."""
 _BACKOFF_S: Final = 5.0
@@ -46,7 +47,7 @@ def request(record: Record, action: Action) -> Record:
     """Record that ``action`` is wanted. The same name means the same action: it is recorded once."""
     if any(each.name == action.name for each in record.actions):
         return record
-    still_open = [each for each in record.actions if not each.settled]
+    still_open = [each for each in record.actions if each.kind == action.kind and not each.settled]
     if len(still_open) >= MOST_OPEN:
         action = replace(action, failed=f"refused: {len(still_open)} others have not been carried out yet")
     return replace(record, actions=_bounded((*record.actions, action)))
@@ -68,12 +69,28 @@ def claim(
         if not due(action, kinds, now):
             return action
         until = now + timedelta(seconds=lease_s)
-        mine = replace(action, claimed_by=token, claimed_until=until, claims=action.claims + 1)
+        mine = replace(
+            action,
+            claimed_by=token,
+            claimed_until=until,
+            claims=action.claims + 1,
+            in_doubt=action.in_doubt or action.claimed_by is not None,
+        )
         claimed.append(mine)
         return mine
 
     actions = tuple(map(one, record.actions))
     return (replace(record, actions=actions), tuple(claimed)) if claimed else (record, ())
+
+
+def freed(record: Record, token: str) -> Record:
+    """``record`` without the claims of the holder of ``token``, who is certainly dead and has nothing on its way any
+    more. What it had begun stays in doubt: whoever claims it next asks the world first."""
+    actions = tuple(
+        replace(each, claimed_until=None) if each.claimed_by == token and not each.settled else each
+        for each in record.actions
+    )
+    return record if actions == record.actions else replace(record, actions=actions)
 
 
 def settle(record: Record, answers: Mapping[str, ActionResult], token: str, now: datetime) -> Record:
@@ -97,6 +114,8 @@ def settle(record: Record, answers: Mapping[str, ActionResult], token: str, now:
                 claimed_by=None,
                 claimed_until=None,
                 last_error=str(answer),
+                in_doubt=False,
+                begun=action.begun or answer.begun,
                 not_before=now + timedelta(seconds=_wait_s(action, answer)),
             )
         return replace(action, last_error=str(answer))
@@ -124,6 +143,7 @@ def _ended(
         claimed_until=None,
         not_before=None,
         last_error=None,
+        in_doubt=False,
         done_at=done_at,
         result=result,
         failed=failed,
@@ -138,5 +158,7 @@ def _wait_s(action: Action, answer: NotDoneError) -> float:
 
 
 def _bounded(actions: tuple[Action, ...]) -> tuple[Action, ...]:
-    over = [action for action in actions if action.settled][:-KEPT]
+    over: list[Action] = []
+    for kind in {action.kind for action in actions}:
+        over += [action for action in actions if action.kind == kind and action.settled][:-KEPT]
     return tuple(action for action in actions if action not in over) if over else actions

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
-from lastbeat.effects.outbox import enqueue, pending
+from lastbeat.effects.outbox import pending
+from lastbeat.effects.routing import Routing
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
@@ -59,7 +60,7 @@ FLEET: Final = Subject("this fleet", "the fleet")
 class BlindnessAlert:
     """Whether this watcher can see ``subject``, and since when it cannot."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it needs, each by its name
         self,
         repository: RecordRepository,
         channels: Sequence[Channel],
@@ -68,8 +69,9 @@ class BlindnessAlert:
         clock: Callable[[], datetime],
         *,
         subject: Subject = RUN,
+        routing: Routing | None = None,
     ) -> None:
-        self._runner = EffectRunner(repository, channels, policy.lease_s, clock)
+        self._runner = EffectRunner(repository, channels, policy.lease_s, clock, routing=routing or Routing())
         self._blind_s = policy.blind_s
         self._place = place
         self._subject = subject
@@ -108,14 +110,16 @@ class BlindnessAlert:
             blind = Record(run_id, status=Status.UNKNOWN, reason=reason, since=since or now, conditional_writes=True)
             outbox = () if record is None else record.outbox
             alerts = 0 if record is None else record.alerts
-            self._runner.round(replace(blind, outbox=outbox, alerts=alerts), now, must_write=True)
+            receipts = {} if record is None else record.receipts
+            blind = replace(blind, outbox=outbox, alerts=alerts, receipts=receipts)
+            self._runner.round(blind, now, must_write=True)
             return
         blind_s = (now - record.since).total_seconds() if record.since else 0.0
         tell = record.transitions == 0 and blind_s >= self._blind_s
         if tell:
             what = f"lastbeat has not been able to watch {self._subject.named} for {format_duration(blind_s)}: {reason}"
             message = self._message(run_id, Event.BLIND, what, now, record)
-            record = enqueue(replace(record, transitions=1), message, self._runner.identities)
+            record = self._runner.enqueue(replace(record, transitions=1), message)
         self._runner.round(record, now, must_write=tell)
 
     def _regained(self, run_id: str) -> None:
@@ -128,7 +132,7 @@ class BlindnessAlert:
                 blind_s = (now - record.since).total_seconds() if record.since else 0.0
                 what = f"lastbeat can watch {self._subject.named} again, after {format_duration(blind_s)}"
                 message = self._message(run_id, Event.SIGHTED, what, now, record)
-                record = enqueue(record, message, self._runner.identities)
+                record = self._runner.enqueue(record, message)
             record = replace(record, status=Status.RUNNING, transitions=0)
             record = self._runner.round(record, now, must_write=True)
         else:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lastbeat.effects.outbox import ADOPT_S
+from lastbeat.effects.outbox import ADOPT_S, delivered_under_name, may_take
 from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event
 
 GROUPED = frozenset({Event.TIMED_OUT, Event.RECOVERED, Event.STARTED})
-"""Events that groups tell. All other alerts go out alone and at once."""
+"""Events that groups tell. All other alerts go out alone and at once, but for what a first look at a fleet finds."""
+_BACK = frozenset({Event.RECOVERED, Event.STARTED})
 LONGEST_S = 1800.0
 """An alert older than this is not deferred again once its deferral has expired. It covers the wait for a group's next
 notice plus a few passes that die: an alert sent alone and told by the group as well would be told twice."""
@@ -50,14 +51,16 @@ def defer(record: Record, decided_after: int, identities: Iterable[str], now: da
 
     def wants(alert: Alert, identity: str) -> bool:
         known = alert.deliveries.get(identity)
+        if not may_take(alert, identity) or (known is not None and known.settled):
+            return False
         if alert.number > decided_after:
             return True
         # An old alert belongs to no group that forms now.
         young = (now - alert.created_at).total_seconds() <= LONGEST_S
-        return young and (known is None or _expires(known, until))
+        return young and (not delivered_under_name(alert, identity) if known is None else _expires(known, until))
 
     def deferred(alert: Alert) -> Alert:
-        if alert.event not in GROUPED or (now - alert.created_at).total_seconds() > ADOPT_S:
+        if not _may_be_grouped(alert) or (now - alert.created_at).total_seconds() > ADOPT_S:
             return alert
         fresh = {each: Delivery(not_before=until) for each in identities if wants(alert, each)}
         return replace(alert, deliveries={**alert.deliveries, **fresh}) if fresh else alert
@@ -71,7 +74,7 @@ def deferred_numbers(record: Record, identities: Iterable[str]) -> tuple[int, ..
     return tuple(
         alert.number
         for alert in record.outbox
-        if alert.event in GROUPED
+        if _may_be_grouped(alert)
         and any(_is_deferred(alert.deliveries[each]) for each in wanted if each in alert.deliveries)
     )
 
@@ -89,8 +92,16 @@ def prolong(record: Record, identities: Iterable[str], *, numbers: Collection[in
 def settle_as_told(
     record: Record, identities: Iterable[str], *, numbers: Collection[int], key: str, now: datetime
 ) -> Record:
-    """The group's alert ``key`` has told them. One that is being sent stays as it is."""
-    return _change_deferred(record, numbers, identities, not_before=None, sent_at=now, told_by=key)
+    """The group's alert ``key`` has told them. One that is being sent stays as it is.
+
+    Where a channel keeps a receipt of this run (its own thread, an open incident), that the run is back is told there,
+    too: the group's alert ends nothing of what was told of the run alone.
+    """
+    back = {alert.number for alert in record.outbox if alert.number in numbers and alert.event in _BACK}
+    here = {identity for identity in identities if identity in record.receipts}
+    told = _change_deferred(record, numbers, set(identities) - here, not_before=None, sent_at=now, told_by=key)
+    told = _change_deferred(told, set(numbers) - back, here, not_before=None, sent_at=now, told_by=key)
+    return release(told, here, numbers=back)
 
 
 def failed_deliveries(record: Record, numbers: Collection[int], identities: Iterable[str]) -> int:
@@ -102,6 +113,10 @@ def failed_deliveries(record: Record, numbers: Collection[int], identities: Iter
         if alert.number in numbers
         for identity, delivery in alert.deliveries.items()
     )
+
+
+def _may_be_grouped(alert: Alert) -> bool:
+    return alert.event in GROUPED or alert.found_ended
 
 
 def _is_deferred(delivery: Delivery) -> bool:

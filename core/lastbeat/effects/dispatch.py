@@ -5,12 +5,12 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
-from lastbeat.deliver.port import Channel, DeliveryError
-from lastbeat.effects.outbox import DeliveryClaim
+from lastbeat.deliver.port import Channel, DeliveryError, Receipt
+from lastbeat.effects.outbox import DeliveryClaim, DeliveryResult, receipt_of
 
 log = logging.getLogger(__name__)
 
-DeliveryResults = dict[tuple[int, str], DeliveryError | None]
+DeliveryResults = dict[tuple[int, str], DeliveryResult]
 
 SEND_LIMIT_S = 15.0
 """The longest that one send takes, by the channels' own limits. None begins without that much time left."""
@@ -51,23 +51,25 @@ def _send_all(
     until: float,
 ) -> None:
     failed = 0
+    receipts = {claim.message.topic: claim.receipt for claim in claims}
     for claim in claims:
         too_late = begun and time.monotonic() + SEND_LIMIT_S > until
         if failed >= _MOST_FAILURES or too_late:
             return
         begun.append(claim)
-        error = _send(channel, claim)
-        failed += error is not None
-        results[claim.number, claim.identity] = error
+        topic = claim.message.topic
+        result = _send(channel, claim, receipts[topic])
+        failed += isinstance(result, DeliveryError)
+        receipts[topic] = receipt_of(result) or receipts[topic]
+        results[claim.number, claim.identity] = result
 
 
-def _send(channel: Channel, claim: DeliveryClaim) -> DeliveryError | None:
+def _send(channel: Channel, claim: DeliveryClaim, receipt: Receipt | None) -> DeliveryResult:
     try:
-        channel.send(claim.message)
+        return channel.send(claim.message, receipt)
     except DeliveryError as error:
         return error
     except Exception as error:  # noqa: BLE001 - a fault of one channel must not silence the others
         # Text and traceback of an unforeseen error may hold the webhook's address; its type does not.
         log.warning("channel %s broke on alert %s: %s", channel.describe, claim.number, type(error).__name__)
         return DeliveryError(f"the channel broke: {type(error).__name__}", retryable=True)
-    return None

@@ -11,11 +11,13 @@ class ExecutorError(Exception):
 
 
 class NotDoneError(ExecutorError):
-    """It certainly did not happen, and may be tried again, after ``retry_after_s`` at the earliest."""
+    """It certainly did not happen, and may be tried again, after ``retry_after_s`` at the earliest. ``begun``: a part
+    of it has, so it must not be taken back."""
 
-    def __init__(self, what: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(self, what: str, *, retry_after_s: float | None = None, begun: bool = False) -> None:
         super().__init__(what)
         self.retry_after_s = retry_after_s
+        self.begun = begun
 
 
 class RefusedError(ExecutorError):

@@ -14,14 +14,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lastbeat.deliver.port import DeliveryError
+from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.record import Record
+from lastbeat.model.route import LEFT_OUT
 
 OUTBOX_LIMIT = 50
+RECEIPTS_LIMIT = 50
 ADOPT_S = 24 * 3600.0
-"""Within this time a channel takes on an alert that was decided by a watcher without that channel. Later it is old
-news."""
+"""Within this time a channel takes on an alert that was decided by a watcher without that channel, unless a channel of
+its name has delivered it: then it is the same channel under a new address. Later it is old news."""
 _BACKOFF_CAP_S = 900.0
 _RETRY_AFTER_CAP_S = 3600.0
 
@@ -33,10 +35,29 @@ class DeliveryClaim:
     number: int
     identity: str
     message: Message
+    receipt: Receipt | None = None
+    """What the channel gave for an earlier alert on the same topic."""
 
 
-def enqueue(record: Record, message: Message, identities: Iterable[str] = ()) -> Record:
-    """Add an alert for the channels ``identities``; others may take it on, see :data:`ADOPT_S`.
+DeliveryResult = DeliveryError | Receipt | None
+"""What became of one: it failed, or it was sent, with or without a new receipt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedTo:
+    """Where routes send an alert."""
+
+    to: tuple[str, ...]
+    """Destinations by name; see :func:`answers_to`. Empty: it is dropped."""
+    by: tuple[str, ...]
+    """The routes that took it."""
+    left_out: tuple[str, ...] = ()
+    """Channels of this watcher that do not get it."""
+
+
+def enqueue(record: Record, message: Message, identities: Iterable[str] = (), routed: RoutedTo | None = None) -> Record:
+    """Add an alert for the channels ``identities``; others may take it on, see :data:`ADOPT_S`, where it is ``routed``
+    only those that routes name.
 
     A full outbox drops its oldest entries, settled ones first, and counts unsettled ones that it dropped.
     """
@@ -51,18 +72,33 @@ def enqueue(record: Record, message: Message, identities: Iterable[str] = ()) ->
     if dropped:
         lost = record.dropped + dropped
         keyed = replace(keyed, notes=(*keyed.notes, f"{lost} earlier alerts were given up: no channel took them."))
-    outbox.append(Alert(number, keyed.event, keyed.at, keyed, {identity: Delivery() for identity in identities}))
+    outbox.append(addressed(Alert(number, keyed.event, keyed.at, keyed), identities, routed))
     return replace(record, outbox=tuple(outbox), alerts=number, dropped=record.dropped + dropped)
+
+
+def addressed(alert: Alert, identities: Iterable[str], routed: RoutedTo | None) -> Alert:
+    """``alert`` with a delivery for each of ``identities``. For a channel that is left out it counts as delivered: an
+    older version, which knows no routes, would take it on otherwise."""
+    deliveries = {identity: Delivery() for identity in identities}
+    if routed is None:
+        return replace(alert, deliveries=deliveries)
+    told_by = LEFT_OUT + ",".join(routed.by)
+    spared = {identity: Delivery(sent_at=alert.created_at, told_by=told_by) for identity in routed.left_out}
+    return replace(alert, deliveries={**deliveries, **spared}, routed_to=routed.to, routed_by=routed.by)
 
 
 def claim(
     record: Record, identities: Iterable[str], token: str, now: datetime, lease_s: float
 ) -> tuple[Record, tuple[DeliveryClaim, ...]]:
-    """DeliveryClaim whatever is due on the channels ``identities`` for the holder of ``token``."""
+    """Claim whatever is due on the channels ``identities`` for the holder of ``token``.
+
+    While another holder sends on a channel, nothing else is claimed there: a RECOVERED must not overtake its TIMED_OUT,
+    and what the channel keeps of the one is for the other.
+    """
     claims: list[DeliveryClaim] = []
     outbox = list(_forget_old(record.outbox, now))
     for identity in identities:
-        if _channel_waits(outbox, identity, now):
+        if _channel_waits(outbox, identity, now) or _others_send(outbox, identity, token, now):
             continue
         for index, alert in enumerate(outbox):
             if not _due(alert, identity, now):
@@ -73,28 +109,44 @@ def claim(
                 claimed_by=token,
             )
             outbox[index] = replace(alert, deliveries={**alert.deliveries, identity: delivery})
-            claims.append(DeliveryClaim(alert.number, identity, alert.message))
+            known = record.receipts.get(_receipt_key(identity, alert.message))
+            receipt = Receipt(known) if known is not None else None
+            claims.append(DeliveryClaim(alert.number, identity, alert.message, receipt))
     return (replace(record, outbox=tuple(outbox)), tuple(claims)) if claims else (record, ())
 
 
-def settle(
-    record: Record, results: Mapping[tuple[int, str], DeliveryError | None], token: str, now: datetime
-) -> Record:
-    """Record what became of claimed deliveries: sent (``None``), failed for good, or to be tried again."""
-    outbox, sent = list(record.outbox), 0
+def settle(record: Record, results: Mapping[tuple[int, str], DeliveryResult], token: str, now: datetime) -> Record:
+    """Record what became of claimed deliveries: sent, failed for good, or to be tried again."""
+    outbox, sent, receipts = list(record.outbox), 0, dict(record.receipts)
     for index, alert in enumerate(outbox):
         deliveries = dict(alert.deliveries)
         for identity, delivery in alert.deliveries.items():
             if (alert.number, identity) not in results or delivery.settled:
                 continue
-            error = results[alert.number, identity]
+            result = results[alert.number, identity]
+            error = result if isinstance(result, DeliveryError) else None
             if error is not None and delivery.claimed_by != token:
                 # The claim expired and another watcher has it: our failure says nothing about its try.
                 continue
+            receipt = receipt_of(result)
+            if receipt is not None:
+                key = _receipt_key(identity, alert.message)
+                receipts.pop(key, None)
+                receipts[key] = receipt
             deliveries[identity] = _after(delivery, error, now)
             sent += error is None
         outbox[index] = replace(alert, deliveries=deliveries)
-    return replace(record, outbox=tuple(outbox), delivered=record.delivered + sent)
+    latest = dict(list(receipts.items())[-RECEIPTS_LIMIT:])
+    return replace(record, outbox=tuple(outbox), delivered=record.delivered + sent, receipts=latest)
+
+
+def receipt_of(result: DeliveryResult) -> Receipt | None:
+    """The new receipt that a delivery left, whether it succeeded or not."""
+    return result.receipt if isinstance(result, DeliveryError) else result
+
+
+def _receipt_key(identity: str, message: Message) -> str:
+    return f"{identity}/{message.topic}" if message.topic else identity
 
 
 def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
@@ -105,7 +157,7 @@ def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
     for identity in identities:
         for alert in record.outbox:
             delivery = alert.deliveries.get(identity)
-            count += _adoptable(alert, now) if delivery is None else not delivery.settled
+            count += _takes_on(alert, identity, now) if delivery is None else not delivery.settled
     return count
 
 
@@ -114,12 +166,41 @@ def failures(record: Record, now: datetime) -> tuple[str, ...]:
     lines = []
     for alert in record.outbox:
         for identity, delivery in alert.deliveries.items():
-            channel = identity.split(":")[0]
+            channel = name_of(identity)
             if delivery.failed is not None and _adoptable(alert, now):
                 lines.append(f"alert {alert.number} ({alert.event}) was refused by {channel}: {delivery.failed}")
             elif delivery.last_error is not None and not delivery.settled:
                 lines.append(f"alert {alert.number} ({alert.event}) waits for {channel}: {delivery.last_error}")
     return tuple(lines)
+
+
+def delivered_under_name(alert: Alert, identity: str) -> bool:
+    """Whether a channel of the name of ``identity`` has delivered it, perhaps under an earlier address."""
+    name = name_of(identity)
+    return any(delivery.sent_at is not None and name_of(each) == name for each, delivery in alert.deliveries.items())
+
+
+def name_of(identity: str) -> str:
+    """``slack`` of ``slack:1f2e3d4c``, and ``slack:oncall`` of ``slack:oncall:1f2e3d4c``."""
+    return identity.rpartition(":")[0] or identity
+
+
+def answers_to(identity: str) -> frozenset[str]:
+    """The destinations that it belongs to: ``slack:oncall`` is both that and ``oncall``, ``apprise-discord`` also
+    ``apprise``."""
+    name = name_of(identity)
+    kind, _, own = name.partition(":")
+    return frozenset({name, own or kind.partition("-")[0]})
+
+
+def may_take(alert: Alert, identity: str) -> bool:
+    """Whether no route keeps it from that channel."""
+    return alert.routed_to is None or not answers_to(identity).isdisjoint(alert.routed_to)
+
+
+def _takes_on(alert: Alert, identity: str, now: datetime) -> bool:
+    """Whether a channel that was not there when it was decided still has to deliver it."""
+    return _adoptable(alert, now) and may_take(alert, identity) and not delivered_under_name(alert, identity)
 
 
 def _settled(alert: Alert) -> bool:
@@ -143,7 +224,7 @@ def _forget_old(outbox: Iterable[Alert], now: datetime) -> Iterable[Alert]:
 def _due(alert: Alert, identity: str, now: datetime) -> bool:
     delivery = alert.deliveries.get(identity)
     if delivery is None:
-        return _adoptable(alert, now)
+        return _takes_on(alert, identity, now)
     later = (delivery.claimed_until, delivery.not_before)
     return not delivery.settled and all(until is None or until <= now for until in later)
 
@@ -153,6 +234,14 @@ def _channel_waits(outbox: Iterable[Alert], identity: str, now: datetime) -> boo
     asked = (alert.deliveries[identity] for alert in outbox if identity in alert.deliveries)
     # One that was never tried is deferred, which says nothing about the channel.
     return any(each.tries and each.not_before is not None and each.not_before > now for each in asked)
+
+
+def _others_send(outbox: Iterable[Alert], identity: str, token: str, now: datetime) -> bool:
+    under_way = (alert.deliveries[identity] for alert in outbox if identity in alert.deliveries)
+    return any(
+        not each.settled and each.claimed_until is not None and each.claimed_until > now and each.claimed_by != token
+        for each in under_way
+    )
 
 
 def _after(delivery: Delivery, error: DeliveryError | None, now: datetime) -> Delivery:

@@ -3,19 +3,22 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from lastbeat.deliver.port import Channel
+from lastbeat.deliver.port import Channel, DeliveryError
 from lastbeat.effects import actions, outbox
 from lastbeat.effects.actions import ActionResult, Performed
 from lastbeat.effects.dispatch import DeliveryResults, dispatch
-from lastbeat.effects.executor import Executor, ExecutorError
+from lastbeat.effects.executor import Executor, ExecutorError, NotDoneError
 from lastbeat.effects.outbox import DeliveryClaim
+from lastbeat.effects.routing import Routing
 from lastbeat.model.action import Action
+from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
+from lastbeat.model.restart import called
 from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, StoreError
 
@@ -45,7 +48,7 @@ class ClaimedEffects:
 
 @dataclass(frozen=True, slots=True)
 class EffectResults:
-    """What came of them: ``(alert's number, channel)`` → its error or None; action's name → result."""
+    """What came of them: ``(alert's number, channel)`` → its error, or what it left; action's name → result."""
 
     alerts: DeliveryResults = field(default_factory=dict)
     actions: Mapping[str, ActionResult] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class EffectRunner:
     clock: Callable[[], datetime]
     """The store's time."""
     executors: Sequence[Executor] = ()
+    routing: Routing = field(default_factory=Routing)
     sleep: Callable[[float], None] = time.sleep
     steady: Callable[[], float] = time.monotonic
     _unsettled: EffectResults = field(default_factory=EffectResults)
@@ -80,7 +84,11 @@ class EffectRunner:
     @property
     def unsettled(self) -> frozenset[tuple[int, str]]:
         """Deliveries that were made but could not be recorded yet. Only this process knows of them."""
-        return frozenset(key for key, error in self._unsettled.alerts.items() if error is None)
+        return frozenset(key for key, result in self._unsettled.alerts.items() if not isinstance(result, DeliveryError))
+
+    def enqueue(self, record: Record, message: Message, members: Iterable[Message] = ()) -> Record:
+        """``record`` with an alert for the channels that routes name, else for all; see :class:`Routing`."""
+        return self.routing.add(record, message, self.identities, members)
 
     def pending(self, record: Record | None, now: datetime) -> int:
         """Deliveries that still have to be made or recorded."""
@@ -114,6 +122,7 @@ class EffectRunner:
             record = self._settled(record, overdue, now)
         claimed_at, began = self.steady(), self.clock()
         kinds = frozenset(executor.kind for executor in self.executors)
+        record = self.routing.late(record, self.identities, began)
         record, alerts = outbox.claim(record, self.identities, token, began, self.lease_s)
         record, to_do = actions.claim(record, kinds, token, began, ACTION_LEASE_S)
         if not (alerts or to_do or must_write or overdue):
@@ -188,9 +197,9 @@ class EffectRunner:
             log.warning("writing the record took too long: sending is left to the next pass")
             return {}
         results = dispatch(claimed.alerts, self.channels, time_left_s)
-        for (number, identity), error in results.items():
-            if error is not None:
-                log.warning("alert %d was not delivered on %s: %s", number, identity.split(":")[0], error)
+        for (number, identity), result in results.items():
+            if isinstance(result, DeliveryError):
+                log.warning("alert %d was not delivered on %s: %s", number, identity.split(":")[0], result)
         return results
 
     def _do(self, claimed: ClaimedEffects) -> dict[str, ActionResult]:
@@ -203,9 +212,11 @@ class EffectRunner:
                 continue
             answers[action.name] = answer
             if isinstance(answer, Performed):
-                log.info("%s (%s) is done: %s", action.name, action.kind, answer.result)
+                log.info("%s (%s) is done: %s", action.name, called(action), answer.result)
+            elif isinstance(answer, NotDoneError):
+                log.info("%s (%s) waits: %s", action.name, called(action), answer)
             else:
-                log.warning("%s (%s) is not known to be done: %s", action.name, action.kind, answer)
+                log.warning("%s (%s) is not known to be done: %s", action.name, called(action), answer)
         return answers
 
     def _perform(self, executor: Executor, action: Action, until: float) -> ActionResult | None:
@@ -213,7 +224,11 @@ class EffectRunner:
         try:
             if self.steady() + executor.limit_s > until:
                 return None
-            known = executor.find(action)
+            try:
+                known = executor.find(action)
+            except ExecutorError as error:
+                # Where nobody has begun it, it has not happened: no answer is needed for that.
+                return error if action.in_doubt else NotDoneError(str(error))
             if known is not None:
                 return Performed(known)
             if self.steady() + executor.limit_s > until:

@@ -4,6 +4,7 @@ import os
 import threading
 from collections import OrderedDict
 from dataclasses import replace
+from datetime import datetime
 
 from lastbeat.effects.dispatch import SEND_LIMIT_S
 from lastbeat.fleet.deadlines import BoundedCalls
@@ -13,7 +14,8 @@ from lastbeat.fleet.pass_results import PassResults
 from lastbeat.fleet.shared_channel import SharedChannel
 from lastbeat.fleet.worker_pool import WorkerPool
 from lastbeat.model.fleet import Shard
-from lastbeat.model.policy import FleetPolicy
+from lastbeat.model.policy import FleetPolicy, Policy
+from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat.stores.limited import TimelyStore
 from lastbeat.watchdog import Watch, WatchContext
 
@@ -34,15 +36,19 @@ class SweepContext:
         self.timely = TimelyStore(context.store)
         """The same store, for calls that must not outlast the pass."""
         self.policy = context.policy
+        """Without the limits of the fleet, see :meth:`policy_of`."""
+        self.limits = FleetLimits(self.timely, LISTED_FOR_S)
+        self.failures = context.failures
         self.fleet = fleet
         self.shard = shard
         self.mask = context.mask
+        self.dry_run = context.dry_run
         # An alert may wait for half of the time that its claim leaves beside the sending itself.
         wait_s = max(0.5, (0.8 * context.policy.lease_s - SEND_LIMIT_S) / 2)
         self.channels = tuple(SharedChannel(channel, wait_s) for channel in context.channels)
         # Longer than any pass that ends at all takes, so that no other pass releases what this one is about to group.
         defer_s = max(context.policy.lease_s, 3 * fleet.interval_s)
-        self.watches = WatchCache(replace(context, channels=self.channels, defer_s=defer_s))
+        self.watches = WatchCache(replace(context, channels=self.channels, defer_s=defer_s, limits=self.limits))
         self.pool = WorkerPool()
         self.calls = BoundedCalls()
         self.index_store = FleetIndexStore(self.timely, shard)
@@ -56,7 +62,13 @@ class SweepContext:
             token=os.urandom(6).hex(),
             mask=context.mask,
             proven=True,
+            dry_run=context.dry_run,
+            routing=context.routing,
         )
+
+    def policy_of(self, run_id: str, now: datetime) -> Policy:
+        """The limits for a run, but for those that it states itself. ``now`` is the store's time."""
+        return self.limits.policy(run_id, self.policy, now)
 
 
 class WatchCache:
@@ -64,10 +76,7 @@ class WatchCache:
     lends each to one look at a time."""
 
     def __init__(self, context: WatchContext) -> None:
-        policy = context.policy
-        # Nobody asked for these runs by name, so a run that has only a log yet is given as long as a stale heartbeat.
-        patient = replace(policy, start_grace_s=max(policy.start_grace_s, policy.stale_s))
-        self._context = replace(context, policy=patient, in_fleet=True)
+        self._context = replace(context, in_fleet=True)
         self._kept: OrderedDict[str, Watch] = OrderedDict()
         self._with_logs: OrderedDict[str, None] = OrderedDict()
         """Kept watches that hold what logs said, the least recently used first."""

@@ -13,12 +13,13 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
+from lastbeat.decide.first_look import FirstLookDecision, FirstPass, decide_first_look
 from lastbeat.decide.groups import GroupDecision, Numbers, decide_groups, idle
-from lastbeat.deliver.notice import compose_notice
+from lastbeat.deliver.notice import compose_first_look, compose_notice
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.deferral import (
     DeliveryCounts,
@@ -28,7 +29,8 @@ from lastbeat.effects.deferral import (
     release,
     settle_as_told,
 )
-from lastbeat.effects.outbox import enqueue, pending
+from lastbeat.effects.outbox import DeliveryClaim, claim, pending
+from lastbeat.effects.routing import Routing
 from lastbeat.effects.runner import EffectRunner
 from lastbeat.model.alert import Message
 from lastbeat.model.group import LEDGER, LEDGER_ID, DeferredAlert, Ledger, Notice
@@ -37,7 +39,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
-from lastbeat.model.text import fit, one_line
+from lastbeat.model.text import counted, fit, one_line
 from lastbeat.record.codec import LEDGER_LIMIT_BYTES
 from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError
@@ -47,6 +49,8 @@ log = logging.getLogger(__name__)
 
 _RACES = 8
 _FACT_LIMIT = 100
+Told = Mapping[str, Mapping[int, tuple[int, ...]]]
+"""Run id → number of a notice → alerts that it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,24 @@ class GroupedAlerts:
     """How many notices this pass decided."""
     note: str | None = None
     """Why groups could not be told."""
+    planned: tuple[DeliveryClaim, ...] = ()
+    """Of a dry run: the notices that would be sent."""
 
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The runs whose records have to be written, including some that this pass did not look at."""
         return tuple({**self.release, **self.told, **self.wait})
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRuns:
+    """The runs that are being watched, as a pass knows them."""
+
+    count: int
+    status_of: Callable[[str], Status | None] = lambda _run_id: None
+    """A run's known status, or None,"""
+    owner_of: Callable[[str], str | None] = lambda _run_id: None
+    """and whose it is."""
 
 
 class Groups:
@@ -85,6 +102,8 @@ class Groups:
         token: str,
         mask: Callable[[str], str] = str,
         proven: bool = False,
+        dry_run: bool = False,
+        routing: Routing | None = None,
     ) -> None:
         self._url = store.url
         self._fleet = fleet
@@ -92,8 +111,11 @@ class Groups:
         self._repository = RecordRepository(
             store, LEDGER, token, proven=proven, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
         )
-        self._runner = EffectRunner(self._repository, channels, policy.lease_s, store.clock)
+        self._runner = EffectRunner(
+            self._repository, channels, policy.lease_s, store.clock, routing=routing or Routing()
+        )
         self._asked = False
+        self._dry_run = dry_run
 
     def deferred_by(self, outcome: Outcome) -> tuple[DeferredAlert, ...]:
         """The alerts that one look deferred, with what a notice says of their run."""
@@ -102,7 +124,14 @@ class Groups:
             return ()
         numbers = deferred_numbers(record, self._runner.identities)
         return tuple(
-            DeferredAlert(outcome.run_id, alert.number, alert.event, alert.message, _facts(outcome, alert.message))
+            DeferredAlert(
+                outcome.run_id,
+                alert.number,
+                alert.event,
+                alert.message,
+                _facts(outcome, alert.message),
+                alert.found_ended,
+            )
             for alert in record.outbox
             if alert.number in numbers
         )
@@ -110,13 +139,13 @@ class Groups:
     def gather(  # noqa: PLR0913 - what a pass knows, each by its name
         self,
         deferred: Sequence[DeferredAlert],
-        watched: int,
+        watched: WatchedRuns,
         now: datetime,
         entry: Entry | None = None,
-        status_of: Callable[[str], Status | None] = lambda _run_id: None,
         *,
         listed: bool = False,
         until: float = float("inf"),
+        looking: FirstPass | None = None,
     ) -> GroupedAlerts:
         """Decide which alerts are told together, record that, and send the notices.
 
@@ -126,20 +155,23 @@ class Groups:
            winner's ledger.
         4. Send the notices.
 
-        ``watched`` counts the runs being watched. ``entry`` is the ledger's entry in the pass's listing; an unchanged
-        ledger is not read again. ``listed`` means that the listing covered the ledger, so that no entry means no
-        ledger. ``status_of`` gives a run's known status, or None. ``until`` is as in :meth:`EffectRunner.settle`.
+        ``entry`` is the ledger's entry in the pass's listing; an unchanged ledger is not read again. ``listed`` means
+        that the listing covered the ledger, so that no entry means no ledger. ``until`` is as in
+        :meth:`EffectRunner.settle`. ``looking``: nobody had watched the fleet before; see
+        :mod:`lastbeat.decide.first_look`.
 
         Never raises for anything that the store or a channel does.
         """
         try:
             record = self._load(entry, listed=listed or entry is not None, needed=bool(deferred))
-            return self._gather(record, deferred, watched, now, status_of, until)
+            return self._gather(record, deferred, watched, now, until, looking=looking)
         except StoreError as error:
             log.warning("%s cannot be used: %s", LEDGER, error)
             if error.retryable:
                 # The next pass sees what became of the write. Until then, or until it runs out, the deferral stands.
-                waits = f"{len(deferred)} alerts wait, since {LEDGER} cannot be reached: {error}"
+                waits = (
+                    f"{counted(len(deferred), 'alert waits', 'alerts wait')}, since {LEDGER} cannot be reached: {error}"
+                )
                 return GroupedAlerts(note=waits if deferred else None)
             what = f"Runs that timed out together are told of one by one: {LEDGER} cannot be used: {error}"
             return GroupedAlerts(release=_all(deferred), note=what if deferred else None)
@@ -162,31 +194,48 @@ class Groups:
         self,
         record: Record | None,
         deferred: Sequence[DeferredAlert],
-        watched: int,
+        watched: WatchedRuns,
         now: datetime,
-        status_of: Callable[[str], Status | None],
         until: float,
+        *,
+        looking: FirstPass | None,
     ) -> GroupedAlerts:
+        found = [each for each in deferred if each.found_ended]
+        others = [each for each in deferred if not each.found_ended]
         for _ in range(_RACES):
             ledger = record if isinstance(record, Ledger) else Ledger(LEDGER_ID)
-            if not deferred and idle(ledger) and not pending(ledger, self._runner.identities, now):
+            unfinished = looking is not None and not looking.complete
+            if not deferred and not unfinished and idle(ledger) and not pending(ledger, self._runner.identities, now):
                 return GroupedAlerts()
-            decided = decide_groups(ledger, deferred, status_of, now, self._fleet)
-            after: Record = decided.ledger
+            decided = decide_groups(ledger, others, watched.status_of, now, self._fleet)
+            number = ledger.alerts + len(decided.notices) + 1
+            first = decide_first_look(ledger, found, looking, number, now, self._fleet)
+            after: Record = replace(decided.ledger, first_look=first.first_look)
             for notice in decided.notices:
-                after = enqueue(after, self._message(notice, watched, now), self._runner.identities)
+                message = self._message(notice, watched.count, now)
+                members = _members(notice, deferred, watched.owner_of, message)
+                after = self._runner.enqueue(after, message, members)
+            if first.notice:
+                told = compose_first_look(first.notice, self._url, now, again=first.again).masked(self._mask)
+                after = self._runner.enqueue(after, told, [each.message for each in first.notice])
+            if self._dry_run:
+                _, claims = claim(after, self._runner.identities, "dry-run", now, lease_s=1.0)
+                return replace(self._decision(decided, first, ledger, after, now), planned=claims)
+            changed = decided.changed or first.first_look != ledger.first_look
             try:
-                after = self._runner.round(after, now, must_write=decided.changed, until=until)
+                after = self._runner.round(after, now, must_write=changed, until=until)
             except ConflictError:
                 record = self._repository.reload()
                 continue
-            return self._decision(decided, ledger, after, now)
+            return self._decision(decided, first, ledger, after, now)
         raise UnreachableError("it changed at every look: too many sweeps at once")
 
     def _message(self, notice: Notice, watched: int, now: datetime) -> Message:
         return compose_notice(notice, watched, self._url, now).masked(self._mask)
 
-    def _decision(self, decided: GroupDecision, before: Ledger, after: Record, now: datetime) -> GroupedAlerts:
+    def _decision(
+        self, decided: GroupDecision, first: FirstLookDecision, before: Ledger, after: Record, now: datetime
+    ) -> GroupedAlerts:
         identities = self._runner.identities
         numbers = {alert.number for alert in after.outbox}
         counts = DeliveryCounts(
@@ -196,9 +245,14 @@ class Groups:
         )
         told = {
             run_id: {f"{after.run_id}/{notice}": numbers for notice, numbers in by.items()}
-            for run_id, by in decided.told.items()
+            for run_id, by in _merged(decided.told, first.told).items()
         }
-        return GroupedAlerts(decided.release, told, decided.wait, counts, len(decided.notices), self._repository.note)
+        release = {
+            run_id: (*decided.release.get(run_id, ()), *first.release.get(run_id, ()))
+            for run_id in {**decided.release, **first.release}
+        }
+        notices = len(decided.notices) + bool(first.notice)
+        return GroupedAlerts(release, told, decided.wait, counts, notices, self._repository.note)
 
 
 def apply_to(watch: Watch, decision: GroupedAlerts, now: datetime) -> DeliveryCounts:
@@ -217,6 +271,18 @@ def apply_to(watch: Watch, decision: GroupedAlerts, now: datetime) -> DeliveryCo
         numbers = decision.release[run_id]
         counts += watch.amend(numbers, partial(release, numbers=numbers), now)
     return counts
+
+
+def _merged(one: Told, other: Told) -> Told:
+    return {run_id: {**one.get(run_id, {}), **other.get(run_id, {})} for run_id in {**one, **other}}
+
+
+def _members(
+    notice: Notice, deferred: Sequence[DeferredAlert], owner_of: Callable[[str], str | None], message: Message
+) -> list[Message]:
+    """An alert of each run that the notice tells of: its own, or one that says no more than whose it is."""
+    own = {alert.run_id: alert.message for alert in deferred}
+    return [own.get(run_id) or replace(message, run_id=run_id, owner=owner_of(run_id)) for run_id in notice.runs]
 
 
 def _all(deferred: Sequence[DeferredAlert]) -> Numbers:

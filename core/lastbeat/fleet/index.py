@@ -5,13 +5,13 @@ whatever is lost of it.
 """
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Annotated, ClassVar, Final
 
 from lastbeat.decide.flapping import settles_at
-from lastbeat.decide.verdict import last_alive, silence_limit_s
+from lastbeat.decide.verdict import last_alive, learned_limit_s, silence_limit_s
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
 from lastbeat.model.observation import Heartbeat, Seen
@@ -77,6 +77,10 @@ class IndexedRun:
     """The run's own limit for silence, if it states one."""
     stall_s: float | None = field(default=None, metadata=_TIMES)
     """The same for standing still."""
+    outlier_s: float | None = field(default=None, metadata=_TIMES)
+    """The age of its last beat at which a RUNNING run's own beats show that it is no more, if that is known."""
+    limited_by: int = field(default=0, metadata=_TIMES)
+    """Which limits of the fleet the last look went by, see :attr:`Policy.fleet_token`."""
     files: Annotated[Files, _FILES] = field(default_factory=dict)
     """Sentinels, heartbeats, record and log as the last look saw them."""
     pending: int = field(default=0, metadata=_COUNTS)
@@ -84,6 +88,8 @@ class IndexedRun:
     start_time: UnixTime | None = field(default=None, metadata=_COUNTS)
     transitions: int = field(default=0, metadata=_COUNTS)
     alerts: int = field(default=0, metadata=_COUNTS)
+    supervised: bool | None = field(default=None, metadata=_COUNTS)
+    """Whether lastbeat starts its jobs. None: whoever looked did not know of such."""
     progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, whether it was read or not."""
     step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)
@@ -115,7 +121,7 @@ class IndexedRun:
             reason=self.line.reason,
             since=self.line.since,
             attempt=Attempt(self.line.attempt, self.start_time),
-            metadata=beats[0],
+            metadata=replace(beats[0], owner=self.line.owner) if beats[0] is not None else None,
             progress=beats[1],
             log=_beat(self.files.get(LOG)),
             transitions=self.transitions,
@@ -138,6 +144,27 @@ class ListingRound:
     done: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOutRun:
+    """A run that somebody took out of the fleet, as the last look left it. Times are unix seconds."""
+
+    FORM: ClassVar[Form] = Form.ROW
+
+    record: str
+    """Version of its record."""
+    newest: float
+    """Training's newest file is no younger than this."""
+    again_at: float | None = None
+    """Look again then, whatever it writes. None: at once when it writes."""
+
+    def stands(self, files: Mapping[str, Entry], at: float) -> bool:
+        """Whether a look would find nothing new, by a listing that was made at ``at``."""
+        record = files.get(runid.RECORD)
+        if record is None or record.version != self.record:
+            return False
+        return newest_of(files) <= self.newest if self.again_at is None else at < self.again_at
+
+
 @dataclass
 class FleetIndex:
     """What is known of one shard of a fleet.
@@ -150,6 +177,8 @@ class FleetIndex:
     """Runs that live, or ended within a day."""
     finished: dict[str, int] = field(default_factory=dict)
     """Runs that ended earlier → unix seconds of their newest file."""
+    left_out: dict[str, LeftOutRun] = field(default_factory=dict)
+    """Runs that somebody took out of the fleet."""
     cursor: str = ""
     """Where an unfinished pass stopped: the last run it handled."""
     pages: int = 0
@@ -189,18 +218,26 @@ class FleetIndex:
                 newest=max(newest, known.newest),
             )
 
-    def archive(self, run_id: str, newest: float) -> None:
+    def retire(self, run_id: str, newest: float) -> None:
         """Expect nothing more of the run; only a file newer than ``newest`` (unix seconds) makes it news again."""
         with self.lock:
             self.runs.pop(run_id, None)
             self.finished[run_id] = int(newest) + 1
 
-    def archive_settled(self, now: float) -> None:
-        """:meth:`archive` the runs that ended long ago. The caller holds ``lock``."""
+    def retire_settled(self, now: float) -> None:
+        """:meth:`retire` the runs that ended long ago. The caller holds ``lock``."""
         for run_id, run in list(self.runs.items()):
             if run.settled(now):
                 del self.runs[run_id]
                 self.finished[run_id] = int(run.newest) + 1
+
+    def leave_out(self, run_id: str, run: LeftOutRun) -> None:
+        """Expect nothing of it while ``run`` stands."""
+        with self.lock:
+            self.runs.pop(run_id, None)
+            self.finished.pop(run_id, None)
+            self.unseen.pop(run_id, None)
+            self.left_out[run_id] = run
 
     def drop(self, run_id: str) -> None:
         """Forget a run that is gone."""
@@ -223,7 +260,7 @@ def newest_of(files: Mapping[str, Entry]) -> float:
 
 def snapshot_of(files: Mapping[str, Entry], at: datetime) -> FileSnapshot:
     """A run's files as a listing made at ``at`` shows them."""
-    names = (*_SENTINELS, *_BEATS, runid.RECORD)
+    names = (*_SENTINELS, *_BEATS, runid.RECORD, runid.ALERTS)
     shown = {**{name: files.get(name) for name in names}, LOG: newest_log(files)}
     return FileSnapshot(
         at.timestamp(),
@@ -232,13 +269,20 @@ def snapshot_of(files: Mapping[str, Entry], at: datetime) -> FileSnapshot:
 
 
 def after_look(
-    outcome: Outcome, listed: Mapping[str, Entry], at: datetime, record_version: str | None, known: IndexedRun | None
+    outcome: Outcome,
+    listed: Mapping[str, Entry],
+    at: datetime,
+    record_version: str | None,
+    known: IndexedRun | None,
+    limited_by: int = 0,
 ) -> IndexedRun:
-    """The entry of a run that was observed. The look began with the files ``listed`` at ``at``; ``known`` is the entry
-    before it."""
+    """The entry of a run that was observed. The look began with the files ``listed`` at ``at``, and by the limits
+    ``limited_by``; ``known`` is the entry before it."""
     record, snapshot = outcome.record, snapshot_of(listed, at)
     by_log = record is None or record.metadata is None or record.progress is None
     files = {**snapshot.files, runid.RECORD: (snapshot.at, record_version) if record_version else None}
+    # When it was stored tells whether it is new.
+    del files[runid.ALERTS]
     metadata, progress = files.get(runid.METADATA), files.get(runid.PROGRESS)
     stated = outcome.observation.metadata if isinstance(outcome.observation, Seen) else None
     return IndexedRun(
@@ -253,6 +297,7 @@ def after_look(
             tuple(outcome.conditions),
             record.came_to_be_at if record else None,
             record.attempt.number if record else 1,
+            record.owner if record else None,
         ),
         looked_at=snapshot.at,
         seen_at=snapshot.at,
@@ -263,13 +308,16 @@ def after_look(
         start_time=record.attempt.start_time if record else None,
         transitions=record.transitions if record else 0,
         alerts=record.alerts if record else 0,
+        supervised=record is not None and record.supervision is not None,
         newest=newest_of(listed),
         beating=outcome.status is not Status.RUNNING
         and known is not None
         and known.line.status is outcome.status
         and any(_later(files.get(name), known.files.get(name)) for name in beats_of(files, by_log=by_log)),
         by_log=by_log,
-        silence_limit_s=_silence_limit_s(outcome),
+        silence_limit_s=_of_beats(outcome, silence_limit_s),
+        outlier_s=_of_beats(outcome, learned_limit_s),
+        limited_by=limited_by,
         stale_s=stated.stale_s if stated is not None else None,
         stall_s=stated.stall_s if stated is not None else None,
         progressed=progress[0] if progress else 0.0,
@@ -277,9 +325,9 @@ def after_look(
     )
 
 
-def _silence_limit_s(outcome: Outcome) -> float | None:
+def _of_beats(outcome: Outcome, limit_s: Callable[[Heartbeat | None], float | None]) -> float | None:
     seen = outcome.observation
-    return silence_limit_s(seen.metadata) if isinstance(seen, Seen) and outcome.status is Status.RUNNING else None
+    return limit_s(seen.metadata) if isinstance(seen, Seen) and outcome.status is Status.RUNNING else None
 
 
 def beats_of(files: Files, *, by_log: bool) -> tuple[str, ...]:
@@ -289,13 +337,15 @@ def beats_of(files: Files, *, by_log: bool) -> tuple[str, ...]:
 
 
 def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Policy) -> float | None:
-    """When a look is needed though no file changes (unix seconds); None if never.
+    """When a look is needed though no file changes (unix seconds); None if never. ``policy`` has the fleet's limits for
+    the run.
 
     1. Without a record that was written: at once, to decide again.
     2. Deliveries: when the first of them may be tried, or its claim ends.
     3. Flapping: when the run has been steady for long enough.
     4. A RUNNING run: when a heartbeat that is gone, or was only stored again, would be stale. No listing shows that.
     5. A heartbeat whose time is in doubt: at once, if it changed, since a second look settles it.
+    6. An end that is left to the run's supervisor: when that has said nothing for too long.
 
     Times that are past were judged by this look. What it could not settle waits for a file to change.
     """
@@ -305,10 +355,15 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
     if isinstance(outcome.observation, Seen) and outcome.observation.metadata is not None:
         stated = outcome.observation.metadata
         policy = policy.of_run(stated.stale_s, stated.stall_s)
+        learned_s = learned_limit_s(stated) if policy.learned else None
+        if learned_s is not None:
+            policy = replace(policy, stale_s=min(policy.stale_s, learned_s))
     times = [now] if outcome.pending else []
     open_ = [d for alert in record.outbox for d in alert.deliveries.values() if not d.settled]
     if outcome.pending and open_:
         times = [min(max((d.not_before or outcome.at), (d.claimed_until or outcome.at)).timestamp() for d in open_)]
+    if outcome.left_until is not None:
+        times.append(outcome.left_until.timestamp() + 1)
     steady = settles_at(record)
     if steady is not None:
         times.append(steady.timestamp())

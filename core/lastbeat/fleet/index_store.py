@@ -9,18 +9,20 @@ import hashlib
 import json
 import logging
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Final
 
 from lastbeat.codec import codec
-from lastbeat.fleet.index import FleetIndex, IndexedRun, ListingRound
+from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun, ListingRound
 from lastbeat.fleet.scan_plan import SMALL_PAGES
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, Shard
-from lastbeat.stores.port import Blob, DeniedError, Entry, Store, StoreError
+from lastbeat.model.text import owner_name
+from lastbeat.stores.port import Blob, ConflictError, DeniedError, Entry, Store, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ SCHEMA: Final = 1
 LIMIT_BYTES: Final = 32 * 1024 * 1024
 _UNPACKED_BYTES: Final = 96 * 1024 * 1024
 """A fleet of 200,000 runs needs half of it."""
+_RACES: Final = 8
 _EVERY_S: Final = 600.0
 """If only times have moved, the index is written no more often than this,"""
 _WORTH_WRITES: Final = 6
@@ -54,6 +57,11 @@ class FleetIndexStore:
         self._saved_at = 0.0
         self._saved_round = ListingRound()
         self._first = True
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no document of the whole fleet when it was loaded."""
+        return self._shard == WHOLE and self._version is None
 
     @property
     def name(self) -> str:
@@ -141,6 +149,27 @@ def read_index(store: Store, name: str) -> tuple[FleetIndex | None, str | None]:
     return (None, None) if blob is None else (_understood(blob, key, store.url), blob.version)
 
 
+def drop_from_index(store: Store, run_ids: Collection[str]) -> None:
+    """Take these runs out of what passes know of the fleet. Sweeps that go on find out for themselves. Raises
+    :class:`StoreError`."""
+    page = store.list("_watchdog/")
+    for key in (entry.key for entry in page.entries if entry.key.endswith(".json.z")):
+        for _ in range(_RACES):
+            blob = store.read(key, LIMIT_BYTES)
+            index = _understood(blob, key, store.url) if blob is not None else None
+            if blob is None or index is None:
+                break
+            before = len(index.runs) + len(index.finished) + len(index.unseen) + len(index.left_out)
+            for known in (index.runs, index.finished, index.unseen, index.left_out):
+                for run_id in run_ids:
+                    known.pop(run_id, None)
+            if before == len(index.runs) + len(index.finished) + len(index.unseen) + len(index.left_out):
+                break
+            with suppress(ConflictError):
+                store.write(key, encode(index), blob.version)
+                break
+
+
 def _understood(blob: Blob, key: str, url: str) -> FleetIndex | None:
     try:
         return decode(blob.body)
@@ -158,7 +187,7 @@ def _worth(index: FleetIndex) -> tuple[object, ...]:
     )
     with index.lock:
         finished = len(index.finished), sum(index.finished.values())
-        return lines, finished, index.cursor, frozenset(index.unseen)
+        return lines, finished, index.cursor, frozenset(index.unseen), frozenset(index.left_out.items())
 
 
 def _merge(ours: FleetIndex, theirs: FleetIndex) -> None:
@@ -208,6 +237,9 @@ class _Document:
     empty: Mapping[str, float] = field(default_factory=dict)
     runs: tuple[IndexedRun, ...] = ()
     finished: Mapping[str, int] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """Run id → whose run it is."""
+    left_out: Mapping[str, LeftOutRun] = field(default_factory=dict)
 
 
 def encode(index: FleetIndex) -> bytes:
@@ -224,9 +256,16 @@ def encode(index: FleetIndex) -> bytes:
             dict(index.unseen),
             runs=tuple(index.runs.values()),
             finished=dict(index.finished),
+            left_out=dict(index.left_out),
+            owners={run.line.run_id: run.line.owner for run in index.runs.values() if run.line.owner},
         )
     text = json.dumps(codec(_Document).document(document), ensure_ascii=False, separators=(",", ":"))
     return zlib.compress(text.encode(), 3)
+
+
+def _owned(run: IndexedRun, owners: Mapping[str, str]) -> IndexedRun:
+    owner = owner_name(owners.get(run.line.run_id))
+    return run if owner is None else replace(run, line=replace(run.line, owner=owner))
 
 
 def decode(body: bytes) -> FleetIndex:
@@ -235,11 +274,13 @@ def decode(body: bytes) -> FleetIndex:
     document = codec(_Document).read(json.loads(text))
     if document.schema != SCHEMA:
         raise ValueError(f"its schema is {document.schema}, not {SCHEMA}")
-    for run_id in chain((run.line.run_id for run in document.runs), document.finished, document.unseen, document.cuts):
+    named = chain(document.finished, document.unseen, document.cuts, document.left_out)
+    for run_id in chain((run.line.run_id for run in document.runs), named):
         runid.check_run_id(run_id)
     return FleetIndex(
-        runs={run.line.run_id: run for run in document.runs},
+        runs={run.line.run_id: _owned(run, document.owners) for run in document.runs},
         finished=dict(document.finished),
+        left_out=dict(document.left_out),
         cursor=document.cursor,
         pages=document.pages,
         listed_at=document.listed_at,

@@ -7,10 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from lastbeat.decide.first_look import FirstPass
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import half_until
-from lastbeat.fleet.groups import GroupedAlerts, apply_to
-from lastbeat.fleet.index import FleetIndex, IndexedRun, after_look, wake_of
+from lastbeat.fleet.dry_run import planned
+from lastbeat.fleet.groups import GroupedAlerts, WatchedRuns, apply_to
+from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun, after_look, newest_of, wake_of
 from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, report
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.scan_plan import ScanPlan
@@ -21,9 +23,10 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
-from lastbeat.model.text import fit, one_line
+from lastbeat.model.text import counted, fit, one_line
 from lastbeat.observe.listing import ask_files, run_files
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.stores.selftest import conditions_ignored
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +44,10 @@ class Pass:
 
     Call :meth:`run`, then :meth:`close`; or :meth:`give_up` if it raised. ``now`` is the store's time when the pass
     began. No work is begun after ``until`` (``time.monotonic()``). ``on_sight`` is called once, when the store has
-    first answered.
+    first answered. ``first_look``: nobody had watched the fleet before this time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a pass begins with, each by its name
         self,
         on: SweepContext,
         index: FleetIndex,
@@ -52,6 +55,8 @@ class Pass:
         until: float,
         progress: Progress | None = None,
         on_sight: Callable[[], None] | None = None,
+        *,
+        first_look: datetime | None = None,
     ) -> None:
         self._on = on
         self._index = index
@@ -59,6 +64,7 @@ class Pass:
         self._until = until
         self._progress = progress
         self._on_sight = on_sight
+        self._first_look = first_look
         self._plan = ScanPlan.LIST
         self._ledger: Entry | None = None
         self._submitted = 0
@@ -97,7 +103,9 @@ class Pass:
             # Is it these runs, or is it the store?
             self._on.timely.list("", limit=1)
             if self._submitted and not self.results.unreadable:
-                raise StoreError(f"{self._on.store.url}: no read was answered in time, of {self._submitted} runs")
+                raise StoreError(
+                    f"{self._on.store.url}: no read was answered in time, of {counted(self._submitted, 'run')}"
+                )
         self._sighted()
 
     def give_up(self) -> None:
@@ -111,7 +119,7 @@ class Pass:
 
         1. Decide which deferred alerts are told together, and send the notices.
         2. Write that into the record of each run, and send the alerts that are told by themselves.
-        3. Archive the runs that ended long ago, and report.
+        3. Retire the runs that ended long ago, and report.
 
         Steps 1 and 2 each take at most half of what is then left of the time until ``deadline``.
         """
@@ -120,6 +128,8 @@ class Pass:
             self.results.closed = True
             deferred = tuple(self.results.deferred)
         decision = self._group(deferred, half_until(deadline))
+        if self._on.dry_run:
+            return self._dry_report(decision)
         # What was decided is written down even if the looks have used up their time.
         self._until = half_until(deadline)
         self._left.clear()
@@ -132,27 +142,48 @@ class Pass:
         if decision.note:
             self._note(decision.note)
         with index.lock:
-            index.archive_settled(self._now.timestamp())
+            index.retire_settled(self._now.timestamp())
             waiting_count = decision.counts.pending
             return report(self.results, index, self._deliveries, waiting_count, self._now, self._plan.told)
+
+    def _dry_report(self, decision: GroupedAlerts) -> PassReport:
+        identities = [channel.identity for channel in self._on.channels]
+        with self._index.lock:
+            told = report(self.results, self._index, self._deliveries, 0, self._now, self._plan.told)
+            return replace(told, would_send=planned(self.results.unsent, decision, identities, self._now))
 
     def _group(self, deferred: tuple[DeferredAlert, ...], until: float) -> GroupedAlerts:
         """What belongs together, if that can be found out by ``until``."""
         on, ledger = self._on, self._ledger
+        looking = None
+        if self._first_look is not None:
+            looking = FirstPass(self._first_look, self.results.watched, self.results.complete)
         live = sum(run.line.status in _LIVING for run in self._index.known())
         decision = on.calls.call(
             "the ledger of groups",
-            lambda: on.groups.gather(deferred, live, on.store.clock(), ledger, self._status_of, until=until),
+            lambda: on.groups.gather(
+                deferred,
+                WatchedRuns(live, self._status_of, self._owner_of),
+                on.store.clock(),
+                ledger,
+                until=until,
+                looking=looking,
+            ),
             until,
         )
         if decision is not None:
             return decision
-        late = f"there was no time to find out which of {len(deferred)} alerts belong together: a later pass tells them"
+        of = counted(len(deferred), "alert")
+        late = f"there was no time to find out which of {of} belong together: a later pass tells them"
         return GroupedAlerts(note=late if deferred else None)
 
     def _status_of(self, run_id: str) -> Status | None:
         run = self._index.runs.get(run_id)
         return run.line.status if run is not None else None
+
+    def _owner_of(self, run_id: str) -> str | None:
+        run = self._index.runs.get(run_id)
+        return run.line.owner if run is not None else None
 
     # Handing work to the pool.
 
@@ -174,7 +205,7 @@ class Pass:
         self._left |= given_up
         if late:
             self._left |= late
-            self._note(f"{len(late)} looks did not end in time, that at {min(late)} among them")
+            self._note(f"{counted(len(late), 'look')} did not end in time, that at {min(late)} among them")
 
     def _guarded(self, run_id: str, work: Callable[[], None]) -> None:
         """Do ``work``. If it raises, which is a fault of ours, the run could not be observed."""
@@ -206,7 +237,7 @@ class Pass:
             return
         # What only the text of a heartbeat tells can wait for the next listing, after which reading costs less.
         read_s = float("inf") if probe.between else self._on.fleet.read_s
-        if run_id in self._index.unseen or screen(probe.run, files, self._on.policy, read_s):
+        if run_id in self._index.unseen or screen(probe.run, files, probe.policy, read_s):
             # Only a listing knows the names of logs.
             self._look(run_id, find=run_files if probe.run.by_log else ask_files)
         else:
@@ -241,22 +272,37 @@ class Pass:
             if known is not None:
                 # In case its record is gone, alone or with everything else.
                 watch.remember(known.seed())
-            outcome = watch.tick(files, at)
+            # As of now: a limit that changes during the look has the next pass look again.
+            policy = on.policy_of(run_id, at)
+            limited_by = policy.fleet_token if policy.unread is None or known is None else known.limited_by
+            outcome = watch.tick(files, at, first_look=self._first_look)
             version = watch.record_version
         except StoreError as error:
             self._could_not(run_id, str(error), on.store.clock().timestamp())
             return
         finally:
             on.watches.put_back(watch)
-        if outcome.status is Status.UNKNOWN:
+        if outcome.left_out is not None:
+            self._leave_out(outcome, files, version)
+        elif outcome.status is Status.UNKNOWN:
             self._could_not(run_id, outcome.reason, on.store.clock().timestamp())
         else:
-            self._could(outcome, after_look(outcome, files, at, version, known), known)
+            self._could(outcome, after_look(outcome, files, at, version, known, limited_by), known)
+
+    def _leave_out(self, outcome: Outcome, files: Mapping[str, Entry], version: str | None) -> None:
+        """Somebody took it out of the fleet, and it has not come back."""
+        left, again_at = outcome.left_out, None
+        if left is None or left.newest is None:
+            again_at = outcome.at.timestamp() + self._on.fleet.read_s
+        self._index.leave_out(outcome.run_id, LeftOutRun(version or "", newest_of(files), again_at))
+        with self._index.lock:
+            self.results.looked += 1
+            self.results.answered += 1
 
     def _could(self, outcome: Outcome, run: IndexedRun, known: IndexedRun | None) -> None:
         """The run was observed: ``run`` is its entry from now on, ``known`` the one before."""
         on, index, run_id = self._on, self._index, outcome.run_id
-        wakes = [wake_of(outcome, known, run.files, on.policy)]
+        wakes = [wake_of(outcome, known, run.files, on.policy_of(run_id, outcome.at))]
         if known is None and outcome.status is Status.RUNNING:
             # Runs that were all new at once must not be read all at once ever after.
             wakes.append(run.looked_at + on.fleet.read_s * share(run_id))
@@ -265,6 +311,7 @@ class Pass:
         with index.lock:
             index.unsaved += self._on.store.traits.prices.dollars(_LOOK_REQUESTS)
             index.finished.pop(run_id, None)
+            index.left_out.pop(run_id, None)
             if outcome.recorded:
                 index.runs[run_id] = run
             elif known is not None:
@@ -273,9 +320,13 @@ class Pass:
             seen_again = index.unseen.pop(run_id, None) is not None
             results = on.late if self.results.closed else self.results
             results.add(outcome, deferred, seen_again=seen_again)
+            if on.dry_run and outcome.pending and outcome.record is not None:
+                results.unsent[run_id] = outcome.record
         record, written = outcome.record, run.files.get(runid.RECORD) is not None
         if record is not None and record.conditional_writes is not False and written:
             on.watches.prove()
+        if record is not None and record.conditional_writes is False:
+            self._note(conditions_ignored(on.store))
 
     def _could_not(self, run_id: str, why: str, now: float, results: PassResults | None = None) -> None:
         """The run could not be observed; ``now`` is in unix seconds."""
@@ -310,7 +361,7 @@ class Pass:
 
     def _note(self, note: str) -> None:
         with self._index.lock:
-            self.results.notes.append(note)
+            self.results.note(note)
 
     def _sighted(self) -> None:
         if self._on_sight is not None:

@@ -10,11 +10,14 @@ from lastbeat.fleet.shared_channel import SharedChannel
 from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, RunFigures, RunLine
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.record import Transition
+from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import Status
 
 _NEED = (Status.FAILED, Status.TIMED_OUT, Status.UNKNOWN)
 _NOTES_LIMIT = 10
+"""The most notes about runs that a report has."""
+_NOTES_KEPT = 1000
+"""The most that a pass keeps to choose from."""
 
 
 @dataclass
@@ -26,13 +29,20 @@ class PassResults:
     looked: int = 0
     answered: int = 0
     """Runs that were observed, or answered when they were asked."""
+    watched: int = 0
+    """Runs that were observed and had a record from before."""
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+    """About the pass, its fleet and its store."""
+    run_notes: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """About runs: note → the first run by name that has it, and how many do."""
     ignored: tuple[str, ...] = ()
     transitions: list[tuple[str, Transition]] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     deferred: list[DeferredAlert] = field(default_factory=list)
     unrecorded: int = 0
+    unsent: dict[str, Record] = field(default_factory=dict)
+    """Of a dry run: records with alerts that a pass would send, or wait with."""
     seen_again: list[str] = field(default_factory=list)
     """Runs that earlier passes could not observe."""
 
@@ -41,14 +51,33 @@ class PassResults:
         self.looked += 1
         self.answered += 1
         self.deferred.extend(deferred)
+        began = outcome.transition is not None and outcome.transition.before is None
+        self.watched += not began and not any(each.found_ended for each in deferred)
         self.unrecorded += not outcome.recorded
         if outcome.transition is not None and outcome.recorded:
             self.transitions.append((outcome.run_id, outcome.transition))
         if seen_again:
             self.seen_again.append(outcome.run_id)
-        # Notes are about the store more than about the run: a few will do.
-        new = [note for note in outcome.notes if note not in self.notes]
-        self.notes.extend(new[: max(0, _NOTES_LIMIT - len(self.notes))])
+        for note in outcome.notes:
+            if note in self.run_notes or len(self.run_notes) < _NOTES_KEPT:
+                first, count = self.run_notes.get(note, (outcome.run_id, 0))
+                self.run_notes[note] = min(first, outcome.run_id), count + 1
+
+    def note(self, text: str) -> None:
+        """What must be known of the whole pass, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Those of the pass, then those of runs, which begin with the run. In the same order whoever looked first."""
+        told = sorted(
+            f"{run_id}: {note}" if count == 1 else f"{run_id} and {count - 1} more: {note}"
+            for note, (run_id, count) in self.run_notes.items()
+        )
+        more = len(told) - _NOTES_LIMIT
+        left_out = (f"{more} more notes about runs are left out; `lastbeat show RUN` has those of one",)
+        return (*self.notes, *told[:_NOTES_LIMIT], *(left_out if more > 0 else ()))
 
     def move_to(self, other: "PassResults") -> None:
         """Hand over what another pass has to report: what looks found after their pass, or in one that turned blind."""
@@ -57,7 +86,7 @@ class PassResults:
         other.seen_again.extend(self.seen_again)
         other.unrecorded += self.unrecorded
         self.transitions, self.deferred, self.seen_again, self.unrecorded = [], [], [], 0
-        self.unreadable, self.notes, self.looked = {}, [], 0
+        self.unreadable, self.notes, self.run_notes, self.looked = {}, [], {}, 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +137,7 @@ def report(
         failed=deliveries.failed,
         pending=sum(run.pending for run in runs) + waiting,
         oldest_observation_s=max(0.0, now.timestamp() - seen_at),
-        notes=tuple(results.notes),
+        notes=results.all_notes,
     )
 
 

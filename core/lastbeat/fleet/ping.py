@@ -15,7 +15,7 @@ from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.weburl import HttpTimeouts, host
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.redact import Redactor
-from lastbeat.model.text import fit, one_line
+from lastbeat.model.text import counted, fit, one_line
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +74,11 @@ class Ping:
         body = fit(one_line(self._mask(text)), _BODY_CHARS).encode("utf-8", errors="replace")
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         try:
-            deliver(self._url + path, body, headers, to=self._to, limits=self._limits)
+            address = "LASTBEAT_PING_URL"
+            deliver(self._url + path, body, headers, to=self._to, limits=self._limits, setting=address)
         except DeliveryError as error:
-            self._tell_once(self._mask(str(error)))
+            # What to do about it is meant for alerts, which are sent again.
+            self._tell_once(self._mask(error.what))
         except Exception as error:  # noqa: BLE001 - its text may hold the address, and the thread's end would print it
             self._tell_once(f"{self._to} failed: {type(error).__name__}")
         else:
@@ -103,13 +105,9 @@ def trouble(report: PassReport) -> str | None:
     """What a pass that could see failed to do, in figures, without runs' names or errors' texts; None if nothing."""
     told = []
     if report.unrecorded:
-        told.append(f"{_many(report.unrecorded, 'decision')} could not be recorded")
+        told.append(f"{counted(report.unrecorded, 'decision')} could not be recorded")
     if report.failed:
-        told.append(f"{_many(report.failed, 'alert')} could not be delivered")
+        told.append(f"{counted(report.failed, 'alert')} could not be delivered")
     if report.unreadable_count > UNSEEN_MOST:
-        told.append(f"{report.unreadable_count} runs could not be observed")
+        told.append(f"{counted(report.unreadable_count, 'run')} could not be observed")
     return "; ".join(told) or None
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,17 +1,20 @@
 """Asks one run how it is with as few requests as possible, for when listing everything would cost more."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from lastbeat.fleet.index import LOG, FileSnapshot, IndexedRun, snapshot_of
 from lastbeat.fleet.scan_plan import OVER_EVERY, SENTINELS_EVERY
 from lastbeat.model import runid
+from lastbeat.model.numbers import finite
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
+from lastbeat.model.times import parse_time
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.listing import run_files
-from lastbeat.stores.port import Blob, Store
+from lastbeat.stores.port import Blob, DeniedError, Store
 
 _ENDED = {"completed", "cancelled", "failed"}
 """Statuses that the SDK writes into its last metadata.json, before the sentinel."""
@@ -25,6 +28,7 @@ class Probe:
     run: IndexedRun
     nth: int
     policy: Policy
+    """With the fleet's limits for the run."""
     between: bool = False
     """The last pass listed everything, and the next one will."""
 
@@ -47,6 +51,7 @@ class Probe:
         3. Sentinels, if the heartbeat stands still, says that it ended, or it is their turn.
         4. progress.json, once the last one seen would be stale.
         5. The log, if it stands in for a heartbeat.
+        6. What training raised, if metadata.json says that there is something since the last look.
         """
         run, now = self.run, self.store.clock()
         if not run.files.get(runid.METADATA) or (self._by_log(now) and run.files.get(LOG)):
@@ -63,11 +68,17 @@ class Probe:
             files[runid.PROGRESS] = _file(self.store.read(self._key(runid.PROGRESS), 1))
         if self._by_log(now):
             files[LOG] = _file(self.store.read(self._key(LOG), 1))
+        if _raised_at(beat) >= run.looked_at - 1:
+            # A policy that is older than this file allows no reading of it: nothing is raised then.
+            with suppress(DeniedError):
+                files[runid.ALERTS] = _file(self.store.read(self._key(runid.ALERTS), 1))
         return FileSnapshot(at, files)
 
     @property
     def _stale_s(self) -> float:
-        return self.policy.of_run(self.run.stale_s, self.run.stall_s).stale_s
+        policy = self.policy.of_run(self.run.stale_s, self.run.stall_s)
+        learned_s = self.run.outlier_s if policy.learned else None
+        return policy.stale_s if learned_s is None else min(policy.stale_s, learned_s)
 
     def _by_log(self, now: datetime) -> bool:
         """Whether a change of status may come from the logs."""
@@ -94,10 +105,23 @@ def _file(blob: Blob | None) -> tuple[float, str] | None:
 
 
 def _ended(beat: Blob | None) -> bool:
-    if beat is None:
-        return False
+    status = _document(beat).get("status")
+    return isinstance(status, str) and status in _ENDED
+
+
+def _raised_at(beat: Blob | None) -> float:
+    """When training last raised an alert, by the store's clock as far as training knows that; 0: never."""
+    if beat is None or b'"raised_at"' not in beat.body:
+        return 0.0
+    document = _document(beat)
+    at, offset_s = parse_time(document.get("raised_at")), finite(document.get("clock_offset_s"))
+    return 0.0 if at is None else at.timestamp() + (offset_s or 0.0)
+
+
+def _document(beat: Blob | None) -> dict[str, object]:
+    """An empty one where it cannot be read."""
     try:
-        document = json.loads(beat.body)
+        document = json.loads(beat.body) if beat is not None else None
     except (ValueError, RecursionError):
-        return False
-    return isinstance(document, dict) and document.get("status") in _ENDED
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -53,4 +53,5 @@ def _line(line: RunLine) -> dict[str, object]:
         "conditions": list(line.conditions),
         "since": format_time(line.since),
         "attempt": line.attempt,
+        "owner": line.owner,
     }

@@ -26,23 +26,27 @@ class LookReason(Enum):
     FILES = "a heartbeat appeared or vanished"
     RECORD = "another watcher has written its record"
     WAKE = "something falls due"
+    LIMITS = "the fleet's limits for it have changed"
     READ = "its heartbeats have not been read for a while"
+    RAISED = "training raised an alert"
     NEW = "it is not known yet"
 
 
 def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s: float) -> LookReason | None:
-    """Why the run needs a look; None if a look would find nothing new. ``read_s`` is how often heartbeats are read.
+    """Why the run needs a look; None if a look would find nothing new. ``policy`` has the fleet's limits for it;
+    ``read_s`` is how often heartbeats are read.
 
     The first that holds:
 
     1. The run has no entry yet.
     2. A sentinel came, changed or went.
-    3. A heartbeat appeared or vanished.
+    3. A heartbeat appeared or vanished, or training raised an alert.
     4. It does not run, and writes: at once the first time, then every five minutes. Or it runs, and a heartbeat became
        stale, or fresh again; or the run began or ceased to miss its own beats.
     5. Another watcher wrote its record.
     6. Something falls due (:func:`lastbeat.fleet.index.wake_of`).
-    7. It runs, and its heartbeats were not read for ``read_s``, or for a quarter of the stall limit.
+    7. It has not ended, and other limits of the fleet hold for it than at the last look.
+    8. It runs, and its heartbeats were not read for ``read_s``, or for a quarter of the stall limit.
 
     Files that nobody asked for say nothing.
     """
@@ -55,6 +59,8 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     beats = [name for name in beats_of(shown, by_log=known.by_log) if name in shown]
     if any((shown[name] is None) != (before.get(name) is None) for name in beats):
         return LookReason.FILES
+    if _stored_since(shown.get(runid.ALERTS), known.looked_at):
+        return LookReason.RAISED
     moved = any(shown[name] != before.get(name) for name in beats)
     if known.line.status is not Status.RUNNING:
         if moved and (not known.beating or files.at - known.looked_at >= BEATING_S):
@@ -65,6 +71,8 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
         return LookReason.RECORD
     if known.wake is not None and files.at >= known.wake:
         return LookReason.WAKE
+    if not known.line.status.ended and policy.unread is None and policy.fleet_token != known.limited_by:
+        return LookReason.LIMITS
     stall_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
     limit_s = read_s if stall_s is None else min(read_s, stall_s / 4)
     # Spread runs over time that were once read in one pass.
@@ -79,23 +87,29 @@ def share(run_id: str) -> float:
     return zlib.crc32(run_id.encode()) / 2**32
 
 
+def _stored_since(file: tuple[float, str] | None, at: float) -> bool:
+    # Some stores stamp whole seconds.
+    return file is not None and file[0] >= at - 1
+
+
 def _version(file: tuple[float, str] | None) -> str | None:
     return file[1] if file else None
 
 
 def _changed_age(files: FileSnapshot, known: IndexedRun, beats: Sequence[str], policy: Policy) -> bool:
     shown, before = files.files, known.files
-    if _is_silent({**before, **shown}, files.at, known) != _is_silent(before, known.looked_at, known):
+    limits_s = [known.silence_limit_s, known.outlier_s if policy.learned else None]
+    if any(_is_silent({**before, **shown}, files.at, known, s) != _is_silent(before, known.looked_at, known, s)
+           for s in limits_s if s is not None):  # fmt: skip
         return True
     return any(
         _stale(shown[name], files.at, policy) != _stale(before.get(name), known.looked_at, policy) for name in beats
     )
 
 
-def _is_silent(files: Files, at: float, known: IndexedRun) -> bool:
+def _is_silent(files: Files, at: float, known: IndexedRun, limit_s: float) -> bool:
     beats = [file[0] for file in (files.get(runid.METADATA), files.get(runid.PROGRESS)) if file is not None]
-    limit_s = known.silence_limit_s
-    return limit_s is not None and bool(beats) and at - max(*beats, known.progressed) > limit_s
+    return bool(beats) and at - max(*beats, known.progressed) > limit_s
 
 
 def _stale(file: tuple[float, str] | None, at: float, policy: Policy) -> bool:

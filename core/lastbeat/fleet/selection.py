@@ -6,14 +6,16 @@ Selecting asks the store for listings alone. What a pass does with each run is i
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from lastbeat.fleet.context import SweepContext
-from lastbeat.fleet.index import FleetIndex, ListingRound, newest_of, snapshot_of
+from lastbeat.fleet.index import FileSnapshot, FleetIndex, IndexedRun, ListingRound, newest_of, snapshot_of
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.scan_plan import ScanPlan, moved_on, rolled
 from lastbeat.fleet.screen import screen
 from lastbeat.model import runid
 from lastbeat.model.fleet import Shard
+from lastbeat.model.limits import LIMITS
 from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.status import Status
 from lastbeat.observe.fleet import FleetListing, RunFiles
@@ -25,6 +27,7 @@ _SMALL_FLEET = 100
 """With more runs than this, so few early looks make no difference."""
 _NEW_AT_ONCE = 200
 _LEDGER = "groups.json"
+_LIMITS = LIMITS.partition("/")[2]
 _NAMED_LIMIT = 5
 """Closed folders that a note names."""
 
@@ -72,6 +75,7 @@ class Selection:
         self._done = True
         self._rolled: _RolledPart | None = None
         self._read_s = on.fleet.read_s
+        self._now = datetime.fromtimestamp(0.0, timezone.utc)
         self._closed: dict[str, str] = {}
         """Folders that nobody may look into and that are not taken for runs → why."""
         self._notes: list[str] = []
@@ -88,6 +92,7 @@ class Selection:
         Raises :class:`StoreError` if everything is to be listed and not even the first page can be had.
         """
         self._index.just_listed = False
+        self._now = datetime.fromtimestamp(now, timezone.utc)
         if self._plan is ScanPlan.LIST:
             return self._by_listing(now)
         return self._by_asking(now, between=self._plan is ScanPlan.BETWEEN)
@@ -100,7 +105,9 @@ class Selection:
     @property
     def notes(self) -> list[str]:
         """What people must know of the selecting."""
-        return [*self._notes, *([_closed_note(self._closed)] if self._closed else [])]
+        limits = self._on.limits.note
+        closed = [_closed_note(self._closed)] if self._closed else []
+        return [*self._notes, *closed, *([limits] if limits else [])]
 
     def close(self, left: Collection[str]) -> bool:
         """Remember where the next pass goes on: before the first of the runs ``left``, for which there was no time.
@@ -158,6 +165,7 @@ class Selection:
         with index.lock:
             index.finished = {run_id: at for run_id, at in index.finished.items() if run_id in seen or not at}
             index.unseen = {run_id: at for run_id, at in index.unseen.items() if run_id in seen}
+            index.left_out = {run_id: left for run_id, left in index.left_out.items() if run_id in seen}
             gone = [run_id for run_id in index.runs if run_id not in seen]
         for run_id in gone:
             run = index.runs.get(run_id)
@@ -188,9 +196,10 @@ class Selection:
     def _ask(self, now: float, *, between: bool) -> Iterator[Wanted]:
         # Longest unseen first, so that runs that this pass has no time for come first in the next.
         for run in sorted(self._index.known(), key=lambda each: each.seen_at):
-            probe = Probe(self._on.store, run, self._index.passes, self._on.policy, between)
+            run_id = run.line.run_id
+            probe = Probe(self._on.store, run, self._index.passes, self._on.policy_of(run_id, self._now), between)
             if probe.due(now):
-                yield Wanted(run.line.run_id, probe=probe)
+                yield Wanted(run_id, probe=probe)
 
     def _roll(self, now: float) -> Iterator[Wanted]:
         """List this pass's part of everything: the next pages of the round that :func:`rolled` gives."""
@@ -230,9 +239,13 @@ class Selection:
         first cannot.
         """
         new: list[RunFiles] = []
+        limits_told = False
         try:
             for run in listing:
                 self._sighted()
+                if listing.own_known and not limits_told:
+                    limits_told = True
+                    self._tell_limits(listing)
                 if not self._on.shard.holds(run.run_id):
                     continue
                 self._order.append(run.run_id)
@@ -245,8 +258,14 @@ class Selection:
             if not listing.pages and not self._order:
                 raise
             self._notes.append(f"The listing broke off, and the next pass goes on from there: {error}")
+        if listing.own_known and not limits_told:
+            self._tell_limits(listing)
         yield from _take(new)
         self._read_own_files(listing)
+
+    def _tell_limits(self, listing: FleetListing) -> None:
+        """The fleet's limits are read anew only where they have changed."""
+        self._on.limits.listed(listing.own_entry(_LIMITS), self._now)
 
     def _read_own_files(self, listing: FleetListing) -> None:
         """What the listing showed of the watchdogs' own files."""
@@ -271,18 +290,24 @@ class Selection:
             return
         files = snapshot_of(run.files, run.at)
         known = self._index.runs.get(run.run_id)
+        left = self._index.left_out.get(run.run_id)
+        if known is None and left is not None and left.stands(run.files, files.at):
+            return
         if known is None:
             if self._is_history(run, files.at):
-                self._index.archive(run.run_id, newest_of(run.files))
+                self._index.retire(run.run_id, newest_of(run.files))
             else:
                 # Known runs go first: their news may be bad.
                 new.append(run)
-        elif run.run_id in self._index.unseen or screen(known, files, self._on.policy, self._read_s):
+        elif run.run_id in self._index.unseen or self._needs_look(known, files, run):
             yield Wanted(run.run_id, run)
         else:
             self._index.unchanged(known, files, newest_of(run.files))
             if known.line.status is Status.RUNNING:
                 early.append((known.looked_at, run))
+
+    def _needs_look(self, known: IndexedRun, files: FileSnapshot, run: RunFiles) -> bool:
+        return screen(known, files, self._on.policy_of(run.run_id, run.at), self._read_s) is not None
 
     def _is_history(self, run: RunFiles, now: float) -> bool:
         """Whether a run without an entry needs no look either."""

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.deliver.port import Channel, DeliveryError, Receipt
 from lastbeat.model.alert import Message
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class SharedChannel:
     def check(self) -> str:
         return self._channel.check()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
         # After a timeout the caller counts the alert as not sent, so it must not be sent later.
         if not self._lock.acquire(timeout=self._wait_s):
             raise DeliveryError("other alerts are being sent", retryable=True, retry_after_s=1.0)
@@ -56,12 +56,13 @@ class SharedChannel:
                 self.failed += 1
                 raise DeliveryError("it is left alone for a while after failures", retryable=True, retry_after_s=rest_s)
             try:
-                self._channel.send(message)
+                kept = self._channel.send(message, receipt)
             except DeliveryError as error:
                 self._failed(error)
                 raise
             self._failures = 0
             self.sent += 1
+            return kept
         finally:
             self._lock.release()
 

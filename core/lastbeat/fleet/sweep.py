@@ -1,5 +1,6 @@
 """A sweep watches a fleet, pass after pass: the command line and the Lambda function both call it."""
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -7,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
+from lastbeat.codec import DamagedError
+from lastbeat.decide.first_look import goes_on
 from lastbeat.deliver.message import RunLocation
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.blindness import FLEET, RUN, SOME_RUNS, BlindnessAlert, Subject, state_key
@@ -18,13 +21,19 @@ from lastbeat.fleet.one_pass import Pass, Progress
 from lastbeat.fleet.ping import Ping, ping_pass
 from lastbeat.fleet.scan_plan import choose, split
 from lastbeat.model.fleet import WHOLE, PassReport, Shard
+from lastbeat.model.group import LEDGER
 from lastbeat.model.policy import FleetPolicy
+from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.model.status import Status
+from lastbeat.model.text import counted
+from lastbeat.record.codec import LEDGER_LIMIT_BYTES, decode_ledger
 from lastbeat.record.repository import RecordRepository
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import StoreError
 from lastbeat.stores.volatile import VolatileStore
 from lastbeat.watchdog import WatchContext
+
+log = logging.getLogger(__name__)
 
 _SINGLE_LIMIT = 10
 """Up to so many runs that cannot be observed, people are alerted about each."""
@@ -112,15 +121,20 @@ class Sweep:
         try:
             index, now = self._index_and_time()
             plan = choose(index, now.timestamp(), on.fleet, on.store.traits.prices)
-            current = Pass(on, index, now, until, progress, on_sight)
+            first_look = self._first_look(index, now)
+            current = Pass(on, index, now, until, progress, on_sight, first_look=first_look)
             current.run(plan)
         except StoreError as error:
             if current is not None:
                 current.give_up()
             return self._blind(error, began, asked, ends)
         report = current.close(ends)
+        if on.dry_run:
+            return _timed(report, began, self._tally.since(asked), report.notes)
         on.timely.until = half_until(ends)
         notes = [*report.notes, *on.index_store.save(index, now)]
+        if on.failures is not None:
+            on.calls.call("remembering failures", on.failures.save, half_until(ends))
         told = on.calls.call("telling who cannot be seen", lambda: self._tell_blindness(current, report), ends)
         if told is None:
             # Saying once more that a run can be seen does no harm.
@@ -136,13 +150,33 @@ class Sweep:
             self._first = False
         return index, now
 
+    def _first_look(self, index: FleetIndex, now: datetime) -> datetime | None:
+        """Since when this fleet is looked at, if nobody had watched it before, and no pass has come to its end since.
+
+        Nobody had where passes left neither index nor mark nor ledger. While that cannot be found out, what had ended
+        waits for a pass that can.
+        """
+        store, new = self._context.timely, self._context.index_store.is_new
+        if not new and not index.cursor:
+            return None
+        try:
+            blob = store.read(LEDGER, LEDGER_LIMIT_BYTES)
+            if blob is not None:
+                known = decode_ledger(blob.body).first_look
+                return known.began_at if known is not None and goes_on(known, now) else None
+            return now if new and store.read(SWEEP_MARK, 1) is None else None
+        except (StoreError, DamagedError) as error:
+            log.info("whether this fleet was watched before is not known: %s", error)
+            return now if new and isinstance(error, StoreError) and error.retryable else None
+
     def _tell_blindness(self, current: Pass, report: PassReport) -> tuple[str, ...]:
         for run_id in current.results.seen_again:
             self._blindness.regained(run_id)
         return self._blindness.after(report, self._context.index_store.load().unseen_since)
 
     def _blind(self, error: StoreError, began: float, asked: dict[str, int], ends: float) -> PassReport:
-        self._context.calls.call("telling who cannot be seen", lambda: self._blindness.lost(str(error)), ends)
+        if not self._context.dry_run:
+            self._context.calls.call("telling who cannot be seen", lambda: self._blindness.lost(str(error)), ends)
         report = PassReport(self._clock(), blind=str(error), advice=error.advice, complete=False)
         return _timed(report, began, self._tally.since(asked), ())
 
@@ -164,6 +198,7 @@ class FleetBlindness:
         self._channels = channels
         self._policy = context.policy
         self._clock = context.clock
+        self._routing = context.routing
         self._state = context.state or VolatileStore(context.clock)
         self._token = os.urandom(6).hex()
         self._fleet = self._alert(_FLEET, FLEET)
@@ -181,7 +216,7 @@ class FleetBlindness:
         """A pass saw the fleet, but for ``report.unreadable``; ``since`` gives since when. Returns notes."""
         if report.unreadable_count > _SINGLE_LIMIT:
             first, why = next(iter(report.unreadable.items()))
-            reason = f"{report.unreadable_count} runs could not be observed, {first} among them: {why}"
+            reason = f"{counted(report.unreadable_count, 'run')} could not be observed, {first} among them: {why}"
             if any(count for status, count in report.statuses.items() if status != Status.UNKNOWN.value):
                 self._fleet.regained(self._url)
                 self._some.lost(self._url, reason)
@@ -206,7 +241,9 @@ class FleetBlindness:
     def _alert(self, run_id: str, subject: Subject = RUN) -> BlindnessAlert:
         repository = RecordRepository(self._state, state_key("blind", self._url, run_id), self._token)
         place = RunLocation(f"{self._url.rstrip('/')}/{run_id + '/' if subject is RUN else ''}")
-        return BlindnessAlert(repository, self._channels, self._policy, place, self._clock, subject=subject)
+        return BlindnessAlert(
+            repository, self._channels, self._policy, place, self._clock, subject=subject, routing=self._routing
+        )
 
 
 def _timed(report: PassReport, began: float, requests: dict[str, int], notes: Sequence[str]) -> PassReport:

@@ -2,11 +2,13 @@
 
 Nothing that training or another attempt wrote is touched: ``_error`` is created, in the place of one that is older than
 this attempt at most, and only while metadata.json is this attempt's. Should a new attempt begin in the very moment, it
-is taken back.
+is taken back. One thing is moved: what another rank wrote after this one had ended follows from that, and goes to that
+rank's own file.
 """
 
 import logging
 import os
+import re
 import signal
 import stat
 import time
@@ -19,12 +21,13 @@ from lastbeat import opening, own_log
 from lastbeat import settings as configuration
 from lastbeat.child.exit_reason import ChildExit, first_line
 from lastbeat.model import runid
+from lastbeat.model.oom_kills import NONE_COUNTED
 from lastbeat.model.redact import Redactor
 from lastbeat.sdk.attempts import attempt_of, start_time_of
 from lastbeat.sdk.first_error import is_leftover, retry_for, started_at, write_first_error, write_if_first
 from lastbeat.sdk.ranks import rank_error_key
 from lastbeat.sdk.run import CANCELLED
-from lastbeat.stores.port import DeniedError, Store, StoreError
+from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError
 
 log = logging.getLogger("lastbeat")
 
@@ -34,6 +37,9 @@ _PATIENCE_S = 8.0
 _START_S = 60.0
 """So much later than another rank even a slow rank 0 has begun."""
 _METADATA_BYTES = 64 * 1024
+_ERROR_BYTES = 1024 * 1024
+_PLACE = re.compile(rb"[^\n]*\nrank (\d{1,6}) of ")
+"""The second line of a rank's ``_error``."""
 _CORE = 0x80
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 _FATAL = "Fatal Python error: "
@@ -47,7 +53,8 @@ def report(said: Said) -> None:
     """Write what became of one run to the store that its settings name. Its caller ends this after a while.
 
     ``said`` is what its process told when it began (see ``start.py``), whether it has ``begun``, how it is ``ending``
-    where it came to say so, its ``wait_status`` where that is known, and ``oom_kills``.
+    where it came to say so, its ``wait_status`` where that is known, when it ended (``ended_monotonic``), and
+    ``oom_kills``.
     """
     settings = configuration.load(said["settings"], dict(os.environ), Path(os.devnull), channels=False)
     own_log.begin_in_training(settings)
@@ -104,6 +111,8 @@ def describe(said: Said) -> str:
         )
         if said["oom_kills"]:
             message += "; the kernel's OOM killer (oom-kill) ended a process of its job: out of memory"
+        elif said["oom_kills"] == 0:
+            message += f"; {NONE_COUNTED}"
     else:
         message = first_line(death, who)
         if death.status >= 0:
@@ -155,15 +164,39 @@ def _write(store: Store, said: Said, ending: tuple[str, str], patience_s: float)
         if _completed(store, run, began):
             return
         told = write_first_error(store, run, body, began, retry_for(patience_s))
-        is_first = told.is_run_error
+        is_first = told.is_run_error or _moves_what_followed(store, key, body, said)
         if not (is_first and told.is_final):
             store.write(f"{run}/{rank_error_key(rank)}", body)
     else:
-        is_first = write_if_first(store, key, body, began)
+        is_first = write_if_first(store, key, body, began) or _moves_what_followed(store, key, body, said)
         if not is_first and said["world"] > 1 and sentinel == runid.ERROR:
             store.write(f"{run}/{rank_error_key(0)}", body)
     if is_first:
         _take_back_if_late(store, run, key, body, whose)
+
+
+def _moves_what_followed(store: Store, key: str, body: bytes, said: Said) -> bool:
+    """Whether ``body`` has taken the place of what another rank wrote after this one had ended without a word. That a
+    connection broke or a launcher stopped it, it says within milliseconds, sooner than a store is opened here."""
+    death = _death(said)
+    if said["world"] < 2 or "ending" in said or (death is not None and (death.cancelled or death.succeeded)):
+        return False
+    try:
+        theirs = store.read(key, _ERROR_BYTES)
+    except DeniedError:
+        return False
+    # A stamp of whole seconds tells no order within its second: then whoever was first stays.
+    if theirs is None or theirs.modified <= started_at(store, time.monotonic() - said["ended_monotonic"]):
+        return False
+    whose = _PLACE.match(theirs.body)
+    if whose is None or int(whose[1]) == said["rank"]:
+        return False
+    store.write(f"{said['run']}/{rank_error_key(int(whose[1]))}", theirs.body)
+    try:
+        store.write(key, body, theirs.version)
+    except ConflictError:
+        return False
+    return True
 
 
 def _metadata(store: Store, run: str) -> bytes | None:

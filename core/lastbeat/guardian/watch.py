@@ -118,7 +118,7 @@ class _Memory:
             self.look(member.process.pid)
 
     @property
-    def kills(self) -> int:
+    def kills(self) -> int | None:
         return self._before.count
 
 
@@ -207,9 +207,10 @@ class _Guardian:
         return gone
 
     def _ended(self, member: _Member) -> None:
+        ended = time.monotonic()
         status = member.process.wait_status() if member.runs else None
         for said in member.runs.values():
-            self._report({**said, "wait_status": status, "oom_kills": self._memory.kills})
+            self._report({**said, "wait_status": status, "ended_monotonic": ended, "oom_kills": self._memory.kills})
         self._leave(member)
 
     def _leave(self, member: _Member) -> None:

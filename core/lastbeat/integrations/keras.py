@@ -20,7 +20,7 @@ class LastbeatCallback(ContextCallback, Callback):
     notebook, use the callback as a context manager around ``model.fit()``.
     """
 
-    def __init__(self, run_id: str, **options: Any) -> None:
+    def __init__(self, run_id: str | None = None, **options: Any) -> None:
         super().__init__()
         self._session = Session(run_id, options)
         self._steps = 0

@@ -25,7 +25,7 @@ class LastbeatCallback(ContextCallback, Callback):
     ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …).
     """
 
-    def __init__(self, run_id: str, **options: Any) -> None:
+    def __init__(self, run_id: str | None = None, **options: Any) -> None:
         super().__init__()
         self._session = Session(run_id, options)
         self._total_known = False

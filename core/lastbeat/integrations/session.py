@@ -60,7 +60,7 @@ def metrics_of(logs: Mapping[Any, object] | None) -> dict[str, Any]:
 class Session:
     """The runs of one callback, at most one at a time. ``options`` go to :func:`lastbeat.start`."""
 
-    def __init__(self, run_id: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, run_id: str | None, options: Mapping[str, Any]) -> None:
         self.run: Run | None = None
         self._run_id = run_id
         self._options = dict(options)

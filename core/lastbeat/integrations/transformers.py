@@ -20,7 +20,7 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
     notebook, use the callback as a context manager around ``trainer.train()``.
     """
 
-    def __init__(self, run_id: str, **options: Any) -> None:
+    def __init__(self, run_id: str | None = None, **options: Any) -> None:
         self._session = Session(run_id, options)
         self._metrics: dict[str, object] = {}
         self._loss: object = None

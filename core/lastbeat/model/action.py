@@ -38,6 +38,15 @@ class Action(Persisted):
     failed: str | None = None
     """Why it was not done and never will be."""
     last_error: str | None = None
+    in_doubt: bool = False
+    """Somebody who claimed it left no answer: it may have happened."""
+    begun: bool = False
+    """A part of it has happened, so it is not taken back."""
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it waits, and certainly nothing of it has happened: it may still be taken back."""
+        return not (self.settled or self.claimed_by is not None or self.in_doubt or self.begun)
 
     @property
     def settled(self) -> bool:

@@ -1,5 +1,6 @@
 """An alert as data: a channel-neutral message, and what became of it on each channel."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,6 +11,17 @@ from lastbeat.model.status import Event, Status
 
 NAMES_LIMIT = 50
 """The most runs that an alert about many names; it counts the rest."""
+
+
+@dataclass(frozen=True)
+class MentionedPerson(Persisted):
+    """Somebody to be mentioned in an alert. Trusted: from the routes that people wrote, never from training."""
+
+    name: str
+    slack: str | None = None
+    """``<@U0123ABCD>``, as Slack takes it."""
+    email: str | None = None
+    pagerduty: str | None = None
 
 
 @dataclass(frozen=True)
@@ -29,10 +41,18 @@ class Message(Persisted):
     cause: str | None = None
     confidence: float | None = None
     """Of the cause, from 0 to 1. None: unknown."""
+    second_cause: str | None = None
+    """What it may be as well, where it is undecided which of the two."""
     evidence: Evidence | None = None
     """The line that shows the cause."""
+    frames: tuple[str, ...] = ()
+    """Where its exception was raised, see ``Cause.frames``."""
+    ranks: str | None = None
+    """Of a distributed training: which of its ranks stand out, in one line."""
     also_seen: tuple[str, ...] = ()
     """Downstream errors and other candidates, a line each; few."""
+    similar: str | None = None
+    """The last failure of the same cause and what became of it, in one line."""
     action: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
     instance_id: str | None = None
@@ -53,6 +73,8 @@ class Message(Persisted):
     """Path or ``s3://`` URL of the run's files."""
     link: str | None = None
     """A web address to look at, when there is one."""
+    restart: str | None = None
+    """What becomes of its job: ``restarting, attempt 2/3, from step 1500``, or why it is not restarted."""
     key: str = ""
     """Identifies this alert: the same on every delivery of it."""
     members: tuple[str, ...] = ()
@@ -61,6 +83,17 @@ class Message(Persisted):
     """The number of runs in an alert about many. 0: it is about ``run_id`` alone."""
     shared: Mapping[str, str] = field(default_factory=dict)
     """What these runs have in common: ``Zone`` → ``us-east-1a (93 of 97)``."""
+    level: str | None = None
+    """Of an alert that training raised itself: info, warning or error."""
+    owner: str | None = None
+    """Whose run it is, as training says."""
+    team: str | None = None
+    group: int = 0
+    """The number of the group that it is about. 0: it is about no group."""
+    still_out: int = 0
+    """How many runs of the group are timed out."""
+    mentions: tuple[MentionedPerson, ...] = ()
+    """Whom routes have mentioned."""
 
     def masked(self, mask: Callable[[str], str]) -> "Message":
         """A copy with ``mask`` applied to all text except run id, status and event."""
@@ -72,9 +105,14 @@ class Message(Persisted):
             self,
             reason=mask(self.reason),
             cause=maybe(self.cause),
+            second_cause=maybe(self.second_cause),
             evidence=self.evidence.masked(mask) if self.evidence is not None else None,
+            frames=tuple(map(mask, self.frames)),
+            ranks=maybe(self.ranks),
             also_seen=tuple(map(mask, self.also_seen)),
+            similar=maybe(self.similar),
             action=maybe(self.action),
+            restart=maybe(self.restart),
             conditions={name: mask(detail) for name, detail in self.conditions.items()},
             instance_id=maybe(self.instance_id),
             phase=maybe(self.phase),
@@ -84,12 +122,29 @@ class Message(Persisted):
             where=mask(self.where),
             link=maybe(self.link),
             shared={name: mask(value) for name, value in self.shared.items()},
+            owner=maybe(self.owner),
+            team=maybe(self.team),
         )
 
     @property
     def severity(self) -> str:
         """``critical``, ``warning`` or ``info``: what a pager filters on."""
+        if self.event is Event.ALERT:
+            return {"error": "critical", "warning": "warning"}.get(self.level or "", "info")
+        if self.event is Event.FIRST_LOOK and self.status is Status.SUCCEEDED:
+            return "info"
         return "warning" if self.event is Event.SUCCEEDED and self.conditions else self.event.severity
+
+    @property
+    def order(self) -> tuple[datetime, int]:
+        """Orders the alerts of one record as they were decided, whenever they come. One look decides several."""
+        number = self.key.rpartition("/")[2]
+        return self.at, int(number) if re.fullmatch(r"\d{1,9}", number, re.ASCII) else 0
+
+    @property
+    def topic(self) -> str:
+        """What joins it to other alerts of its record: those on one topic go into one thread, or end one incident."""
+        return f"group-{self.group}" if self.group else ""
 
     @property
     def subject(self) -> str:
@@ -134,3 +189,10 @@ class Alert(Persisted):
     message: Message
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """Channel identity (``slack:1f2e3d4c``) → what became of it there."""
+    found_ended: bool = False
+    """The run had ended before the fleet was first looked at: a notice may tell of all such runs at once."""
+    routed_to: tuple[str, ...] | None = None
+    """Destinations by name: channels that were not there when it was decided take it on only if they are among them.
+    None: no route said so, and every channel takes it. Empty: it is dropped."""
+    routed_by: tuple[str, ...] = ()
+    """Names of the routes that took it."""

@@ -2,13 +2,35 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lastbeat.model.persisted import Persisted
+from lastbeat.model.times import format_duration
 
 TEXT_LIMIT = 500
+FRAMES_LIMIT = 4
 CERTAIN = 0.85
 """From this confidence on, a cause is shown without a qualifier such as "likely"."""
+LIKELY = 0.6
+"""Below this, a cause is a guess."""
+UNDECIDED = LIKELY
+"""Below this, people are shown a second cause beside the first, and restart policies take the cause for unknown.
+
+Confidence is how often such causes are right. Where that is less than three times in five, advice for one cause alone
+sends people to the wrong place nearly as often as to the right one, and so does a restart that rests on it. It is where
+"likely" becomes "perhaps", so that the word, the second cause and the policy say the same.
+"""
+EXIT_STATUS = "exit status"
+SCHEDULER = "scheduler"
+"""What stands for a file where no line shows the cause but how the process ended, or what a scheduler said of it."""
+NO_FILES = frozenset({EXIT_STATUS, SCHEDULER})
+
+
+def sureness(confidence: float) -> str:
+    """Confidence in a word: it is measured on a few hundred logs, so people get no digits."""
+    if confidence >= CERTAIN:
+        return "sure"
+    return "likely" if confidence >= LIKELY else "perhaps"
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,8 @@ class Cause(Persisted):
     """A name of ``signals.error_types``."""
     evidence: Evidence
     confidence: float
-    """From 0 to 1. It makes guesses comparable; it is no measured probability."""
+    """From 0 to 1: how often causes on such grounds were right in labelled logs, see ``causes.confidence``. Records of
+    before 2026-11-23 have a number that only orders guesses."""
     subsystem: str | None = None
     restartable: bool | None = None
     """Whether a restart from the last checkpoint may well get past this. None: it depends."""
@@ -48,6 +71,87 @@ class Cause(Persisted):
     """What to do, with sizes, ranks and hosts from the evidence filled in."""
     signal: str = ""
     """Name of the signal that the evidence matched."""
+    frames: tuple[str, ...] = ()
+    """Where it was raised, ``train.py:33 in main: loss = model(batch)``: the program's own frames before a library's,
+    of each the innermost first, two at most. Empty: no traceback shows it. Hostile text, as the evidence."""
+    fingerprint: str = ""
+    """The same for the same mistake, whenever and wherever it comes again, see ``causes.fingerprint``. Empty: nothing
+    tells it from others, or an older version recorded it."""
+
+
+WORTH_TELLING = timedelta(minutes=5)
+"""A job that idled for less did not: launchers take minutes themselves to end what is left of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A job that had died and that nobody ended: it sat there, and somebody paid for it."""
+
+    seconds: float
+    until: str
+    """What ended it, in words: ``the time limit``, ``it was cancelled``."""
+    at_most: bool = False
+    """No line tells when it died, only after which time."""
+
+    @property
+    def told(self) -> str:
+        """``idled for 5h 12m until the time limit``."""
+        about = "at most " if self.at_most else ""
+        return f"idled for {about}{format_duration(self.seconds)} until {self.until}"
+
+
+@dataclass(frozen=True, slots=True)
+class LostPeer:
+    """A process that went away, where the logs tell only what others saw of it. Host and file are hostile text."""
+
+    rank: int | None = None
+    host: str | None = None
+    """Its machine's name without the domain, or its address."""
+    log: str = ""
+    """Its own log, which does not say why it ended. Empty: none is known to be here."""
+    apart: bool = True
+    """Each log here is of one process, so that its own is not among them."""
+
+    @property
+    def name(self) -> str:
+        """``rank 3 on host-17``, as far as it is known."""
+        rank = "" if self.rank is None else f"rank {self.rank}"
+        return " on ".join(filter(None, (rank, self.host)))
+
+    @property
+    def told(self) -> str:
+        """``a peer died; its own log is not here: rank 3 on host-17``."""
+        if self.log:
+            about = f"its own log, {self.log}, does not say why"
+        else:
+            about = "its own log is not here" if self.apart else "no line here comes from it"
+        return f"a peer died; {about}{f': {self.name}' if self.name else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A line of a run that goes on, which people should see: slow GPUs, say."""
+
+    evidence: Evidence
+    """The latest such line."""
+    hint: str = ""
+    at: datetime | None = None
+    """When it was new, by the store's clock. None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptInFile:
+    """The last of several attempts whose output was appended to one file: nothing before it counts."""
+
+    number: int
+    file: str
+    line: int
+    """Where it begins."""
+
+    @property
+    def told(self) -> str:
+        """``attempt 3 of 3 in train.log, from line 412 on``."""
+        return f"attempt {self.number} of {self.number} in {self.file}, from line {self.line} on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +166,29 @@ class Explanation:
     ended: bool = False
     """The text also *ends* in that failure: nothing after it shows that training goes on. Only then may a log make a
     run FAILED."""
+    interrupted: bool = False
+    """It ends in an uncaught KeyboardInterrupt, and nothing else can have ended it: a person pressed Ctrl-C."""
     success: Evidence | None = None
     """The line that says training is done, if there is one and nothing failed after it."""
+    idle: Idle | None = None
+    """How long it idled after its cause, if the lines tell."""
+    ended_by: str = ""
+    """What ended it from outside after its cause, as in :class:`Idle`. Empty: nothing did."""
+    peer: LostPeer | None = None
+    """Who went away, if the cause is only what others saw of it."""
+    warned: tuple[Warned, ...] = ()
+    """What the logs warn of beside: no cause of anything. The latest first, one a signal."""
+    attempt: AttemptInFile | None = None
+    """Which attempt it is, if its file holds several."""
+    grounds: str = ""
+    """What kind of evidence the cause rests on, see ``causes.confidence.Grounds``. Empty: there is no cause."""
+
+    @property
+    def second(self) -> Cause | None:
+        """What it may be as well, where it is :data:`UNDECIDED` which of the two."""
+        cause = self.cause
+        undecided = cause is not None and cause.confidence < UNDECIDED
+        return self.alternatives[0] if undecided and self.alternatives else None
 
     @property
     def hint(self) -> str | None:

@@ -1,15 +1,22 @@
 """Outcomes as JSON can hold them: what ``--json`` prints and the Lambda answers."""
 
-from lastbeat.model.observation import Heartbeat, Seen
-from lastbeat.model.outcome import Outcome
+from typing import TYPE_CHECKING
+
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 
+if TYPE_CHECKING:
+    # Whoever has an outcome has these, and whoever only wants `clean` spares all that a watch knows.
+    from lastbeat.model.observation import Heartbeat
+    from lastbeat.model.outcome import Outcome
 
-def outcome_document(outcome: Outcome) -> dict[str, object]:
-    """The promised keys, all of them always there; what is not known is null."""
+
+def outcome_document(outcome: "Outcome") -> dict[str, object]:
+    """The promised keys, all of them always there; what is not known is null. ``owner`` and ``team`` are there where
+    the run has told them."""
     beat, record = heartbeat(outcome), outcome.record
     seen = outcome.status is not Status.UNKNOWN
+    said = {"owner": record.owner, "team": record.team} if record is not None else {}
     return {
         "run_id": outcome.run_id,
         "status": str(outcome.status),
@@ -24,15 +31,18 @@ def outcome_document(outcome: Outcome) -> dict[str, object]:
         "last_progress_at": format_time(outcome.last_progress_at),
         "since": format_time(record.came_to_be_at) if record is not None and seen else None,
         "alerts": {"pending": outcome.pending, "delivered": outcome.delivered, "failed": failed(outcome)},
+        **{name: text for name, text in said.items() if text is not None},
     }
 
 
-def heartbeat(outcome: Outcome) -> Heartbeat | None:
+def heartbeat(outcome: "Outcome") -> "Heartbeat | None":
     """The document that knows the step: progress.json, else a metadata.json that has one."""
+    from lastbeat.model.observation import Seen  # noqa: PLC0415 - see above
+
     return outcome.observation.knows_step if isinstance(outcome.observation, Seen) else None
 
 
-def failed(outcome: Outcome) -> int:
+def failed(outcome: "Outcome") -> int:
     """Deliveries that will never go out, of those that the record still knows."""
     alerts = outcome.record.outbox if outcome.record is not None else ()
     return sum(delivery.failed is not None for alert in alerts for delivery in alert.deliveries.values())

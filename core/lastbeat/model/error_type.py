@@ -38,6 +38,13 @@ class ErrorTraits(NamedTuple):
     """The error type that it is if threads or ranks wait for each other in a circle."""
     may_be_a_kill: bool = False
     """A SIGKILL from an unknown sender is taken for it."""
+    blames_node: bool = False
+    """The node is broken: a restart has to leave it out."""
+    is_time_over: bool = False
+    """The job's time was over, or it is gone without a word: restart policies call that a timeout."""
+    raised_where_needed: bool = False
+    """What is missing is raised by whoever needs it. Mere words of it, a shell's or those of a library that tries one
+    thing after another, give way to what ended the program."""
 
 
 class ErrorType(NamedTuple):

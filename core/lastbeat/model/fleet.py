@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final
 
-from lastbeat.model.persisted import Form, UnixTime
+from lastbeat.model.alert import Message
+from lastbeat.model.persisted import TRANSIENT, Form, UnixTime
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
 
@@ -46,6 +47,8 @@ class RunLine:
     conditions: tuple[str, ...] = ()
     since: UnixTime | None = None
     attempt: int = 1
+    owner: str | None = field(default=None, metadata=TRANSIENT)
+    """Whose run it is, as it says. Kept apart: earlier versions read a line of eight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,15 @@ class RunFigures:
     """When the store got what tells step and loss, which is not read anew in each pass."""
     pending: int = 0
     """Deliveries that still have to go out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAlert:
+    """What a dry pass would send."""
+
+    message: Message
+    channels: tuple[str, ...]
+    """Identities of the channels that would get it."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +123,8 @@ class PassReport:
     """Age of the oldest look that any run's known status rests on."""
     notes: tuple[str, ...] = ()
     """Remarks on the watching itself."""
+    would_send: tuple[PlannedAlert, ...] | None = None
+    """Of a dry pass: what it would send."""
 
     @property
     def exit_status(self) -> int:

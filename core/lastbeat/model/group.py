@@ -35,6 +35,8 @@ class DeferredAlert:
     message: Message
     facts: Mapping[str, str] = field(default_factory=dict)
     """The known ones of :data:`FACTS`."""
+    found_ended: bool = False
+    """As of :class:`lastbeat.model.alert.Alert`."""
 
 
 class MemberState(str, Enum):
@@ -98,6 +100,17 @@ class SingleTimeout(Persisted):
 
 
 @dataclass(frozen=True)
+class FirstLook(Persisted):
+    """The first look at a fleet that nobody has watched before. It may take several passes."""
+
+    began_at: datetime
+    closed_at: datetime | None = None
+    """When a pass came to its end."""
+    told: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Run id → number of its alert → number of the notice that told it. Kept for a while."""
+
+
+@dataclass(frozen=True)
 class Ledger(Record):
     """The groups of a fleet, and the outbox of their notices."""
 
@@ -106,6 +119,7 @@ class Ledger(Record):
     groups: tuple[Group, ...] = ()
     """Open groups, and closed ones for a while."""
     alone: tuple[SingleTimeout, ...] = ()
+    first_look: FirstLook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +142,5 @@ class Notice:
     earlier: int = 0
     """Members that were told one by one before the group was opened."""
     shared: Mapping[str, str] = field(default_factory=dict)
+    group: int = 0
+    """Number of the group."""

@@ -22,6 +22,8 @@ class LogReport:
     step: int | None = None
     total_steps: int | None = None
     loss: AnyFloat | None = None
+    not_finite_since: int | None = None
+    """The step at which the loss became NaN or infinite."""
     learning_rate: AnyFloat | None = None
     throughput: AnyFloat | None = None
     throughput_unit: str = ""
@@ -29,7 +31,7 @@ class LogReport:
     shown_at: datetime | None = None
     """When the file with the cause was last stored with new text."""
     last_seen: Mapping[str, datetime] = field(default_factory=dict)
-    """For the signals of absence rules: signal name → when a matching line was last new."""
+    """For the signals of absence rules, and for warnings: signal name → when a matching line was last new."""
     notes: tuple[str, ...] = ()
     """For people: what was skipped or could not be read."""
     mark: str = ""

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from lastbeat.model.job import JobSight
 from lastbeat.model.log_report import LogReport
+from lastbeat.model.raised_alert import RaisedAlert
+from lastbeat.model.stop_request import StopRequest
 
 _LOG_NOTES = 3
 
@@ -40,8 +43,14 @@ class Heartbeat:
     host: str | None = None
     start_time: datetime | None = None
     attempt: int | None = None
+    owner: str | None = None
+    """Whose run it is, as it says."""
+    team: str | None = None
     thread_error: str | None = None
     """The exception that ended a thread of training. By itself it does not end the run."""
+
+    world_size: int | None = None
+    """How many ranks a distributed training has, as it says."""
 
     step: int | None = None
     total_steps: int | None = None
@@ -49,6 +58,34 @@ class Heartbeat:
     """May be NaN or infinite: the document said so."""
     not_finite_since: int | None = None
     """The step since which the loss has been NaN or infinite, as far as the document's latest points tell."""
+    first_point: tuple[datetime, int] | None = None
+    """The first of its points: time by the instance's clock, and step."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankBeat:
+    """One rank's heartbeat, as ranks/{rank}.json tells. ``host`` and ``status`` are hostile text."""
+
+    number: int
+    modified: datetime
+    """The store's ``LastModified``."""
+    step: int | None = None
+    host: str | None = None
+    status: str | None = None
+    beat_s: float | None = None
+    """How often it is written, in seconds, as it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class RanksSeen:
+    """The ranks of one attempt, as far as they were read."""
+
+    ranks: tuple[RankBeat, ...] = ()
+    left_out: int = 0
+    """So many more have written and were not read."""
+    world_size: int | None = None
+    began: datetime | None = None
+    """When the attempt began, by the store's clock."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +98,23 @@ class Sentinel:
     text: str = ""
     fault: str | None = None
     """Why ``text`` could not be read. The sentinel's existence still counts."""
+
+
+@dataclass(frozen=True)
+class StopAsked:
+    """``_stop``: somebody asked for the run's end."""
+
+    modified: datetime
+    request: StopRequest
+
+
+@dataclass(frozen=True)
+class RaisedDocument:
+    """``_alerts.json``: its text is hostile and bounded."""
+
+    modified: datetime
+    version: str
+    alerts: tuple[RaisedAlert, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,11 +134,17 @@ class Seen:
     progress: Heartbeat | None = None
     error: Sentinel | None = None
     complete: Sentinel | None = None
+    stop: StopAsked | None = None
+    """Looked at only where there is an error, or its job has ended."""
+    raised: RaisedDocument | None = None
+    """What training has raised itself. None: nothing, or it was not looked at."""
     log: LogFile | None = None
     stacks: LogFile | None = None
     """``logs/stacks.txt``, which exists while training hangs."""
     logs: LogReport | None = None
     """What the logs say. None: none were read, which proves nothing."""
+    job: JobSight | None = None
+    """Its job, as the launcher tells of it. None: nobody asked."""
 
     @property
     def knows_step(self) -> Heartbeat | None:
@@ -103,7 +163,14 @@ class Seen:
         at = None if logs is None else logs.progress_at or logs.written_at
         if logs is None or at is None:
             return None
-        return Heartbeat(at, "", step=logs.step, total_steps=logs.total_steps, loss=logs.loss)
+        return Heartbeat(
+            at,
+            "",
+            step=logs.step,
+            total_steps=logs.total_steps,
+            loss=logs.loss,
+            not_finite_since=logs.not_finite_since,
+        )
 
 
 @dataclass(frozen=True)

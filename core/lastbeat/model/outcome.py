@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lastbeat.model.alert import Message
 from lastbeat.model.observation import Heartbeat, Observation
-from lastbeat.model.record import Record, RecordedCause, Transition
+from lastbeat.model.record import LeftOut, Record, RecordedCause, Transition
 from lastbeat.model.status import Status
 
 
@@ -34,6 +34,8 @@ class Outcome:
     """What tells the step and the loss of this attempt."""
     recorded: bool = True
     """False: the decision could not be recorded, so its alerts are outstanding."""
+    left_until: datetime | None = None
+    """Until then it is left to the run's supervisor to record and tell what this tick found."""
     transition: Transition | None = None
     """The transition that this tick decided, if any."""
     alerts: tuple[Message, ...] = ()
@@ -42,6 +44,8 @@ class Outcome:
     """Deliveries that still have to go out."""
     delivered: int = 0
     """Deliveries sent over the life of the record."""
+    left_out: LeftOut | None = None
+    """Somebody took the run out of its fleet, so that nothing was decided."""
     failures: tuple[str, ...] = ()
     """Deliveries that failed, permanently or for now, a line each, without secrets."""
     notes: tuple[str, ...] = ()

@@ -1,13 +1,17 @@
 """The user's limits and wishes, in the form that the decision needs."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lastbeat.model.status import Event
 
 if TYPE_CHECKING:
+    from lastbeat.model.limits import RunLimits
     from lastbeat.model.signal import Absence
 
+HERE: Final = "settings here"
+"""Whose limit it is: that of the watcher, or of whoever looks."""
+ITS_OWN: Final = "its own"
 DEFAULT_ALERT_ON = frozenset({Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING})
 
 
@@ -26,6 +30,8 @@ class Policy:
     """Lines that have to appear in the logs regularly."""
     poll_s: float | None = None
     """The shortest time between two reads of the logs. None: read at every look."""
+    pending_s: float | None = 14400.0
+    """A job that has waited in its queue for this long raises ``job_pending``. None: it may wait for ever."""
     start_grace_s: float = 0.0
     """How long a run may take to its first heartbeat, counted from the first look."""
     alert_on: frozenset[Event] = DEFAULT_ALERT_ON
@@ -34,11 +40,47 @@ class Policy:
     blind_s: float = 600.0
     """After this long without an observation the watchdog says that it is blind."""
 
+    learned: bool = False
+    """A run that says how often it beats is TIMED_OUT sooner than ``stale_s``, if its own beats show that it is."""
+    stale_from: str = HERE
+    """Whose limit ``stale_s`` is; and so for the others."""
+    stall_from: str = HERE
+    start_from: str = HERE
+    learned_from: str = HERE
+    fleet_token: int = 0
+    """Tells whether the fleet's limits for this run have changed, see :class:`RunLimits`."""
+    unread: str | None = None
+    """Why nobody knows the fleet's limits. Then no limit but the run's own decides anything."""
+
+    def of_fleet(self, limits: "RunLimits") -> "Policy":
+        """The policy for a run of which the fleet's limits say this: they outrank the watcher's."""
+        found = self
+        if limits.stale is not None:
+            found = replace(found, stale_s=limits.stale[0], stale_from=_of_fleet(limits.stale[1]))
+        if limits.stall is not None:
+            found = replace(found, stall_s=limits.stall[0] or None, stall_from=_of_fleet(limits.stall[1]))
+        if limits.start is not None:
+            found = replace(found, start_grace_s=limits.start[0], start_from=_of_fleet(limits.start[1]))
+        if limits.learned is not None:
+            found = replace(found, learned=limits.learned[0], learned_from=_of_fleet(limits.learned[1]))
+        return found if found is self else replace(found, fleet_token=limits.token)
+
     def of_run(self, stale_s: float | None, stall_s: float | None) -> "Policy":
-        """The policy for a run that states limits of its own: they outrank the watcher's."""
-        if stale_s is None and stall_s is None:
-            return self
-        return replace(self, stale_s=stale_s or self.stale_s, stall_s=stall_s or self.stall_s)
+        """The policy for a run that states limits of its own: they outrank the fleet's and the watcher's."""
+        found = self
+        if stale_s:
+            # It says itself how long it may be silent, so nobody has to learn that.
+            found = replace(found, stale_s=stale_s, stale_from=ITS_OWN, learned=False)
+        return replace(found, stall_s=stall_s, stall_from=ITS_OWN) if stall_s else found
+
+    @property
+    def patient(self) -> "Policy":
+        """For runs that nobody asked for by name: one that has only a log yet is given as long as a stale heartbeat."""
+        return self if self.start_grace_s >= self.stale_s else replace(self, start_grace_s=self.stale_s)
+
+
+def _of_fleet(glob: str) -> str:
+    return f"fleet limit for {glob}"
 
 
 @dataclass(frozen=True, slots=True)

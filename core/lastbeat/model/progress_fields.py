@@ -17,6 +17,8 @@ _IS: Final = r"['\"]?\s{0,8}[:=]?\s{0,8}['\"]?"
 _NUMBER: Final = r"([-+]?(?:\d{1,20}(?:\.\d{0,20})?(?:e[-+]?\d{1,3})?|\.\d{1,20}|nan|inf(?:inity)?))(?![\w%])"
 _OF: Final = r"(?:\s{0,8}(?:/|of)\s{0,8}(\d{1,15}))"
 _TRIES: Final = 8
+_AHEAD: Final = 32
+"""Characters before a unit in which its number begins."""
 
 
 def _after(prefixes: Sequence[str], word: str) -> str:
@@ -60,9 +62,18 @@ _SPEEDS: Final = (
     ("currsamplespersec=", Pattern(rf"currsamplespersec={_NUMBER}"), "samples/s", 0.0),
     ("samples_per_second", Pattern(rf"samples_per_second{_IS}{_NUMBER}"), "samples/s", 0.0),
     ("samples/s", Pattern(rf"samples/s(?:ec)?{_IS}{_NUMBER}"), "samples/s", 0.0),
+    ("perf/throughput:", Pattern(rf"perf/throughput:\s{{0,8}}{_NUMBER}"), "tokens/s/GPU", 0.0),
+    ("tokens/s", Pattern(rf"tokens/s(?:ec(?:ond)?)?{_IS}{_NUMBER}"), "tokens/s", 0.0),
+    ("tokens_per_sec", Pattern(rf"tokens_per_sec(?:ond)?{_IS}{_NUMBER}"), "tokens/s", 0.0),
+    ("throughput (samples", Pattern(rf"throughput \(samples\w{{0,12}}/s\w{{0,6}}\){_IS}{_NUMBER}"), "samples/s", 0.0),
     ("train_step_timing in s:", Pattern(rf"train_step_timing in s:\s{{0,8}}{_NUMBER}"), "it/s", 1.0),
     ("time", Pattern(r"time:?\s{0,8}(\d{1,12}(?:\.\d{1,12})?) ?ms\b"), "it/s", 1000.0),
 )
+# The number before its unit: "24264.35 samples/sec".
+_BEFORE_UNIT: Final = Pattern(
+    r"(?<![\d.])(\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|\d{1,15}(?:\.\d{1,9})?) ?(tok(?:en)?|sample)s?/s(?:ec(?:ond)?)?\b"
+)
+_UNITS: Final = {"tok": "tokens/s", "token": "tokens/s", "sample": "samples/s"}
 _BAR_SPEED: Final = Pattern(r"(?<![\d.])(\d{1,9}(?:\.\d{1,9})?)(it/s|s/it)\b")
 
 
@@ -118,6 +129,11 @@ def throughput(lower: str) -> tuple[float, str] | None:
         found = pattern.search(lower, at)
         if found is not None:
             return _speed(float(found[1].replace(",", "")), unit, seconds)
+    for word in ("tok/s", "toks/s", "tokens/s", "samples/s"):
+        at = lower.find(word)
+        found = _BEFORE_UNIT.search(lower, max(0, at - _AHEAD)) if at >= 0 else None
+        if found is not None:
+            return _speed(float(found[1].replace(",", "")), _UNITS[found[2]], 0.0)
     return None
 
 

@@ -46,6 +46,8 @@ class Progress:
     loss: AnyFloat | None = None
     learning_rate: AnyFloat | None = None
     epoch: AnyFloat | None = None
+    not_finite_since: int | None = None
+    """The step at which the loss became NaN or infinite. None: it is a number, or the step was not printed."""
     throughput: AnyFloat | None = None
     throughput_unit: str = ""
     """``it/s``, ``samples/s``, ``tokens/s``, ``TFLOP/s/GPU``, …"""
@@ -64,7 +66,14 @@ class Progress:
 
     def read(self, line: str) -> bool:
         """Whether ``line`` says something about progress that can be reported: the step is known. Never raises."""
-        line = line[:LINE_LIMIT]
+        reported = self._read(line[:LINE_LIMIT])
+        if self.loss is None or math.isfinite(self.loss):
+            self.not_finite_since = None
+        elif self.not_finite_since is None:
+            self.not_finite_since = self.step
+        return reported
+
+    def _read(self, line: str) -> bool:
         if "%|" in line:
             return self._bar(line)
         lower = line.lower()
@@ -89,6 +98,9 @@ class Progress:
         if "iteration" in lower:
             return self._megatron(lower)
         if "step=" not in lower and "step:" not in lower and "[batch=" not in lower:
+            if "/s" in lower and "throughput: " not in lower:
+                # Inference servers, which reinforcement learning runs beside training, print a throughput of theirs.
+                self._speed(progress_fields.throughput(lower))
             return False
         found = _BARE_STEP.search(lower)
         if found is None:

@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
 from lastbeat.model.cause import Cause
+from lastbeat.model.job import JobMemory
 from lastbeat.model.persisted import FLAT, Persisted
+from lastbeat.model.reaction import ReactionMemory
+from lastbeat.model.restart import FoundCheckpoint, RestartEntry, RestartRuling, Supervision, SupervisorSeat
+from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.status import Status
+from lastbeat.model.timesheet import Timesheet
 
 SCHEMA = 1
 
@@ -30,6 +35,17 @@ class Attempt(Persisted):
     """Start times of earlier attempts: a document with one of them is a leftover."""
     spent: tuple[str, ...] = ()
     """Tokens of files from earlier attempts, which say nothing about this one."""
+    job: str | None = None
+    """The life of the supervised job that it is, see ``JobMemory.key``."""
+    begun_at: datetime | None = None
+    """When that job was submitted, by the store's clock: no file that is older belongs to it."""
+
+    @property
+    def began_at(self) -> datetime | None:
+        """When it began, by the store's clock. None: nobody knows."""
+        if self.start_time is None:
+            return None
+        return self.start_time + timedelta(seconds=(self.start_skew_s or (0.0, 0.0))[0])
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,9 @@ class HeartbeatMemory(Persisted):
     """Of metadata.json: the run's own limit for silence, as it last stated it."""
     stall_s: float | None = None
     """The same for standing still."""
+    owner: str | None = None
+    """Of metadata.json: whose run it is, as it last said."""
+    team: str | None = None
 
 
 class LimitName(str, Enum):
@@ -77,6 +96,8 @@ class ExceededLimit(Persisted):
 
     name: LimitName
     limit_s: float
+    source: str = ""
+    """Whose limit it was: the run's own, the fleet's with its glob, or that watcher's."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +109,23 @@ class Finding(Persisted):
     seen_at: datetime
     """The store's time by which it had been printed."""
     alone: bool = False
-    """The run is FAILED because of this line alone."""
+    """The run is FAILED, or CANCELLED, because of this line alone."""
     acquitted: bool = False
     """Training went on after it."""
     doubted: bool = False
     """An earlier one of this attempt was acquitted, so this one counts only after a while."""
+    interrupted: bool = False
+    """A person pressed Ctrl-C: the run is CANCELLED, not FAILED."""
+
+
+@dataclass(frozen=True)
+class ToldWarning(Persisted):
+    """A line of a log that warned, and was told once, see ``decide.logs.noted``."""
+
+    line: int
+    """Its number, as far as known: the same text further on is another line."""
+    until: datetime
+    """So long it is news."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +135,10 @@ class RecordedCause(Persisted):
     cause: Cause = field(metadata=FLAT)
     also_seen: tuple[str, ...] = ()
     """Downstream errors and other candidates, a line each; few."""
+    similar: SimilarFailure | None = None
+    """The latest earlier failure of the same cause. None: none was known."""
+    second: Cause | None = None
+    """What it may be as well, where it is undecided which of the two, see ``model.cause.UNDECIDED``."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +154,30 @@ class Transition(Persisted):
     cause: str | None = None
     silenced: str | None = None
     """Why it raised no alert: the silence, with its author."""
+    step: int | None = None
+    """The last step of its attempt that was known then."""
+    confidence: float | None = None
+    """How sure the cause was, from 0 to 1. None: it is no finding in a log."""
+    subsystem: str | None = None
+    """Of the signal that showed the cause."""
+    signal: str | None = None
+    fingerprint: str | None = None
+    """Of the cause."""
+    node: str | None = None
+    """Where the cause was found, else where training said that it ran."""
+
+
+@dataclass(frozen=True)
+class LeftOut(Persisted):
+    """Somebody took the run out of its fleet: passes and views leave it out until training writes again."""
+
+    at: datetime
+    by: str
+    """``user@host``."""
+    newest: datetime | None = None
+    """When training's newest file was stored. None: the run beat, and stays out until its next attempt."""
+    forgotten: bool = False
+    """Nothing else of the record counts: what comes back is a new run."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +201,8 @@ class Record(Persisted):
     and make transitions of their own."""
     silence_told: datetime | None = None
     """The last beat before the silence that people were last told of as ``beats_missed``."""
+    stopped_by: str | None = None
+    """Of a CANCELLED: who asked for its end through lastbeat. Nobody starts such a run again by itself."""
     flapping_since: datetime | None = None
     """Since when it flaps, see ``decide.flapping``: flips are recorded but raise no alerts. None: it does not."""
     conditions: Mapping[str, str] = field(default_factory=dict)
@@ -158,11 +221,17 @@ class Record(Persisted):
     """The logs as a heartbeat. ``modified`` is when text was last new."""
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
     """For absence rules: signal name → when such a line was last new."""
+    warned: Mapping[str, ToldWarning] = field(default_factory=dict)
+    """The latest lines that warned: digest of the line → what was told. Nobody tells the same line again."""
     finding: Finding | None = None
     explained: RecordedCause | None = None
     """``cause`` and ``action`` of the present status with their evidence."""
+    raised: tuple[str, ...] = ()
+    """Ids of the latest alerts that training raised itself and that were dealt with: told, or too old to be."""
     sentinels: tuple[str, ...] = ()
     """Tokens of this attempt's sentinels, so that they never count for the next one."""
+    left_out: LeftOut | None = None
+    """It was archived or forgotten."""
     continues: str | None = None
     """Of a copy kept elsewhere: the version of the record beside the run that it continues."""
     transitions: int = 0
@@ -173,9 +242,30 @@ class Record(Persisted):
     """Deliveries settled as sent, over the life of the record."""
     dropped: int = 0
     """Unsettled alerts dropped from a full outbox, over the life of the record."""
+    supervision: Supervision | None = None
+    """How its jobs are started. None: nobody supervises it."""
+    seat: SupervisorSeat | None = None
+    """Which supervisor looks after it now. None: none does, or an older version."""
+    job: JobMemory | None = None
+    """Its present job."""
+    old_outputs: tuple[str, ...] = ()
+    """Files with the output of jobs before it: a scheduler may still write into them."""
+    ruling: RestartRuling | None = None
+    """What was decided about the last job that ended."""
+    restarts: tuple[RestartEntry, ...] = ()
+    """The latest restarts, from which budgets are counted."""
+    reactions: ReactionMemory | None = None
+    """What its policy's ``on:`` has answered already, and what came of it."""
+    timesheet: Timesheet | None = None
+    """When its attempts were submitted, began, stepped and died; see ``decide.timesheet``."""
+    checkpoint: FoundCheckpoint | None = None
+    """Its last complete checkpoint. None: none was found, or nobody has looked."""
     history: tuple[Transition, ...] = ()
     outbox: tuple[Alert, ...] = ()
     """Alerts: at least once each."""
+    receipts: Mapping[str, str] = field(default_factory=dict)
+    """What channels keep from one alert to the next: channel identity, and after a slash the topic if it has one → see
+    ``deliver.port``. The latest ones."""
     actions: tuple[Action, ...] = ()
     """Actions: at most once each, see ``effects.actions``."""
 
@@ -192,6 +282,16 @@ class Record(Persisted):
     @property
     def _is_current(self) -> bool:
         return self.evidence_of == self.transitions
+
+    @property
+    def owner(self) -> str | None:
+        """Whose run it is, as its metadata.json last said."""
+        return self.metadata.owner if self.metadata is not None else None
+
+    @property
+    def team(self) -> str | None:
+        """Its owner's team, likewise."""
+        return self.metadata.team if self.metadata is not None else None
 
     @property
     def last_metadata_at(self) -> datetime | None:

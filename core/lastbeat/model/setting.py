@@ -71,6 +71,10 @@ class SettingValues:
     def __getitem__(self, setting: Setting[T]) -> T:
         return cast("T", self._held.get(setting.name))
 
+    def replaced(self, setting: Setting[T], value: T) -> "SettingValues":
+        """A copy in which ``setting`` has this value."""
+        return SettingValues({**self._held, setting.name: value})
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SettingValues) and self._held == other._held
 

@@ -46,6 +46,9 @@ class Signal(NamedTuple):
     """More specific than its error type's. ``{field}`` is replaced by what was extracted."""
     restartable: bool | None = None
     """None: as its error type says."""
+    envelope: bool = False
+    """What failed is told in the same line or right below it: such a detail takes its place as the cause. Without one,
+    it is what its role says."""
     literals: tuple[str, ...] = ()
     """Every line that the pattern matches has at least one of these (lower-cased if ``ignore_case``). Empty: none are
     known, and the pattern is tried on each line."""
@@ -81,3 +84,5 @@ class Catalogue(NamedTuple):
     """How often that is checked. None: at every look."""
     poll_s: float | None = None
     """How often logs are read. None: at every look."""
+    noticed: frozenset[str] = frozenset()
+    """Signals of which it is told when a line was last new, besides those that absence rules wait for."""

@@ -35,7 +35,7 @@ class Silence(Persisted):
     until: datetime
     why: str
     by: str
-    """Who made it, as ``user@host``."""
+    """Who made it: ``user@host``, or on the page the name that somebody gave and the address that they came from."""
 
     def covers(self, run_id: str, now: datetime) -> bool:
         """Whether it applies to this run now, by the store's clock."""

@@ -47,6 +47,10 @@ class Status(str, Enum):
         return self in {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
 
 
+UNWELL: Final = frozenset({Status.FAILED, Status.TIMED_OUT})
+"""The run did not go well, and nobody wanted that."""
+
+
 class Event(str, Enum):
     """What an alert is about; lower-cased, these are the words of ``ALERT_ON`` (but those that say otherwise)."""
 
@@ -61,12 +65,16 @@ class Event(str, Enum):
     """A new attempt reopened a finished run."""
     WARNING = "WARNING"
     """At least one condition was newly raised."""
+    ALERT = "ALERT"
+    """Training raised it itself: wanted with WARNING."""
     FLAPPING = "FLAPPING"
     """It goes back and forth between RUNNING and TIMED_OUT: wanted with either of TIMED_OUT and RECOVERED."""
     BLIND = "BLIND"
     """The watchdog has not been able to see the run for a while. Says nothing about the run. Always wanted."""
     SIGHTED = "SIGHTED"
     """After BLIND: it can see again."""
+    FIRST_LOOK = "FIRST_LOOK"
+    """What had ended before anybody watched the fleet, told at once for all: wanted as far as its parts are."""
     TEST = "TEST"
     """A test message that a person asked for."""
 
@@ -78,7 +86,7 @@ class Event(str, Enum):
         """``critical``, ``warning`` or ``info``: what a pager filters on."""
         if self in {Event.FAILED, Event.TIMED_OUT}:
             return "critical"
-        return "warning" if self in {Event.WARNING, Event.FLAPPING, Event.BLIND} else "info"
+        return "warning" if self in {Event.WARNING, Event.FLAPPING, Event.BLIND, Event.FIRST_LOOK} else "info"
 
 
 def steps_done(step: int, total: int | None, status: "Status | None") -> int:
@@ -96,4 +104,7 @@ CLOCK_SKEW: Final = "clock_skew"
 STALLED: Final = "stalled"
 LOSS_NAN: Final = "loss_nan"
 NO_HEARTBEAT: Final = "no_heartbeat"
+JOB_PENDING: Final = "job_pending"
+JOB_LOG_MISSING: Final = "job_log_missing"
 FAILURE_IN_LOG: Final = "failure_in_log"
+WARNING_IN_LOG: Final = "warning_in_log"

@@ -6,6 +6,8 @@ Nothing here knows a channel. A channel then escapes what is special to it, and 
 import re
 from collections.abc import Callable, Iterator
 
+NAME_LIMIT = 100
+"""Characters of an owner or a team. More is cut, never refused: training must not stop for it."""
 CUT = "…"
 """Marks where something was left out."""
 
@@ -40,8 +42,18 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
+def owner_name(text: str | None) -> str | None:
+    """``text`` as somebody's name or a team's: one line, harmless, bounded. None: it says nothing."""
+    return None if text is None else fit(one_line(text), NAME_LIMIT) or None
+
+
 def _last_state(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 step``, ``1,200 steps``. ``many``: the plural, where an *s* does not make it."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def fit(text: str, limit: int, cost: Callable[[str], int] = len) -> str:

@@ -6,9 +6,17 @@ Text in it came from training and stays hostile: whoever shows it escapes it for
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
+from lastbeat.model.goodput import Goodput
+from lastbeat.model.job import JobMemory, JobState
+from lastbeat.model.reaction import CommandRun, PolicyNote
 from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.restart import Budget, FoundCheckpoint, RestartRuling
+from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
+from lastbeat.model.times import format_duration, format_minutes
+from lastbeat.model.timesheet import AttemptTimes
 
 SPARK_POINTS = 24
 """So many losses a row has at most, oldest first."""
@@ -23,6 +31,30 @@ class Span:
     since: datetime
     status: Status
     attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobGist:
+    """The job of a supervised run, as far as a row has room for it."""
+
+    launcher: str
+    id: str | None = None
+    """None: the first one has not started yet."""
+    state: JobState | None = None
+    """The launcher's last word on it."""
+    restarts: int = 0
+    attempt: str = ""
+    """``2/3``: the last restart's number in its mode, and how many there may be. Empty: there was none."""
+    waits: bool = False
+    """Another job is to be started."""
+    starts_at: datetime | None = None
+    """The earliest time for that; None: now."""
+
+    @property
+    def text(self) -> str:
+        """``812 r2/3``: its id, and its restarts."""
+        count = self.attempt or (str(self.restarts) if self.restarts else "")
+        return " ".join(filter(None, [self.id or "starts", f"r{count}" if count else ""]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +88,9 @@ class Row:
     """When the store last got a heartbeat, or where there is none log text."""
     host: str | None = None
     """Instance or host, as metadata.json names it."""
+    owner: str | None = None
+    """Whose run it is, as metadata.json says."""
+    team: str | None = None
     strip: tuple[Span, ...] = ()
     """The last :data:`STRIP_S`, oldest first; the first span begins where what is known begins."""
     pending: int = 0
@@ -66,6 +101,10 @@ class Row:
     """Why something of it could not be read; the rest stands as it was last read."""
     complete: bool = True
     """False: something of it is still to be read."""
+    silence: Silence | None = None
+    """Why people are not told of it now."""
+    job: JobGist | None = None
+    """Of a supervised run."""
 
     @property
     def shown(self) -> str:
@@ -85,6 +124,9 @@ class WatchState:
     """Marks were left, and have stopped to come."""
     known: bool = True
     """False: what passes leave could not be looked at."""
+    recorded_at: datetime | None = None
+    """Where no passes come: when a run's record was last written, by who watches single runs. None: not since the last
+    pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +155,8 @@ class FleetView:
     ignored: tuple[str, ...] = ()
     """Folders whose names no run may have."""
     notes: tuple[str, ...] = ()
+    silences: tuple[Silence, ...] = ()
+    """Those that are not over, whether or not they cover a run."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -121,6 +165,11 @@ class FleetView:
         for row in self.rows:
             counted[row.shown] = counted.get(row.shown, 0) + 1
         return counted
+
+    @property
+    def silenced(self) -> int:
+        """How many of the runs are silenced."""
+        return sum(row.silence is not None for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +221,8 @@ class RankLine:
     behind: int | None = None
     """Steps behind the foremost rank of this attempt."""
     fault: str | None = None
+    beat_s: float | None = None
+    """How often it beats, as it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +277,73 @@ class Resources:
     gpus: tuple[Gpu, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LimitInForce:
+    """A limit that holds for a run."""
+
+    name: str
+    """``stale``, ``learned``, ``stall``, ``inactivity`` or ``start``."""
+    limit_s: float | None
+    """None: it is not watched."""
+    source: str
+    """Whose it is: ``its own``, ``fleet limit for mistral-*``, ``settings here``."""
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        if self.limit_s is None:
+            return "standing still is not watched"
+        minutes = self.limit_s / 60
+        shown = format_minutes(self.limit_s) if round(minutes, 1) == minutes else format_duration(self.limit_s)
+        return f"{_AFTER.get(self.name, self.name)} {shown}"
+
+    @property
+    def text(self) -> str:
+        """The same, with where it comes from."""
+        return f"{self.what} ({self.source})"
+
+
+_AFTER: Final = {
+    "stale": "stale after",
+    "learned": "learned from its beats: stale after",
+    "stall": "stalled after",
+    "inactivity": "no line and no step for",
+    "start": "to begin within",
+}
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """The job of a supervised run, and what was decided about restarts."""
+
+    policy: str
+    """Name of the restart policy; empty: nothing is restarted."""
+    job: JobMemory | None = None
+    """None: the first one has not started yet."""
+    ruling: RestartRuling | None = None
+    """What was decided about the last job that ended."""
+    next_job: str | None = None
+    """The job that is about to start."""
+    starts_at: datetime | None = None
+    """The earliest time for that."""
+    restarts: int = 0
+    """How many there were since the supervision began."""
+    launcher: str = ""
+    budgets: tuple[Budget, ...] | None = None
+    """How much of each budget is used. None: not known."""
+    checkpoint: FoundCheckpoint | None = None
+    """The last complete one, as the last survey found it."""
+    supervised_by: str | None = None
+    """``user@host`` who looks after it. None: nobody does now."""
+    supervised_since: datetime | None = None
+    over: bool = False
+    """Its job has ended, and no other one is to be started: nobody needs to look after it."""
+    notes: tuple[PolicyNote, ...] = ()
+    """What the policy's ``on:`` noted, oldest first."""
+    commands: tuple[CommandRun, ...] = ()
+    """What it ran, oldest first."""
+
+
 @dataclass(frozen=True)
 class RunView:
     """All about one run, as of ``at``."""
@@ -238,6 +356,10 @@ class RunView:
     """A web address of its files (https), where there is one."""
     stale_s: float | None = None
     """Silence for longer than this is a reason to worry."""
+    limits: tuple[LimitInForce, ...] = ()
+    """Which limits hold for it, and from where."""
+    exceeded: LimitInForce | None = None
+    """Of a TIMED_OUT: the limit that decided that, as the watcher had it."""
     seen_at: datetime | None = None
     """When a watchdog saw the run to be what it is; the row's ``since`` is when it came to be so."""
     conditions: Mapping[str, str] = field(default_factory=dict)
@@ -253,11 +375,19 @@ class RunView:
     phases: tuple[PhaseSpan, ...] = ()
     ranks: tuple[RankLine, ...] = ()
     ranks_left_out: int = 0
+    suspects: str | None = None
+    """Which ranks stand out of a run that failed or hangs, in one line."""
     world_size: int | None = None
     history: tuple[Transition, ...] = ()
     """The latest transitions, oldest first."""
     transitions: int | None = 0
     """How many there were in all; None, as of alerts: its record could not be read."""
+    job: JobLine | None = None
+    """Of a supervised run."""
+    goodput: Goodput | None = None
+    """What its wall time went into. None: nothing of that is known."""
+    times: tuple[AttemptTimes, ...] = ()
+    """The latest attempts with their times, oldest first."""
     attempts: tuple[Span, ...] = ()
     """When each attempt began that history knows of, and its latest status."""
     alerts: tuple[SentAlert, ...] = ()

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from lastbeat.model.numbers import finite, number, whole
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.text import owner_name
 from lastbeat.model.times import names_zone, parse_time
 from lastbeat.stores.port import Blob
 
@@ -56,11 +57,15 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         host=_text(document.get("host"), mask),
         start_time=start,
         attempt=whole(document.get("attempt")),
+        owner=owner_name(_text(document.get("owner"), mask)),
+        team=owner_name(_text(document.get("team"), mask)),
         thread_error=_text(document.get("thread_error"), mask),
+        world_size=whole(document.get("world_size")),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),
         not_finite_since=_not_finite_since(document),
+        first_point=_first_point(document.get("recent"), blob),
     )
 
 
@@ -98,6 +103,14 @@ def _not_finite_since(document: dict[str, object]) -> int | None:
             break
         since = whole(point[1])
     return since
+
+
+def _first_point(points: object, blob: Blob) -> tuple[datetime, int] | None:
+    first = points[0] if isinstance(points, list) and points else None
+    if not isinstance(first, list) or len(first) < _POINT - 1:
+        return None
+    at, step = _time(first[0], blob), whole(first[1])
+    return None if at is None or step is None else (at, step)
 
 
 def _time_fault(document: dict[str, object], mask: Callable[[str], str]) -> str | None:

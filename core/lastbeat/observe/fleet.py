@@ -9,7 +9,7 @@ from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, Shard
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.observe.listing import BEHIND, Folder
-from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.stores.port import Entry, Page, Store, StoreError
 
 IGNORED_LIMIT = 10
 _OWN = runid.SWEEP_MARK.split("/", maxsplit=1)[0]
@@ -44,6 +44,9 @@ class FleetListing:
     """The fleet's own files, by their name below ``_watchdog/``."""
     own_fault: StoreError | None = None
     """Why that folder could not be listed."""
+    own_known: bool = False
+    """The listing has shown all of that folder, before the first run of the page that did."""
+    _own_listed: dict[str, Entry] = field(default_factory=dict, init=False, repr=False)
     ignored: list[str] = field(default_factory=list)
     """The first folders whose names are no valid run ids."""
     done: bool = False
@@ -67,6 +70,7 @@ class FleetListing:
                 return
             page = self.store.list("", start_after)
             self.pages += 1
+            self._look_ahead(page, start_after)
             for entry in page.entries:
                 name, slash, rest = entry.key.partition("/")
                 if not slash:
@@ -93,6 +97,19 @@ class FleetListing:
                 raise StoreError(f"{self.store.url}: its listing goes round in circles at {last[:200]!r}")
             begun.add(onward)
             start_after = onward
+
+    def own_entry(self, name: str) -> Entry | None:
+        """What it shows of the file ``name`` below ``_watchdog/``, with its fault if nobody could look at it."""
+        return self._own_listed.get(f"{_OWN}/{name}")
+
+    def _look_ahead(self, page: Page, start_after: str) -> None:
+        """What watchers go by lies among the runs, and those before it are to be judged by it, too."""
+        own = {entry.key: entry for entry in page.entries if entry.key.startswith(f"{_OWN}/")}
+        self._own_listed.update(own)
+        begun = _order(start_after.partition("/")[0]) < _order(_OWN) or bool(self._own_listed)
+        over = not page.more or (bool(page.entries) and page.entries[-1].key > f"{_OWN}/{BEHIND}")
+        closed = any(entry.key == f"{_OWN}/" for entry in own.values())
+        self.own_known = self.own_known or (begun and over and not closed)
 
     def _run(self, name: str, folder: Folder, at: datetime) -> Iterator[RunFiles]:
         """The run that the folder is, if it is one."""

@@ -1,11 +1,12 @@
 """The logs of one run as a watch sees them. The code that reads and parses text is loaded only when there is text."""
 
+import glob
 import hashlib
 import json
 import logging
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -144,6 +145,8 @@ class LogObserver:
         self._signals = signals
         self._state = state
         self._poll_s = poll_s
+        self._outputs: tuple[str, ...] = ()
+        self._spent = frozenset[str]()
         self._logs: RunLogs | None = None
         self._last: LogReport | None = None
         self._read_at: datetime | None = None
@@ -157,6 +160,26 @@ class LogObserver:
     def began(self) -> bool:
         """Whether there has been anything to read."""
         return self._logs is not None
+
+    def follow(self, files: Sequence[str]) -> bool:
+        """Read these files of this machine, too, in place of those last named. Whether they are others."""
+        places = tuple(map(glob.escape, files))
+        if not places or places == self._outputs:
+            return False
+        self._outputs, self._read_at = places, None
+        if self._logs is not None:
+            self._logs.places = self._places
+        return True
+
+    def leave_out(self, files: frozenset[str]) -> None:
+        """Read none of these files of this machine, from now on."""
+        self._spent = files
+        if self._logs is not None:
+            self._logs.left_out = files
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        return (*self._signals.places, *self._outputs)
 
     def add_to(
         self,
@@ -178,7 +201,7 @@ class LogObserver:
 
     def look(self, files: Mapping[str, Entry], now: datetime, *, again: bool = False) -> LogReport | None:
         """A report of the logs; None if there are none. ``again`` as in :meth:`add_to`. Never raises."""
-        if not self._signals.places and not any(map(of_logs, files)):
+        if not self._places and not any(map(of_logs, files)):
             return None
         if self._last is not None and self._read_at is not None and self._poll_s is not None:
             since_s = (now - self._read_at).total_seconds()
@@ -192,15 +215,15 @@ class LogObserver:
             log.exception("the logs of %s could not be understood", self._run_id)
             # The last report says nothing about now: the next look reads again, whatever ``poll_s`` says.
             self._read_at = None
-            note = f"The logs could not be understood ({type(error).__name__}); they count for nothing in this look."
+            note = f"The logs could not be understood ({type(error).__name__}); this look ignores them."
             # Nothing else shows whether logs on this machine were written.
-            hidden = (note,) if self._signals.places else ()
+            hidden = (note,) if self._places else ()
             return replace(self._last or LogReport(), notes=(note,), unread=("logs",), hidden=hidden)
         return self._last
 
     def explain(self, files: Mapping[str, Entry], error_text: str | None) -> Explanation:
         """Why the run failed, by a deep read of its logs and ``_error``. Never raises."""
-        if not error_text and not self._signals.places and not any(map(of_logs, files)):
+        if not error_text and not self._places and not any(map(of_logs, files)):
             return NOTHING
         try:
             return self._reader().explain(
@@ -246,9 +269,8 @@ class LogObserver:
         if self._logs is None:
             from lastbeat.observe.logs import RunLogs  # noqa: PLC0415 - only where there is text
 
-            self._logs = RunLogs(
-                self._store, self._run_id, self._signals.catalogue, self._mask, places=self._signals.places
-            )
+            self._logs = RunLogs(self._store, self._run_id, self._signals.catalogue, self._mask, places=self._places)
+            self._logs.left_out = self._spent
             cache = self._cache()
             if cache is not None:
                 cache.load(self._logs)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
-from lastbeat.model.cause import NOTHING, TEXT_LIMIT, Cause, Evidence, Explanation
+from lastbeat.model.cause import NOTHING, TEXT_LIMIT, AttemptInFile, Cause, Evidence, Explanation, LostPeer
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.persisted import Form
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean, one_line
 from lastbeat.observe.log_files import MOST, is_of_now
-from lastbeat.observe.log_source import LogSource, sources_of
+from lastbeat.observe.log_source import LogSource, LogSources, sources_of
 from lastbeat.observe.tailed_log import Readers, TailedLog
 from lastbeat.stores.port import Entry, Store, StoreError
 
@@ -93,7 +93,10 @@ class RunLogs:
         self._store = store
         self._catalogue = catalogue
         self._mask = mask
-        self._places = tuple(places)
+        self.places = tuple(places)
+        """Paths and patterns of logs on this machine."""
+        self.left_out = frozenset[str]()
+        """Files that these match and that are not read, whatever is written there."""
         self._limits = limits
         self._readers = Readers(self._fresh, self._restored)
         self._isolation = Isolation(run_id, self._readers)
@@ -124,7 +127,7 @@ class RunLogs:
         4. Note a file that cannot be read, or trips its reader, as unread. It does not affect the others.
         5. If anything was new, work out what all files together say.
         """
-        sources, notes, hidden = sources_of(self._store, files, self._places, self._files)
+        sources, notes, hidden = self._sources(files)
         again = again and self._turn > 0
         if not again:
             self._cold, self._appeared = self._turn == 0, set()
@@ -202,7 +205,7 @@ class RunLogs:
         from lastbeat.observe.log_backfill import NumberedSummary, backfill  # noqa: PLC0415 - only at an event
 
         self.look(files, since, old_until, again=True)
-        sources, *_ = sources_of(self._store, files, self._places, self._files)
+        sources, *_ = self._sources(files)
         newest = max((source.modified for source in sources), default=None)
         found = [(source, self._known(source)) for source in sources if is_of_now(source.modified, newest)]
         listed = {source.name for source in sources}
@@ -252,6 +255,10 @@ class RunLogs:
         file.notes = [*notes, *file.notes]
         file.turn, file.anew = self._turn, file.anew or anew or source.name in self._appeared
         return taken
+
+    def _sources(self, files: Mapping[str, Entry]) -> LogSources:
+        found = sources_of(self._store, files, self.places, self._files)
+        return found._replace(logs=[each for each in found.logs if each.name not in self.left_out])
 
     def _known(self, source: LogSource) -> TailedLog:
         file = self._files.get(source.name)
@@ -368,6 +375,7 @@ def _report(read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explana
         step=progress.step,
         total_steps=progress.total_steps,
         loss=progress.loss,
+        not_finite_since=progress.not_finite_since,
         learning_rate=progress.learning_rate,
         throughput=progress.throughput,
         throughput_unit=progress.throughput_unit,
@@ -391,12 +399,26 @@ def _masked(
         return replace(evidence, line=number, file=safe(one_line(evidence.file)), text=text, host=host)
 
     def cause(found: Cause) -> Cause:
-        return replace(found, evidence=line(found.evidence), hint=safe(clean(found.hint)))
+        frames = tuple(safe(one_line(frame)) for frame in found.frames)
+        return replace(found, evidence=line(found.evidence), hint=safe(clean(found.hint)), frames=frames)
 
-    return Explanation(
+    def attempt(found: AttemptInFile) -> AttemptInFile:
+        shift = shifts.get(found.file, 0) if shifts is not None else 0
+        return replace(found, file=safe(one_line(found.file)), line=max(0, found.line - (shift or 0)))
+
+    def peer(found: LostPeer) -> LostPeer:
+        host = None if found.host is None else safe(one_line(found.host))
+        return replace(found, host=host, log=safe(one_line(found.log)))
+
+    return replace(
+        explanation,
         cause=None if explanation.cause is None else cause(explanation.cause),
         alternatives=tuple(map(cause, explanation.alternatives)),
         downstream=tuple(map(line, explanation.downstream)),
-        ended=explanation.ended,
         success=None if explanation.success is None else line(explanation.success),
+        peer=None if explanation.peer is None else peer(explanation.peer),
+        warned=tuple(
+            replace(each, evidence=line(each.evidence), hint=safe(clean(each.hint))) for each in explanation.warned
+        ),
+        attempt=None if explanation.attempt is None else attempt(explanation.attempt),
     )

@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
-from lastbeat.model.observation import Heartbeat, LogFile, NeverSeen, Seen, Sentinel
+from lastbeat.model.observation import Heartbeat, LogFile, NeverSeen, RaisedDocument, Seen, Sentinel, StopAsked
+from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
+from lastbeat.model.raised_alert import read_alerts
 from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.stop_request import LIMIT_BYTES, read_request
 from lastbeat.model.text import clean
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
@@ -38,6 +41,7 @@ class Observer:
     """The name of this machine."""
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
+    _raised: RaisedDocument | None = None
 
     def look(self, listed: dict[str, Entry] | None = None) -> tuple[Seen | NeverSeen, Entry | None]:
         """What is there now, and the listing's entry for the watchdog's record.
@@ -56,6 +60,8 @@ class Observer:
             metadata=self._heartbeat(files.get(runid.METADATA)),
             progress=self._heartbeat(files.get(runid.PROGRESS)),
             error=self._failure(files.get(runid.ERROR)),
+            raised=self._document(files.get(runid.ALERTS)),
+            stop=self._asked(files.get(runid.STOP)) if runid.ERROR in files else None,
             complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
             log=_log_file(newest_log(files)),
             stacks=_log_file(files.get(runid.STACKS)),
@@ -116,6 +122,48 @@ class Observer:
         sentinel = Sentinel(entry.modified, entry.version, entry.size_bytes, text, fault)
         self._error = sentinel if fault is None else None
         return sentinel
+
+    def stop_asked(self) -> StopAsked | None:
+        """The request for its end that the last look found. Raises :class:`StoreError` as :meth:`look`."""
+        return self._asked(self.files.get(runid.STOP))
+
+    def _asked(self, entry: Entry | None) -> StopAsked | None:
+        """What was asked for, if it can be read: anybody may have left it there."""
+        if entry is None:
+            return None
+        try:
+            blob = self.store.read(entry.key, LIMIT_BYTES)
+        except StoreError as error:
+            if error.retryable:
+                # It decides what the error is.
+                raise
+            return None
+        request = read_request(blob.body) if blob is not None else None
+        if request is None:
+            return None
+        shown = replace(request, by=self._shown(request.by), why=self._shown(request.why))
+        return StopAsked(entry.modified, shown)
+
+    def _document(self, entry: Entry | None) -> RaisedDocument | None:
+        if entry is None:
+            return None
+        known = self._raised
+        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
+            return known
+        try:
+            blob = self.store.read(entry.key, ALERTS_LIMIT_BYTES)
+        except StoreError as error:
+            if error.retryable:
+                # It may be long until somebody looks again.
+                raise
+            return None
+        if blob is None:
+            return None
+        alerts = tuple(
+            replace(each, title=self._shown(each.title), text=self._shown(each.text)) for each in read_alerts(blob.body)
+        )
+        self._raised = RaisedDocument(entry.modified, entry.version, alerts)
+        return self._raised
 
     def log_tail(self) -> tuple[tuple[str, ...], str | None]:
         """The last lines of the training log, oldest first, and the reason if they could not be read.

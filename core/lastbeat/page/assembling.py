@@ -28,6 +28,7 @@ SCRIPTS: Final = (
     "groups.js",
     "choice.js",
     "around.js",
+    "silencing.js",
     "points.js",
     "plot.js",
     "curves.js",
@@ -36,10 +37,12 @@ SCRIPTS: Final = (
     "progress.js",
     "records.js",
     "timeline.js",
+    "goodput.js",
     "ranks.js",
     "sections.js",
     "run.js",
     "fleet.js",
+    "losses.js",
     "app.js",
 )
 _TEMPLATE: Final = "page.html"

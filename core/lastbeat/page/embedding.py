@@ -6,6 +6,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from lastbeat.model.text import counted
+
 LIMIT_BYTES: Final = 720_000
 """The most that the packed data has; base64 makes 960,000 characters of it."""
 
@@ -25,14 +27,22 @@ def squeezed(data: Json) -> bytes:
 
 
 def fitted(
-    fleet: Json, runs: Iterable[tuple[str, Json]], *, needy: Collection[str], limit_bytes: int = LIMIT_BYTES
+    fleet: Json,
+    runs: Iterable[tuple[str, Json]],
+    *,
+    needy: Collection[str],
+    limit_bytes: int = LIMIT_BYTES,
+    causes: Json | None = None,
 ) -> Json:
     """What a page has in it: the fleet, and of the documents of ``runs`` those that there is room for, in the order in
-    which they come. How many of ``needy``, the runs that need people, have none, is said.
+    which they come; and what failures cost (``causes``).
 
-    Rows go first: where not even they fit, those that need people least are left out.
+    How many of ``needy``, the runs that need people, have no document, is said. Rows go before documents: where not
+    even they fit, those that need people least are left out.
     """
-    fleet, used = _rows_fitted(fleet, limit_bytes)
+    costs = len(squeezed(causes)) if causes is not None else 0
+    fleet, used = _rows_fitted(fleet, limit_bytes - costs)
+    used += costs
     taken: dict[str, Json] = {}
     for run_id, document in runs:
         # Each packed alone takes more than all of them packed together.
@@ -42,8 +52,8 @@ def fitted(
             used += size
     missing = sum(run_id not in taken for run_id in needy)
     if missing:
-        fleet = _noted(fleet, f"This page has no details of {_many(missing)} of those that need people.")
-    return {"fleet": fleet, "runs": taken}
+        fleet = _noted(fleet, f"This page has no details of {counted(missing, 'run')} of those that need people.")
+    return {"fleet": fleet, "runs": taken, **({"causes": causes} if causes is not None else {})}
 
 
 def _rows_fitted(fleet: Json, limit_bytes: int) -> tuple[Json, int]:
@@ -60,14 +70,10 @@ def _rows_fitted(fleet: Json, limit_bytes: int) -> tuple[Json, int]:
             too_many = middle
     shown = _noted(
         {**fleet, "runs": rows[:fits]},
-        f"This page has no room for {_many(len(rows) - fits)} of those that need people least.",
+        f"This page has no room for {counted(len(rows) - fits, 'run')} of those that need people least.",
     )
     return shown, len(squeezed(shown))
 
 
 def _noted(fleet: Json, note: str) -> Json:
     return {**fleet, "notes": [*fleet.get("notes", ()), note]}
-
-
-def _many(count: int) -> str:
-    return f"{count:,} run{'' if count == 1 else 's'}"

@@ -18,6 +18,7 @@ from lastbeat.page.embedding import fitted
 from lastbeat.stores.counting import Tally
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.views.documents import fleet_document
+from lastbeat.views.fleet_losses import LOSSES_SINCE_S, LossReader, losses_document
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.readers import FleetReader, RunReader
 from lastbeat.views.run_document import run_document
@@ -33,6 +34,10 @@ _WRITE_S: Final = 2.0
 """What is kept of that for the writing itself."""
 _AHEAD_S: Final = 60.0
 _AT_ONCE: Final = 8
+_COSTS_S: Final = 3600.0
+_COSTS_RECORDS: Final = 300
+"""So many records are read at most for what failures cost, each time that the page is written."""
+_COSTS_GROUPS: Final = 20
 
 
 @dataclass
@@ -49,10 +54,10 @@ class PageOfFleet:
 
     When that was stands beside the page itself, as the time of its last change, so that processes that know nothing of
     each other keep to it together. ``watch`` and what ``runs`` gives remember what they read, and so does this.
-    ``tally`` counts what ``store`` and both of them are asked.
+    ``tally`` counts what ``store`` and both of them are asked, and ``losses``, which reads what failures cost.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a page is made of, each by its name
         self,
         store: Store,
         watch: FleetReader,
@@ -61,6 +66,7 @@ class PageOfFleet:
         *,
         stale_s: float,
         tally: Tally | None = None,
+        losses: LossReader | None = None,
     ) -> None:
         self._store = store
         self._watch = watch
@@ -68,6 +74,9 @@ class PageOfFleet:
         self._every_s = every_s
         self._stale_s = stale_s
         self._tally = tally or Tally()
+        self._losses = losses
+        self._costs: Mapping[str, object] | None = None
+        self._costs_at: datetime | None = None
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._not_before: datetime | None = None
         self._writing: threading.Thread | None = None
@@ -112,9 +121,27 @@ class PageOfFleet:
             return f"The page of the fleet was not written, and an older one stands: {why}"
         fleet = fleet_document(view, made_at=now, live=False, interval_s=self._every_s, stale_s=self._stale_s)
         needy = [row.run_id for row in view.rows if need(row, view.at) <= NEEDS_PEOPLE]
-        data = fitted(fleet, self._documents(view.rows[:MOST_RUNS], now, until - _WRITE_S), needy=needy)
+        costs = self._lost(now, min(until - _WRITE_S, (time.monotonic() + until) / 2))
+        documents = self._documents(view.rows[:MOST_RUNS], now, until - _WRITE_S)
+        data = fitted(fleet, documents, needy=needy, causes=costs)
         self._store.write(KEY, page(data=data).html)
         return None
+
+    def _lost(self, now: datetime, until: float) -> Mapping[str, object] | None:
+        """What failures cost, an hour old at most. None: not known. A part of the fleet's records is read each time, so
+        a process that is new knows a little, and says how much."""
+        if self._losses is None:
+            return None
+        if self._costs_at is None or now >= _later(self._costs_at, _COSTS_S):
+            try:
+                found = self._losses.read(LOSSES_SINCE_S, until=until, most=_COSTS_RECORDS)
+            except StoreError as fault:
+                log.info("the page does not say what failures cost: %s", fault)
+                return self._costs
+            self._costs = losses_document(found, _COSTS_GROUPS)
+            # What is left is read soon; what no reading comes to is no reason for another one.
+            self._costs_at = None if found.left else now
+        return self._costs
 
     def _due(self, now: datetime) -> bool:
         if self._not_before is not None and now < self._not_before:

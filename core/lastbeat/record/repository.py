@@ -106,6 +106,10 @@ class RecordRepository:
         """Keep ``record`` for this process's next pass without writing it: nothing in it would be lost."""
         self.record = record
 
+    def drop(self) -> None:
+        """Know of no record any more: the run was forgotten."""
+        self.record = self._version = self._waiting = None
+
     def save(self, record: Record, now: datetime) -> Record:
         """Write ``record`` unless another watcher wrote it since it was read. Returns it as written.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.signal import Signal
 from lastbeat.scanning.literal_index import LiteralIndex
 from lastbeat.scanning.splitting import LINE_LIMIT
@@ -18,6 +19,8 @@ from lastbeat.scanning.splitting import LINE_LIMIT
 _CACHE_LIMIT: Final = 16 * 1024
 _CACHED_BYTES: Final = 512
 """Longer templates are not cached."""
+_EXAMINED_BYTES: Final = 1000
+"""Longer templates are not examined more closely."""
 _KEPT: Final = frozenset(string.ascii_letters + "^")  # some programs leave nothing but ^C when they are interrupted
 _DELETED: Final = bytes(code for code in range(256) if chr(code) not in _KEPT)
 _DELETED_OF_LINES: Final = _DELETED.replace(b"\n", b"")
@@ -47,6 +50,8 @@ def demand(pattern: str, *, ignore_case: bool, substring: bool) -> str:
     1. Words in lower case: at least one must occur, in any case.
     2. A semicolon.
     3. The whole of :func:`literals.demand`, with parentheses for lists.
+    4. Where that is met by lines that healthy training prints all the time, a semicolon and a regular expression that
+       the template must match, too, and that theirs do not.
 
     It stays one text until it is needed, for few signals ever need it parsed: that keeps loading a catalogue fast.
     """
@@ -57,7 +62,20 @@ def demand(pattern: str, *, ignore_case: bool, substring: bool) -> str:
     if demanded is None:
         return ""
     rare = literals.minimal(text.lower() for text in literals.one_of(demanded))
-    return f"{' '.join(sorted(rare))};{_written(demanded)}"
+    written = _written(demanded)
+    closer = "" if substring else _closer(pattern, _parsed(written), ignore_case=ignore_case)
+    return f"{' '.join(sorted(rare))};{written}{closer and ';'}{closer}"
+
+
+def _closer(pattern: str, formula: "_Demand", *, ignore_case: bool) -> str:
+    from lastbeat.scanning import literals, template_regex  # noqa: PLC0415 - as above
+
+    lines = (template_of(line).decode("ascii") for line in literals.ORDINARY_LINES)
+    taken = [line for line in lines if formula.is_met_by(line)]
+    if not taken:
+        return ""
+    translated = template_regex.template_regex(pattern, ignore_case=ignore_case).pattern
+    return "" if all(map(translated.search, taken)) else translated.pattern
 
 
 def _written(demanded: Any) -> str:
@@ -71,10 +89,15 @@ class _Demand(NamedTuple):
     nested: tuple["_Demand", ...]
 
     def is_met_by(self, letters: str) -> bool:
-        there = map(letters.__contains__, self.words)
-        if self.all_of_it:
-            return all(there) and all(inside.is_met_by(letters) for inside in self.nested)
-        return any(there) or any(inside.is_met_by(letters) for inside in self.nested)
+        # Loops, because this is asked of nearly each line of prose: any() and all() take three times as long.
+        all_of_it = self.all_of_it
+        for word in self.words:
+            if (word in letters) is not all_of_it:
+                return not all_of_it
+        for inside in self.nested:
+            if inside.is_met_by(letters) is not all_of_it:
+                return not all_of_it
+        return all_of_it
 
 
 def _parsed(written: str) -> _Demand:
@@ -95,6 +118,10 @@ def _demand(all_of_it: bool, parts: Sequence[Any]) -> _Demand:
     return _Demand(all_of_it, words, tuple(part for part in parts if isinstance(part, _Demand)))
 
 
+_Asking = tuple[int, _Demand, bool, Pattern | None]
+"""A signal, what it demands, whether in any case, and what templates have to match besides."""
+
+
 class TemplateIndex:
     """Which signals a line with a given template may match."""
 
@@ -103,6 +130,9 @@ class TemplateIndex:
         self._ignores_case = [signal.ignore_case for signal in signals]
         self._demand_texts: list[str] = []
         self._demands: dict[int, _Demand] = {}
+        self._closer: dict[int, Pattern] = {}
+        """What templates have to match besides, of signals whose demand many a healthy line meets."""
+        self._asking_for: dict[tuple[str, ...], Sequence[_Asking]] = {}
         self.literals: list[tuple[str, ...]] = []
         """Per signal: every line that it matches has at least one of these. Empty: nothing is known."""
         letterless: list[int] = []
@@ -113,7 +143,10 @@ class TemplateIndex:
                 texts, demanded = _computed(signal)
             self.literals.append(texts)
             rare, _, whole = demanded.partition(";")
+            whole, _, closer = whole.partition(";")
             self._demand_texts.append(whole)
+            if closer:
+                self._closer[index] = Pattern(closer, re.IGNORECASE if signal.ignore_case else 0)
             if not whole:
                 letterless.append(index)
             for text in rare.split():
@@ -168,15 +201,29 @@ class TemplateIndex:
             if len(template) <= _CACHED_BYTES:
                 cache[template] = signals
 
-    def _signals(self, template: bytes, words: Iterable[str]) -> tuple[int, ...]:
-        asking = {index for word in words for index in self._by_word[word]}
+    def _signals(self, template: bytes, words: Sequence[str]) -> tuple[int, ...]:
         letters = template.decode("ascii")
         lowered = letters.lower()
         return tuple(
             index
-            for index in sorted(asking)
-            if self._demand(index).is_met_by(lowered if self._ignores_case[index] else letters)
+            for index, demand, ignores_case, closer in self._asking(words)
+            if demand.is_met_by(lowered if ignores_case else letters)
+            and (closer is None or len(letters) > _EXAMINED_BYTES or closer.search(letters) is not None)
         )
+
+    def _asking(self, words: Sequence[str]) -> Sequence["_Asking"]:
+        """The signals that ask for one of these words, ascending, with their demands."""
+        key = tuple(words)
+        known = self._asking_for.get(key)
+        if known is None:
+            indices = sorted({index for word in words for index in self._by_word[word]})
+            known = [
+                (index, self._demand(index), self._ignores_case[index], self._closer.get(index)) for index in indices
+            ]
+            if len(self._asking_for) >= _CACHE_LIMIT:
+                self._asking_for = {}
+            self._asking_for[key] = known
+        return known
 
     def _demand(self, index: int) -> _Demand:
         if index not in self._demands:

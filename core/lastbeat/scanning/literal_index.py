@@ -9,6 +9,7 @@ _RE2_FROM_CHARS: Final = 512 * 1024
 _RE2_MEMORY_BYTES: Final = 64 << 20
 _RARE: Final = 16
 """A text that occurs in fewer than one in this many lines is searched for from hit to hit."""
+_TOGETHER: Final = 32
 _GRAM: Final = 4
 
 LineHits = Iterator[tuple[int, list[str]]]
@@ -97,8 +98,8 @@ def _lines_with(wanted: str, text: str) -> Iterator[int]:
 
 
 def _re2_scanner(texts: Collection[str]) -> Callable[[bytes], LineHits] | None:
-    """Google's RE2 over ``texts``: one automaton finds where any of them is, a second which of them a line has. None
-    where ``google-re2`` is not installed."""
+    """Google's RE2 over ``texts``: one automaton tells which of them a line has, or some lines together. None where
+    ``google-re2`` is not installed."""
     try:
         import re2  # noqa: PLC0415 - few logs bring enough new text at once
     except ImportError:
@@ -109,23 +110,25 @@ def _re2_scanner(texts: Collection[str]) -> Callable[[bytes], LineHits] | None:
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = True
     options.log_errors = False
-    any_of_them: Any = re2.compile("|".join(map(re2.escape, ordered)).encode() or rb"[^\x00-\xff]", options)
     options.literal = True
     each_of_them: Any = re2.Set.SearchSet(options)
     for text in ordered:
         each_of_them.Add(text.encode())
     each_of_them.Compile()
+    held: Callable[[bytes], list[int] | None] = each_of_them.Match
 
     def lines(data: bytes) -> LineHits:
-        index, counted, place = 0, 0, 0
-        while (found := any_of_them.search(data, place)) is not None:
-            begin = found.start()
-            index += data.count(b"\n", counted, begin)
-            counted = begin
-            start, place = data.rfind(b"\n", 0, begin) + 1, data.find(b"\n", begin)
-            line = data[start:] if place < 0 else data[start:place]
-            yield index, [ordered[each] for each in each_of_them.Match(line)]
-            if place < 0:
-                return
+        together = data.split(b"\n")
+        rare = True
+        for first in range(0, len(together), _TOGETHER):
+            some = together[first : first + _TOGETHER]
+            # Where hits are rare many lines are asked at once, and where they are not that would be in vain.
+            if rare and not held(b"\n".join(some)):
+                continue
+            rare = True
+            for index, line in enumerate(some, first):
+                if there := held(line):
+                    yield index, [ordered[each] for each in there]
+                    rare = False
 
     return lines

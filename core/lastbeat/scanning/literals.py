@@ -19,17 +19,25 @@ _WIDTH: Final = 24
 """Spellings of one stretch of text that are told apart."""
 _LENGTH: Final = 40
 # What healthy training prints all the time. A literal that is in here rules out few lines.
-ORDINARY: Final = (
-    " [2026-01-01 00:00:00] iteration 10/ 100 | consumed samples: 10 | elapsed time per iteration (ms): 1.0 |"
-    " throughput per gpu (tflop/s/gpu): 1.0 | learning rate: 1.0e-04 | global batch size: 8 | lm loss: 1.0e+00 |"
-    " loss scale: 1.0 | grad norm: 1.0 | num zeros: 0 | params norm: 1.0 | number of skipped iterations: 0 |"
-    " number of nan iterations: 0 | {'loss': 1.0, 'grad_norm': 1.0, 'learning_rate': 1.0, 'epoch': 0.1} 5%| 1/20"
-    " [00:01<00:10, 1.1it/s] step 1: train loss 1.0, val loss 1.0, time 10.00ms, mfu 1.0% info - warning: rank 0"
-    " worker process node gpu cuda memory allocated nccl info channel model layers parameters tokens dataset data"
-    " checkpoint saved saving successfully to path file train.py config arguments true false none"
-    " evaluation validation starting using torch python version for with from the and is was in on of at by"
-    " distributed group world size"
+ORDINARY_LINES: Final = (
+    (
+        " [2026-01-01 00:00:00] iteration 10/ 100 | consumed samples: 10 | elapsed time per iteration (ms): 1.0 |"
+        " throughput per gpu (tflop/s/gpu): 1.0 | learning rate: 1.0e-04 | global batch size: 8 | lm loss: 1.0e+00 |"
+        " loss scale: 1.0 | grad norm: 1.0 | num zeros: 0 | params norm: 1.0 | number of skipped iterations: 0 |"
+        " number of nan iterations: 0 |"
+    ),
+    " {'loss': 1.0, 'grad_norm': 1.0, 'learning_rate': 1.0, 'epoch': 0.1}",
+    " 5%| 1/20 [00:01<00:10, 1.1it/s]",
+    " step 1: train loss 1.0, val loss 1.0, time 10.00ms, mfu 1.0%",
+    (
+        " info - warning: rank 0"
+        " worker process node gpu cuda memory allocated nccl info channel model layers parameters tokens dataset data"
+        " checkpoint saved saving successfully to path file train.py config arguments true false none"
+        " evaluation validation starting using torch python version for with from the and is was in on of at by"
+        " distributed group world size"
+    ),
 )
+ORDINARY: Final = "".join(ORDINARY_LINES)
 _LETTERS: Final = re.sub("[^a-z]", "", ORDINARY)
 _NOTHING: Final = frozenset({""})
 

@@ -80,10 +80,11 @@ class Prefilter:
         """The lines whose templates are suspicious; where those are many, the ones that survive a closer look.
 
         1. Few lines: all of them, matching will tell.
-        2. Group lines that look the same to the signals in question: one check serves the whole group.
-        3. Many groups, or many lines so far: examine the frequent templates themselves, drop signals that nothing in
+        2. Drop signals that many lines are asked for and none matches, where one search of the batch shows that.
+        3. Group lines that look the same to the signals in question: one check serves the whole group.
+        4. Many groups, or many lines so far: examine the frequent templates themselves, drop signals that nothing in
            the batch can match, and group again what is left.
-        4. Keep the lines of the groups that may match.
+        5. Keep the lines of the groups that may match.
         """
         if not suspicious:
             return []
@@ -93,12 +94,16 @@ class Prefilter:
         from lastbeat.scanning.template_prefilter import template_prefilter  # noqa: PLC0415 - few logs need it
 
         closer = template_prefilter(self._matcher)
+        count = Counter(map(templates.__getitem__, lines))
+        often_asked = {index for template, times in count.items() if times >= MANY for index in suspicious[template]}
+        absent = closer.absent(batch, often_asked - self._each_step) | self._each_step
+        asking = {template: frozenset(signals) - absent for template, signals in suspicious.items()}
+        lines = [index for index in lines if asking[templates[index]]]
         closer.lines += len(lines)
-        asking = {template: frozenset(signals) - self._each_step for template, signals in suspicious.items()}
         groups = closer.groups(batch, lines, lambda index: asking[templates[index]])
         if len(groups) >= MANY or closer.lines >= LONG_RUN:
-            often = self._examined(closer, Counter(map(templates.__getitem__, lines)), suspicious)
-            present = closer.present(batch, frozenset().union(*often.values()))
+            often = self._examined(closer, count, suspicious)
+            present = closer.present(batch, frozenset().union(*often.values()) - absent)
             asking.update((template, signals & present) for template, signals in often.items())
             left = [index for index in lines if asking[templates[index]]]
             groups = closer.groups(batch, left, lambda index: asking[templates[index]])

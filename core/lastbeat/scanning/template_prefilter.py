@@ -20,6 +20,9 @@ _LOOKS_AROUND: Final = r"\(\?<?[=!]|\\[ABZ]|\(\?[a-zA-Z(-]*[xm]"
 # An escaped character, a set, or any other character.
 _ATOMS: Final = r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|."
 _SAME_DIGITS: Final = bytes.maketrans(string.digits.encode(), b"0" * 10)
+# Without alternatives, assertions, look-arounds, and repeats that could run on over many lines.
+_BEGINS_WITH_WORDS: Final = r"[a-zA-Z ]{8}(?!.*(?:[|^$*+]|\\[AbBZz]|\(\?|\{\d{0,4},\}|\d{3,}))"
+_FEW: Final = 8
 _CACHE_LIMIT: Final = 1024
 _LONG_BYTES: Final = 1000
 """Longer templates are not examined this closely."""
@@ -56,6 +59,25 @@ class TemplatePrefilter:
                     continue
             left.append(index)
         return frozenset(left)
+
+    def absent(self, batch: Batch, signals: Iterable[int]) -> SignalSet:
+        """Those of ``signals`` that no line of the batch matches, of those where that costs little to find out: they
+        have few literals, none of which is there, or patterns that begin with words and look at nothing around them."""
+        found: set[int] = set()
+        text = ""
+        for index in signals:
+            signal, literals = self._matcher.signals[index], self._matcher.templates.literals[index]
+            if signal.ignore_case:
+                continue
+            if 0 < len(literals) <= _FEW and not any(literal.encode() in batch.text for literal in literals):
+                found.add(index)
+                continue
+            if signal.substring or re.match(_BEGINS_WITH_WORDS, signal.pattern) is None:
+                continue
+            text = text or batch.text.decode("utf-8", "replace")
+            if self._matcher.pattern(index).search(text) is None:
+                found.add(index)
+        return frozenset(found)
 
     def groups(
         self, batch: Batch, indices: Iterable[int], signals_of: Callable[[int], SignalSet]

@@ -11,6 +11,8 @@ from lastbeat.scanning.regex_tree import Alternation, Assertion, BackReference, 
 _ALPHABET: Final = frozenset(string.ascii_letters + "^")
 _UNLIMITED: Final = 2000
 _COPIES_LIMIT: Final = 4
+_SHORT: Final = 200
+_NEWLINE: Final = 1 << ord("\n")
 
 
 class TemplateRegex(NamedTuple):
@@ -19,7 +21,7 @@ class TemplateRegex(NamedTuple):
     pattern: "re.Pattern[str]"
     is_context_free: bool
     """The original may be searched for in text of many lines with their prefixes: except for word boundaries, it does
-    not depend on what surrounds a match."""
+    not depend on what surrounds a match, and nothing in it runs on over many lines, which would take long."""
 
 
 def template_regex(pattern: str, *, ignore_case: bool) -> TemplateRegex:
@@ -32,10 +34,16 @@ def template_regex(pattern: str, *, ignore_case: bool) -> TemplateRegex:
     """
     tree = regex_tree.parse(pattern, ignore_case=ignore_case)
     is_context_free = all(
-        not isinstance(node, Assertion) or node.name == "AT_BOUNDARY" for node in regex_tree.nodes(tree)
+        node.name == "AT_BOUNDARY" if isinstance(node, Assertion) else not _runs_on(node)
+        for node in regex_tree.nodes(tree)
     )
-    translated = re.compile(_written(_Row().add(tree)), re.IGNORECASE if ignore_case else 0)
-    return TemplateRegex(translated, is_context_free)
+    compiled = re.compile(_written(_Row().add(tree)), re.IGNORECASE if ignore_case else 0)
+    return TemplateRegex(compiled, is_context_free)
+
+
+def _runs_on(node: Node) -> bool:
+    inside = regex_tree.nodes(node) if isinstance(node, Repeat) and node.most > _SHORT else ()
+    return any(isinstance(each, CharSet) and each.mask & _NEWLINE for each in inside)
 
 
 class _Run(NamedTuple):
@@ -47,7 +55,7 @@ class _Run(NamedTuple):
 
     def __str__(self) -> str:
         letters = "".join(sorted(self.letters - {"^"})) + ("^" if "^" in self.letters else "")
-        inside = f"[{letters}]" if letters != "^" else r"\^"
+        inside = r"\^" if letters == "^" else letters if len(letters) == 1 else f"[{letters}]"
         if (self.least, self.most) == (1, 1):
             return inside
         return f"{inside}{{{self.least},{'' if self.most >= _UNLIMITED else self.most}}}"

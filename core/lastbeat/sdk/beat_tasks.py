@@ -22,6 +22,9 @@ class Beat:
     """Unix time in s, by this machine's clock."""
     ending: tuple[str, str] | None = None
     """The sentinel and its text if this is the last beat. The sentinel is written after the tasks."""
+    start_time: str | None = None
+    """Of this attempt, as its metadata.json has it, and its number."""
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

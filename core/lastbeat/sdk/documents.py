@@ -9,6 +9,7 @@ from typing import Any
 
 from lastbeat.sdk.curves import RecentPoints, StepSampler
 from lastbeat.sdk.instance import Instance
+from lastbeat.sdk.process_mark import process_mark
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_int, as_number, as_text, safe_to_read
@@ -47,6 +48,10 @@ class AttemptIdentity:
     """How often it beats, in s."""
     own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
     """Limits of the run's own, by their name in metadata.json, in minutes."""
+    owner: str | None = None
+    team: str | None = None
+    stop_s: float | None = None
+    """How often it looks for a request to end, in s. None: never."""
 
 
 def metadata_document(
@@ -62,7 +67,7 @@ def metadata_document(
     ``at`` is the document's own time in Unix seconds. Leave it out while ``offset_s`` (how far the store's clock is
     ahead of this one) is unknown, so that a slow clock cannot make the document look old.
     """
-    phases = run.phases.copy()
+    phases, raised_at = run.phases.copy(), run.raised.written_at if run.raised is not None else None
     now, about = run.phase_now
     asked = [
         ("phase", now, as_text),
@@ -79,18 +84,27 @@ def metadata_document(
         "clock_offset_s": offset_s,
         "beat_seconds": identity.beat_s,
         **identity.own_limits,
+        "owner": identity.owner,
+        "team": identity.team,
         "start_time": iso_time(identity.start_time),
         "attempt": identity.attempt,
         "instance_id": identity.instance.id,
         "zone": identity.instance.zone,
         "instance_type": identity.instance.type,
         "host": identity.instance.host,
-        "process": identity.process,
+        **process_fields(identity.process),
+        "stop_seconds": identity.stop_s,
         "resources": resources,
         "phases": distinct_phases(zip((at for at, _ in phases), names, strict=True)),
         "thread_error": run.thread_error.line if run.thread_error is not None else None,
+        "raised_at": iso_time(raised_at) if raised_at is not None else None,
         "lastbeat": identity.version,
     }
+
+
+def process_fields(process: int, *, wraps: bool = False) -> dict[str, Any]:
+    """Which process trains; ``wraps``: ``lastbeat exec`` started it."""
+    return {"process": process, "process_mark": process_mark(process), "wraps": wraps or None}
 
 
 def distinct_phases(changes: Iterable[tuple[float, str | None]]) -> list[tuple[float, str]]:
@@ -178,8 +192,9 @@ class ProgressHistory:
         for when, step, metrics in sorted(between.metrics.values(), key=lambda each: each[0]):
             if metrics is latest or not safe_to_read(step) or not self._is_new(when, at):
                 continue
-            values = {as_text(name) or "": as_number(value) for name, value in islice(metrics.items(), METRICS_LIMIT)
-                      if safe_to_read(value)}  # fmt: skip
+            named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
+            asked = [(f"metric {name[:_NAME_CHARS]!r}", value, as_number) for name, value in named]
+            values = {name: value for (name, _), value in zip(named, self.reader.read(asked), strict=True)}
             at_step = as_int(step)
             if at_step is not None:
                 self._add_points(when, at_step, values)

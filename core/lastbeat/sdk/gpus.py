@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lastbeat.sdk.fork_guard import delay_forks_during_imports
+from lastbeat.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.sdk.values import as_text
 
 MOST = 16
@@ -46,7 +46,7 @@ class GpuMonitor:
     def _ask(self, wait_s: float) -> None:
         thread = threading.Thread(target=self._answer, name="lastbeat-gpus", daemon=True)
         # It imports, and a forked child must not inherit the lock of an import.
-        delay_forks_during_imports(thread)
+        delay_unsafe_forks(thread)
         try:
             thread.start()
         except RuntimeError:  # No thread can start: the process is at its limit, or ends.

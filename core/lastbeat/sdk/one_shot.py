@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastbeat.model import runid
+from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
 from lastbeat.sdk.attempts import attempt_of, next_attempt
 from lastbeat.sdk.clock_offset import LEAST_S, ClockOffset
@@ -38,8 +39,8 @@ class Report:
     attempt: int | None = None
 
 
-def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: bool = False) -> None:
-    """Write metadata.json, and progress.json if a step is reported.
+def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: bool = False) -> bool:
+    """Write metadata.json, and progress.json if a step is reported. Returns whether an attempt began.
 
     1. Read the metadata.json that is there. ``begin``, a higher attempt or no such file begins an attempt; otherwise
        attempt, start time and phase go on.
@@ -71,6 +72,8 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
         "start_time": start_time,
         "attempt": attempt,
         "instance_id": environment.instance_id,
+        "owner": environment.owner or (None if new else owner_name(as_text(before.get("owner")))),
+        "team": environment.team or (None if new else owner_name(as_text(before.get("team")))),
         "phases": distinct_phases([*changes, (now, phase)])[-MAX_PHASES:],
         # The machine's alone: this process is not what trains.
         "resources": machine_memory(),
@@ -87,6 +90,7 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
             store.delete(folder + name)
     if report.step is not None:
         _write_progress(store, run_id, report, now, phase=phase, new=new)
+    return new
 
 
 def _last_offset_s(blob: Blob, before: dict[str, Any], instance_id: str) -> float | None:

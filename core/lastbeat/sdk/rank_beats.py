@@ -47,7 +47,8 @@ class RankHeartbeat:
         """Write it if it is due or ``last``. Raises :class:`StoreError`."""
         if not self._every_s or not (last or self.wait_s == 0.0):
             return
-        self._store.write(self._key, encode(rank_document(run, self._rank, attempt, time.time(), self._reader)))
+        document = rank_document(run, self._rank, attempt, time.time(), self._reader, self._every_s)
+        self._store.write(self._key, encode(document))
         # Keep the schedule: counted from now, all ranks would beat at the same moment after an outage.
         behind = time.monotonic() - self._next
         self._next += self._every_s * (1 + max(0.0, behind) // self._every_s)
@@ -95,6 +96,11 @@ class FollowingRank:
     def wait_s(self) -> float:
         """Seconds until it has something to write."""
         return self._heartbeat.wait_s
+
+    @property
+    def attempt(self) -> int | None:
+        """As rank 0 says, once that is known."""
+        return self._attempt
 
     def first_steps(self, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
         """What precedes its heartbeat or its error: delete an old error, and learn the attempt from rank 0."""

@@ -100,7 +100,7 @@ def rank_zero_fields(rank: Rank, *, begun: bool) -> dict[str, Any]:
 
 
 def rank_document(
-    run: Run, rank: Rank, attempt: int | None, at: float, reader: ValueReader | None = None
+    run: Run, rank: Rank, attempt: int | None, at: float, reader: ValueReader | None = None, beat_s: float | None = None
 ) -> dict[str, Any]:
     """ranks/{rank}.json at Unix time ``at``: that this rank lives, and how far it is."""
     step, loss = (run.latest[0], run.latest[1]) if run.latest is not None else (None, None)
@@ -120,6 +120,7 @@ def rank_document(
         "loss": loss_now,
         "attempt": attempt,
         "thread_error": run.thread_error.line if run.thread_error is not None else None,
+        "beat_seconds": beat_s,
         "last_update": iso_time(at),
     }
 

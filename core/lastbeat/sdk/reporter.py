@@ -16,9 +16,16 @@ from lastbeat.model import runid
 from lastbeat.sdk.attempts import attempt_of, next_attempt, start_time_of
 from lastbeat.sdk.beat_tasks import Beat, BeatStep, BeatTask, BeatTasks
 from lastbeat.sdk.clock_offset import ClockOffset
-from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, encode, iso_time, metadata_document
+from lastbeat.sdk.documents import (
+    AttemptIdentity,
+    ProgressHistory,
+    encode,
+    iso_time,
+    metadata_document,
+    process_fields,
+)
 from lastbeat.sdk.first_error import leftovers, started_at, write_if_first
-from lastbeat.sdk.fork_guard import delay_forks_during_imports
+from lastbeat.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
 from lastbeat.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
@@ -29,6 +36,7 @@ from lastbeat.sdk.values import as_bool
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
 
 if TYPE_CHECKING:
+    from lastbeat.sdk.raising import AlertWriter
     from lastbeat.sdk.resources import ResourceMeter
 
 _RETRY_S = 1.0
@@ -69,6 +77,11 @@ class RunEnvironment:
     beat_s: float = 30.0
     own_limits: Mapping[str, float | str | None] = field(default_factory=dict)
     """Limits of the run's own, by their name in metadata.json, in minutes."""
+    stop_s: float | None = None
+    """How often it looks for a request to end, in s. None: never."""
+    owner: str | None = None
+    """Whose run it is."""
+    team: str | None = None
     version: str = ""
     """Of lastbeat."""
     find_instance: Callable[[], Instance] | None = None
@@ -80,6 +93,8 @@ class RunEnvironment:
     rank_beat_s: float = 60.0
     """Time between two heartbeats of a rank; 0 means none."""
     guard: Guard = field(default_factory=Guard)
+    on_begun: Callable[[], None] | None = None
+    """Called once, by rank 0, when its first metadata.json is written."""
 
 
 class Reporter:
@@ -113,6 +128,8 @@ class Reporter:
         self._failing = False
         self._failures = 0
         """Failed beats in a row."""
+        self._fault = ""
+        """What the last of them failed of."""
         self._written_steps = 0
         self._written_step: object = None
         self._undeleted: set[str] = set()
@@ -125,6 +142,7 @@ class Reporter:
         self._meter = meter
         self._tasks = BeatTasks(tasks)
         self._follower: FollowingRank | None = None
+        self._alerts: AlertWriter | None = None
         self._offset = ClockOffset()
 
     # Called by training's threads.
@@ -136,7 +154,7 @@ class Reporter:
         """When the last heartbeat was written, by the monotonic clock."""
         self._longest_gap_s = 0.0
         thread = threading.Thread(target=self._beat_until_end, args=(run,), name="lastbeat", daemon=True)
-        delay_forks_during_imports(thread)
+        delay_unsafe_forks(thread)
         try:
             thread.start()
         except RuntimeError as error:
@@ -151,6 +169,9 @@ class Reporter:
             self._stopping = True
             self._wake.put(None)
             self._thread.join(_STOP_S)
+            if self._ending_since is not None and not (self._end_written or self._given_up):
+                what = "lastbeat could not write the end of this run before its process ended: %s"
+                safe_log(logging.ERROR, what, self._fault or "the store did not answer in time")
 
     def beat_now(self) -> None:
         """Beat at once instead of when the next beat is due."""
@@ -198,6 +219,8 @@ class Reporter:
         self._tasks.close()
         for reader in (self._reader, self._history.reader):
             reader.close()
+        if self._alerts is not None:
+            self._alerts.close()
         atexit.unregister(self._stop)
 
     def _pause_s(self, spent_s: float) -> float:
@@ -218,18 +241,19 @@ class Reporter:
             self._write(run, ending)
         except BaseException as fault:  # noqa: BLE001 - whatever it is, training must not feel it and beating goes on
             self._failures += 1
+            self._fault = fault_text(fault)
             if self._given_up:
                 what = "lastbeat gives up, and the end of this run is not written: %s"
-                safe_log(logging.ERROR, what, fault_text(fault))
+                safe_log(logging.ERROR, what, self._fault)
             elif not self._failing:
                 failure = "could not write its last heartbeat" if self._end_written else "cannot write its heartbeat"
                 keeps_trying = "" if self._end_written else " and keeps trying"
-                safe_log(logging.WARNING, f"lastbeat {failure}{keeps_trying}: %s", fault_text(fault))
+                safe_log(logging.WARNING, f"lastbeat {failure}{keeps_trying}: %s", self._fault)
             self._failing = True
         else:
             if self._failing:
                 safe_log(logging.INFO, "lastbeat can write again")
-            self._failing, self._failures = False, 0
+            self._failing, self._failures, self._fault = False, 0, ""
 
     def _write(self, run: Run, ending: tuple[str, str] | None) -> None:
         """Everything that one beat writes.
@@ -271,6 +295,7 @@ class Reporter:
         elif not environment.rank.leads:
             follower.write_error(ending)
             faults += self._take(run, ending, follower.heartbeat_steps(run, ending))
+            faults += self._take(run, ending, self._alert_steps(run, environment, follower.attempt))
         end_written = ending is not None and not self._held_back(ending, faults)
         if end_written:
             environment.guard.over()
@@ -321,10 +346,32 @@ class Reporter:
         if self._begun and (not first or last or environment.rank.world > 1):
             yield BeatStep(lambda: self._write_metadata(run, environment, now, quick=first or last), probes_store=True)
         yield BeatStep(lambda: self._write_progress(run, environment.store, folder, time.time(), last=last))
-        beat, deadline = Beat(run, environment.store, folder, now, ending), time.monotonic() + _HOLD_S
-        yield BeatStep(lambda: self._tasks.write(beat, lambda: _sentinel_is_urgent(run, ending, deadline)))
+        yield from self._alert_steps(run, environment, self._identity.attempt if self._identity is not None else None)
+        deadline = time.monotonic() + _HOLD_S
+        yield BeatStep(
+            lambda: self._tasks.write(
+                self._beat_of(run, environment, now, ending), lambda: _sentinel_is_urgent(run, ending, deadline)
+            )
+        )
         if first and not last:
             yield BeatStep(lambda: self._find_instance(environment))
+
+    def _alert_steps(self, run: Run, environment: RunEnvironment, attempt: int | None) -> Iterator[BeatStep]:
+        """What training has raised."""
+        raised = run.raised
+        if raised is None or not raised.waiting:
+            return
+        if self._alerts is None:
+            from lastbeat.sdk.raising import AlertWriter  # noqa: PLC0415 - few trainings raise any
+
+            self._alerts = AlertWriter(ValueReader(warnings=self._warnings))
+        writer, rank = self._alerts, environment.rank.number
+        yield BeatStep(lambda: writer.write(environment.store, run.run_id, raised, rank, attempt))
+
+    def _beat_of(self, run: Run, environment: RunEnvironment, now: float, ending: tuple[str, str] | None) -> Beat:
+        who = self._identity
+        start_time, attempt = (iso_time(who.start_time), who.attempt) if who is not None else (None, None)
+        return Beat(run, environment.store, f"{run.run_id}/", now, ending, start_time, attempt)
 
     def _following_rank(self, run: Run, environment: RunEnvironment) -> FollowingRank:
         if self._follower is None:
@@ -339,6 +386,8 @@ class Reporter:
         used = self._used(quick=quick)
         document = metadata_document(run, self._identity, now, used, self._reader, self._offset.seconds)
         fields = rank_zero_fields(environment.rank, begun=True)
+        if self._meter is not None and self._meter.root is not None:
+            fields |= process_fields(self._meter.root, wraps=True)
         gap_s = round(self._longest_gap_s, 1) or None
         self._offset.write(
             environment.store, f"{run.run_id}/{runid.METADATA}", encode({**document, **fields, "longest_gap_s": gap_s})
@@ -397,6 +446,9 @@ class Reporter:
             environment.version,
             environment.beat_s,
             environment.own_limits,
+            environment.owner,
+            environment.team,
+            environment.stop_s,
         )
         used, fields = self._used(quick=True), rank_zero_fields(environment.rank, begun=False)
         document = metadata_document(run, self._identity, None, used, self._reader)
@@ -412,6 +464,8 @@ class Reporter:
             for name in (runid.ERROR, runid.COMPLETE):
                 self._delete(store, f"{run.run_id}/{name}")
         self._begun = True
+        if environment.on_begun is not None:
+            environment.on_begun()
 
     def _attempt_number(self, store: Store, key: str, environment: RunEnvironment) -> int:
         """This attempt's number, from the metadata.json that is there. Asked again with every try to begin."""

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,8 +143,35 @@ def own_usage(processes: Path = Path("/proc")) -> ProcessUsage:
 def tree_usage(root: int, processes: Path = Path("/proc")) -> ProcessUsage:
     """What the process ``root`` and its descendants use together; unknown unless all can be read."""
     found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
-    if root not in found:
+    tree = _tree(root, found)
+    if not tree:
         return ProcessUsage()
+    return ProcessUsage(sum(found[number].cpu_s for number in tree), sum(found[number].rss_bytes for number in tree))
+
+
+def tree_of(root: int, processes: Path = Path("/proc")) -> set[int]:
+    """The process ``root`` and its descendants; ``root`` alone unless all can be read."""
+    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    return _tree(root, found) or {root}
+
+
+def send_to_tree(root: int, number: int, processes: Path = Path("/proc")) -> None:
+    """Send a signal to the process ``root`` and to its descendants in the same process group, as a key on its terminal
+    would. Never raises."""
+    found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
+    with suppress(OSError):
+        group = os.getpgid(root)
+        # What it started hears of it first: a shell may end with its command.
+        for process in sorted(_tree(root, found) or {root}, reverse=True):
+            with suppress(OSError):
+                if os.getpgid(process) == group:
+                    os.kill(process, number)
+
+
+def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:
+    """``root`` and its descendants among ``found``; nothing where it is not among them."""
+    if root not in found:
+        return set()
     below: dict[int, list[int]] = {}
     for process in found.values():
         below.setdefault(process.parent, []).append(process.number)
@@ -155,7 +182,7 @@ def tree_usage(root: int, processes: Path = Path("/proc")) -> ProcessUsage:
         if number not in tree:
             tree.add(number)
             waiting += below.get(number, ())
-    return ProcessUsage(sum(found[number].cpu_s for number in tree), sum(found[number].rss_bytes for number in tree))
+    return tree
 
 
 def _all(processes: Path, until: float) -> Iterator[_Process]:

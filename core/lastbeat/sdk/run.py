@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from lastbeat.sdk.curves import StepSampler
 from lastbeat.sdk.error_text import error_text, short_text
-from lastbeat.sdk.safe_log import safe_log
+from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.sdk.timed_calls import call_with_timeout
 from lastbeat.sdk.values import as_seconds, immediate_int, type_name
 
 if TYPE_CHECKING:
+    from lastbeat.sdk.raising import RaisedAlerts
+    from lastbeat.sdk.termination import Termination
     from lastbeat.sdk.thread_errors import ThreadError
 
 CANCELLED = "Cancelled: "
@@ -27,6 +29,7 @@ STARTING = "starting"
 END_WAIT_S = 15.0
 """How long the end of a run waits, in total, for its sentinel to be written, unless the caller says how long."""
 _EXIT_CODE_LIMIT_S = 1.0
+NO_MAPPING = 'lastbeat leaves out what run.log was given: %s is no dictionary; use run.log({"val_acc": 0.9})'
 
 
 class RunReporter(Protocol):
@@ -56,8 +59,15 @@ class Run:
     ``run.step(...)`` and ``run.phase(...)`` each replace one attribute, which the beat thread reads when it beats.
     """
 
-    def __init__(self, run_id: str, reporter: RunReporter | None, total_steps: object = None) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        reporter: RunReporter | None,
+        total_steps: object = None,
+        find_url: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self.run_id = run_id
+        self._find_url = find_url
         self.total_steps = total_steps
         """As training gave it, like everything else here."""
         self.latest: tuple[object, object, object, object, dict[str, object]] | None = None
@@ -65,7 +75,9 @@ class Run:
         self.between = StepSampler()
         """The steps since the last beat, whose thread takes it away then and leaves another."""
         self.steps = 0
-        """How often ``step`` was called; incremented after ``latest`` is set."""
+        """How often ``step`` or ``log`` was called; incremented after ``latest`` is set."""
+        self._logged: object = None
+        """``latest``, if :meth:`log` has set it."""
         self.tokens = 0
         self.unread_tokens: str | None = None
         """The type of a token count that could not be read."""
@@ -74,10 +86,15 @@ class Run:
         """Unix time and name of the latest changes of phase, oldest first."""
         self.ending: tuple[str, str] | None = None
         """The sentinel to write and its text, once the run is over."""
+        self.raised: RaisedAlerts | None = None
+        """Alerts that training has raised; None: none so far."""
+        self.stopped: str | None = None
+        """Who asked for its end from elsewhere, and why: ``stopped by ann@login1: wrong data``."""
         self.thread_error: ThreadError | None = None
         """The first exception that ended one of training's threads."""
         self.end_deadline: float | None = None
         """When waiting for the end stops, by the monotonic clock. Set once, however often the run is ended."""
+        self._warnings = WarnOnce()
         self._reporter = reporter
         self._pid = os.getpid()
         if reporter is not None:
@@ -109,12 +126,76 @@ class Run:
         else:
             self._add_tokens(tokens)
 
+    @property
+    def url(self) -> str | None:
+        """Where people see this run in a browser: its page below LASTBEAT_DASHBOARD_URL, else its folder in the console
+        of the store's provider. None: there is no such page. Asks nobody; found when it is first read."""
+        try:
+            return self._find_url()
+        except Exception as fault:  # noqa: BLE001 - training goes on without it
+            safe_log(logging.DEBUG, "the address of this run's page is not known: %s", fault_text(fault))
+            return None
+
     def _add_tokens(self, tokens: object) -> None:
         count = immediate_int(tokens)
         if count is None:
             self.unread_tokens = type_name(tokens)
         else:
             self.tokens += count
+
+    def log(self, values: object = None, /, *, step: object = None, **named: object) -> None:
+        """Report numbers by name, as ``run.log({"val_acc": 0.9})`` or ``run.log(val_acc=0.9)``. Each becomes a curve.
+
+        They belong to ``step``, else to the latest step. A training that never calls :meth:`step` gets on with what it
+        logs: ``step`` says how far it is, else each call is a step, and ``loss`` and ``learning_rate`` are its own.
+        Numbers may be of any kind, as in :meth:`step`. What is no number is left out, with one line in the log.
+        """
+        try:
+            self._log(values, step, named)
+        except Exception as fault:  # noqa: BLE001 - a name or a step may be of any type
+            self._warnings.warn("log", "lastbeat leaves out what run.log was given: %s", fault_text(fault))
+
+    def _log(self, values: object, step: object, named: dict[str, object]) -> None:
+        given = dict.copy(values) if issubclass(type(values), dict) else {}  # type: ignore[arg-type]
+        if values is not None and not issubclass(type(values), dict):
+            self._warnings.warn("log", NO_MAPPING, type_name(values))
+        given.update(named)
+        latest = self.latest
+        if latest is not None and latest is not self._logged:
+            # What the loop says with each step stays what is shown of it.
+            at_step = latest[0] if step is None else step
+            self.between.add(at_step, given.pop("loss", None), given.pop("learning_rate", None), given)
+        else:
+            known_step, known_loss, known_rate = latest[:3] if latest is not None else (-1, None, None)
+            at_step = _following(known_step) if step is None else step
+            loss, rate = given.pop("loss", None), given.pop("learning_rate", None)
+            self.between.add(at_step, loss, rate, given)
+            loss, rate = known_loss if loss is None else loss, known_rate if rate is None else rate
+            self.latest = self._logged = (at_step, loss, rate, given.pop("epoch", None), given)
+            if self.phase_now[0] is STARTING:
+                self.set_phase("training")
+        self.steps += 1
+
+    def alert(self, title: object, text: object = "", *, level: object = "info") -> bool:
+        """Have people told of something, on whatever channels the run's watchers have. Returns at once.
+
+        ``level`` is info, warning or error. Of each process ten an hour are taken, and the same one once: False says
+        that this one was not.
+        """
+        if self._reporter is None or self.ended or os.getpid() != self._pid:
+            return False
+        try:
+            if self.raised is None:
+                from lastbeat.sdk.raising import RaisedAlerts  # noqa: PLC0415 - few trainings raise any
+
+                self.raised = RaisedAlerts()
+            taken = self.raised.take(title, text, level)
+        except Exception as fault:  # noqa: BLE001 - training goes on
+            safe_log(logging.WARNING, "lastbeat leaves an alert out: %s", fault_text(fault))
+            return False
+        if taken:
+            self._reporter.beat_now()
+        return taken
 
     @contextmanager
     def phase(self, name: str, detail: str | None = None) -> Iterator[None]:
@@ -165,6 +246,10 @@ class Run:
         """End the run as cancelled: write an ``_error`` that says so, and does not count as a crash."""
         return self._end("_error", lambda: f"{CANCELLED}{error_text(why)}", wait_s)
 
+    def terminated(self, how: str) -> bool:
+        """End the run as cancelled because of SIGTERM, and do not wait."""
+        return self.cancel(f"KeyboardInterrupt ({self.stopped}); {how}" if self.stopped else how, wait_s=0.0)
+
     def end_with(self, error: BaseException | None, *, wait_s: float | None = None) -> bool:
         """End the run as its block or process ends: with this exception, or without one."""
         if error is None:
@@ -173,9 +258,12 @@ class Run:
             code = exit_code(error)
             if is_success(code):
                 return self.complete(wait_s=wait_s)
-            return self.fail_unexplained(f"SystemExit: training exited with {short_text(code)!r}", wait_s=wait_s)
+            said = short_text(code)
+            if issubclass(type(code), int):
+                said = f"training ended with exit status {said}"
+            return self.fail_unexplained(f"SystemExit: {said}", wait_s=wait_s)
         if issubclass(type(error), KeyboardInterrupt):
-            return self.cancel("KeyboardInterrupt (Ctrl-C)", wait_s=wait_s)
+            return self.cancel(f"KeyboardInterrupt ({self.stopped or 'Ctrl-C'})", wait_s=wait_s)
         return self.fail(error, wait_s=wait_s)
 
     def thread_died(self, error: "ThreadError") -> None:
@@ -206,12 +294,24 @@ class Run:
     def __enter__(self) -> "Run":
         if self.phase_now[0] is STARTING:
             self.set_phase("training")
+        self._of_termination(lambda termination: termination.watch(self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end_with(error)
+        self._of_termination(lambda termination: termination.leave(self))
+
+    def _of_termination(self, call: "Callable[[Termination], None]") -> None:
+        if self._reporter is None or os.getpid() != self._pid:
+            return
+        try:
+            from lastbeat.sdk.termination import termination  # noqa: PLC0415 - it knows runs
+
+            call(termination())
+        except Exception as fault:  # noqa: BLE001 - whatever it is, training goes on
+            safe_log(logging.DEBUG, "lastbeat cannot see SIGTERM: %s", fault_text(fault))
 
     def _end(self, sentinel: str, make_text: Callable[[], str], wait_s: object) -> bool:
         """End the run, and wait for the sentinel. Returns whether it is written.
@@ -231,6 +331,11 @@ class Run:
         if self.end_deadline is None:
             self.end_deadline = monotonic() + END_WAIT_S
         return self._reporter.finish(self.end_deadline)
+
+
+def _following(step: object) -> object:
+    """The step after one that was logged; if that is no plain number, it stays the latest."""
+    return step + 1 if type(step) is int else step
 
 
 def is_cancelled(ending: tuple[str, str]) -> bool:

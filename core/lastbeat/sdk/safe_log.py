@@ -23,9 +23,9 @@ def safe_log(level: int, message: str, *facts: object) -> None:
 
 
 def fault_text(fault: BaseException) -> str:
-    """What went wrong, in words."""
+    """What went wrong, in words, and what to do about it where that is known."""
     if isinstance(fault, StoreError):
-        return str(fault)
+        return f"{fault}; {fault.advice}" if fault.advice else str(fault)
     return f"{type_name(fault)}: {as_text(fault)}"
 
 

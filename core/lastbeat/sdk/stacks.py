@@ -31,11 +31,25 @@ class StackDump:
     that this time has doubled. Deletes them when training goes on, so they are there only while it hangs.
 
     They are taken one and a half beats before ``stall_s``, so that they are there when the watchdog alerts.
+
+    ``dump`` takes them, given their first line. ``printed`` counts the output of a command: while no step of it is
+    known, silence for as long is a stall. Such a command may write stacks of its own, which are left as they are.
     """
 
     purpose = "write the stacks of a stalled training"
 
-    def __init__(self, stall_s: float, beat_s: float, *, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stall_s: float,
+        beat_s: float,
+        *,
+        dump: Callable[[str], bytes] | None = None,
+        printed: Callable[[], int] | None = None,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stall_s, self.beat_s = stall_s, beat_s
+        self._dump = dump or dump_stacks
+        self._printed = printed
         self._first_s = max(stall_s / 2, stall_s - 1.5 * beat_s)
         self._steady = steady
         self._step: object = None
@@ -49,6 +63,9 @@ class StackDump:
         latest = beat.run.latest
         # A step that is a tensor is not read, because its device may be what hangs.
         step = None if latest is None else as_int(latest[0]) if safe_to_read(latest[0]) else latest
+        what = "step"
+        if step is None and self._printed is not None:
+            what, step = "output", self._printed()
         now = self._steady()
         if step is None or not _same(step, self._step):
             self._step, self._since, self._next_s = step, now, self._first_s
@@ -56,10 +73,11 @@ class StackDump:
             return
         stalled_s = now - self._since
         if beat.ending is None and stalled_s >= self._next_s:
-            where = f", at step {step}" if isinstance(step, int) else ""
-            head = f"No new step for {format_duration(stalled_s)}{where}, {iso_time(beat.now)}"
-            beat.store.write(key, dump_stacks(head))
-            self._there = True
+            where = f", at step {step}" if isinstance(step, int) and what == "step" else ""
+            head = f"No new {what} for {format_duration(stalled_s)}{where}, {iso_time(beat.now)}"
+            if self._there or self._printed is None or beat.store.read(key, 1) is None:
+                beat.store.write(key, self._dump(head))
+                self._there = True
             while self._next_s <= stalled_s:
                 self._next_s *= 2
 

@@ -9,18 +9,21 @@ from lastbeat.model import runid
 from lastbeat.model.times import format_duration
 from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.safe_log import safe_log
-from lastbeat.stores.port import Blob
+from lastbeat.stores.port import Blob, DeniedError
 
 _EVERY_BEATS = 10
 _LIMIT_BYTES = 16 * 1024
 _LATE_INTERVALS = 3
+_LOOKED_S = 3600.0
+"""A record that was written so long before this attempt began is no sign that somebody watches it."""
 
 
 class WatchdogCheck:
     """Beat task: every ten beats, reads the mark. Warns once if it is older than three of its intervals, and again only
     after it has been fresh.
 
-    No mark means that no sweep runs, which needs no warning: a command may watch this run alone.
+    No mark means that no sweep runs. A command may watch this run alone, and leaves its record; if after some minutes
+    nobody has, that is told once.
     """
 
     purpose = "check for a watchdog"
@@ -28,14 +31,21 @@ class WatchdogCheck:
     def __init__(self) -> None:
         self._beats = 0
         self._warned = False
+        self._asked_for_record = False
+        self._since = 0.0
+        """Unix time of the first beat."""
 
     def write(self, beat: Beat) -> None:
         self._beats += 1
+        self._since = self._since or beat.now
         # Neither in the first beat, which has enough to do, nor in the last.
         if self._beats % _EVERY_BEATS != 2 or beat.ending is not None:
             return
         blob = beat.store.read(runid.SWEEP_MARK, _LIMIT_BYTES)
         interval_s = _interval_s(blob) if blob is not None else None
+        if blob is None and self._beats > _EVERY_BEATS and not self._asked_for_record:
+            self._asked_for_record = True
+            self._look_for_record(beat)
         if blob is None or interval_s is None:
             return
         age = beat.store.clock() - blob.modified
@@ -50,6 +60,17 @@ class WatchdogCheck:
                 format_duration(interval_s),
             )
         self._warned = late
+
+    def _look_for_record(self, beat: Beat) -> None:
+        try:
+            record = beat.store.read(f"{beat.folder}{runid.RECORD}", 0)
+        except DeniedError:
+            # It is the watchdog's, and this policy keeps it from training.
+            return
+        lived = timedelta(seconds=max(0.0, beat.now - self._since) + _LOOKED_S)
+        if record is None or beat.store.clock() - record.modified > lived:
+            what = "nobody watches this run yet; let lastbeat sweep run, or: lastbeat watch --run-id %s (to see it:"
+            safe_log(logging.WARNING, f"{what} lastbeat show %s)", beat.run.run_id, beat.run.run_id)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -5,23 +5,23 @@ reported in one :class:`SettingsError`.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.settings import table
+from lastbeat.settings.misspelt import misspelt
+from lastbeat.settings.named import NamedValues, is_named, named
 from lastbeat.settings.table import CORE
 from lastbeat.stores import registry as stores
-from lastbeat.stores.kind import DIRECTORY, Root
+from lastbeat.stores.kind import DEFAULT_DIRECTORY, DIRECTORY, Root
 from lastbeat.stores.s3 import SCHEME as S3
 
 T = TypeVar("T")
-
-DEFAULT_DIRECTORY: Final = "training-runs"
 
 
 class SettingsError(ValueError):
@@ -48,6 +48,10 @@ class Settings:
     """Text that must never be shown."""
     warnings: tuple[str, ...] = ()
     """Likely mistakes that stop nothing."""
+    misspelt: tuple[str, ...] = ()
+    """The same of names: what is set and nearly the name of a setting."""
+    named: NamedValues = field(default_factory=dict, repr=False)
+    """Channels with names of their own."""
 
     def __getitem__(self, setting: Setting[T]) -> T:
         return self.values[setting]
@@ -90,8 +94,10 @@ def every_setting(*, channels: bool = True) -> tuple[Setting[Any], ...]:
 
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Secrets in ``environ``, valid or not, for masking before settings are loaded or after that failed."""
-    named = (environ.get(setting.name, "").strip() for setting in every_setting() if setting.secret)
-    return (*(text for text in named if text), *stores.secrets(environ))
+    known = (environ.get(setting.name, "").strip() for setting in every_setting() if setting.secret)
+    # Of channels with names, secret or not: nobody has looked at which they are yet.
+    own = (text.strip() for name, text in environ.items() if is_named(name))
+    return (*(text for text in (*known, *own) if text), *stores.secrets(environ))
 
 
 def load(
@@ -135,6 +141,7 @@ def load(
     for setting in every:
         if setting.stands_in and setting.name not in texts:
             _stand_in(setting, merged, held, faults)
+    named_values, named_secrets = named(merged, held, faults) if channels else ({}, [])
     values = SettingValues(held)
     root, warnings = _root(sources, values, faults)
     policy = _policy(values)
@@ -148,7 +155,15 @@ def load(
             faults.extend(f"{name}: {fault.removeprefix(f'{name}: ')}" for fault in str(wrong).splitlines())
     if faults:
         raise SettingsError(faults)
-    secrets = [texts[setting.name] for setting in every if setting.secret and setting.name in texts]
+    secret = [setting for setting in every if setting.secret and setting.name in texts]
+    # One that is a list is masked as it was written, and each of its parts.
+    lists = (value for setting in secret if isinstance(value := held[setting.name], tuple))
+    parts = [str(part) for value in lists for part in value]
+    secrets = [*(texts[setting.name] for setting in secret), *parts]
+    if channels:
+        from lastbeat.deliver import registry  # noqa: PLC0415 - as in every_setting
+
+        warnings = (*warnings, *registry.doubts(values))
     return Settings(
         root=root,
         policy=policy,
@@ -156,8 +171,10 @@ def load(
         state_dir=values[table.STATE_DIR] or _state_dir(merged),
         values=values,
         environ=merged,
-        secrets=(*secrets, *stores.secrets(merged)),
-        warnings=(*warnings, *(_unknown(every, merged) if channels else ())),
+        secrets=(*secrets, *named_secrets, *stores.secrets(merged)),
+        named=named_values,
+        warnings=warnings,
+        misspelt=_misspelt(every, process, dotenv, {*texts, *(arguments or ())}, all_known=channels),
     )
 
 
@@ -213,6 +230,7 @@ def _policy(values: SettingValues) -> Policy:
     return Policy(
         stale_s=60 * values[table.STALE_MINUTES],
         stall_s=_times(60, values[table.STALL_MINUTES]),
+        pending_s=60 * values[table.PENDING_MINUTES] or None,
         start_grace_s=60 * values[table.START_MINUTES],
         alert_on=values[table.ALERT_ON],
         lease_s=values[table.LEASE_SECONDS],
@@ -246,11 +264,16 @@ def _state_dir(environ: Mapping[str, str]) -> Path | None:
     return Path(home) / ".local" / "state" / "lastbeat" if Path(home).is_absolute() else None
 
 
-def _unknown(every: Sequence[Setting[Any]], environ: Mapping[str, str]) -> Iterator[str]:
-    known = {setting.name for setting in every}
-    for name in sorted(environ):
-        if name.startswith("LASTBEAT_") and name not in known:
-            from difflib import get_close_matches  # noqa: PLC0415 - only for who mistyped
-
-            near = get_close_matches(name, known, n=1, cutoff=0.75)
-            yield f"{name} is no setting of lastbeat" + (f"; did you mean {near[0]}?" if near else "")
+def _misspelt(
+    every: Sequence[Setting[Any]],
+    process: Mapping[str, str],
+    dotenv: Mapping[str, str],
+    given: Collection[str],
+    *,
+    all_known: bool,
+) -> tuple[str, ...]:
+    known = {name for setting in every for name in (setting.name, *setting.stands_in)}
+    in_process, in_file = (
+        [name for name, text in each.items() if text.strip() and not is_named(name)] for each in (process, dotenv)
+    )
+    return tuple(misspelt(in_process, in_file, known, given, all_known=all_known))

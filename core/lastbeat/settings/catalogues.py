@@ -24,6 +24,11 @@ def catalogue(text: str) -> "Catalogue":
     return loading.load_setting(text, loading.read_file)
 
 
+def noticing(text: str, names: frozenset[str]) -> "Catalogue":
+    """The same, which tells of each line of the signals ``names``."""
+    return catalogue(text)._replace(noticed=names) if names else catalogue(text)
+
+
 def stamp(text: str) -> str:
     """Identifies the signals: the setting, and for files a digest of their content."""
     if text == DEFAULT_CATALOGUE:

@@ -82,6 +82,13 @@ def _token(text: str) -> str:
     return text
 
 
+def _owner(text: str) -> str:
+    """Whatever it is, training is watched."""
+    from lastbeat.model.text import owner_name  # noqa: PLC0415 - only where somebody said so
+
+    return owner_name(text) or ""
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in words:
@@ -120,7 +127,7 @@ MONITORING_PREFIX = Setting[str](
 STALE_MINUTES = Setting[float](
     "STALE_MINUTES",
     number("minutes"),
-    "A heartbeat older than this many minutes is stale; fractions are allowed.",
+    "A heartbeat older than this many minutes is stale; fractions are allowed. Limits of runs and fleets outrank it.",
     default="10",
     example="10",
     option="--stale-minutes",
@@ -134,7 +141,7 @@ ALERT_ON = Setting[frozenset[Event]](
 STALL_MINUTES = Setting[float | None](
     "LASTBEAT_STALL_MINUTES",
     number("minutes"),
-    "No new step for this many minutes raises stalled, for twice as many is TIMED_OUT; unset is off.",
+    "No new step for this many minutes raises stalled, for twice as many it is TIMED_OUT; unset is off.",
     example="30",
 )
 START_MINUTES = Setting[float](
@@ -178,7 +185,7 @@ LOG_LEVEL = Setting[str](
 LOG_FILE = Setting[Path | None](
     "LASTBEAT_LOG_FILE",
     absolute,
-    "File that this goes to instead of stderr; a Lambda function's goes to its log stream.",
+    "File for these messages instead of stderr; a Lambda function's go to its log stream.",
 )
 BEAT_SECONDS = Setting[float](
     "LASTBEAT_BEAT_SECONDS",
@@ -198,10 +205,26 @@ RANK_BEAT_SECONDS = Setting[float](
 GUARDIAN = Setting[bool](
     "LASTBEAT_GUARDIAN",
     switch,
-    "off: a training that reports itself starts no small process on its node that sees its end by SIGKILL, by a crash "
-    "or by os._exit, and tells it at once.",
+    "off: start no guardian, the small process beside training that sees it end by SIGKILL, by a crash or by os._exit "
+    "and reports it at once.",
     default="on",
     example="off",
+)
+
+OWNER = Setting[str | None](
+    "LASTBEAT_OWNER",
+    _owner,
+    "Whose run a training that reports itself is: a name, an address or a chat handle; else SLURM_JOB_USER.",
+    example="alice",
+    option="--owner",
+    stands_in=("SLURM_JOB_USER",),
+)
+TEAM = Setting[str | None](
+    "LASTBEAT_TEAM",
+    _owner,
+    "The team of the owner, for routes.",
+    example="vision",
+    option="--team",
 )
 
 # Logs of runs.
@@ -235,42 +258,42 @@ INTERVAL_SECONDS = Setting[float](
 READ_MINUTES = Setting[float](
     "LASTBEAT_READ_MINUTES",
     number("minutes"),
-    "A sweep reads heartbeats that only move on again after this many minutes at the latest; fewer cost more.",
+    "A sweep reads the heartbeats of a healthy run at least this often, in minutes; fewer cost more.",
     default="20",
     example="20",
 )
 DISCOVER_MINUTES = Setting[float](
     "LASTBEAT_DISCOVER_MINUTES",
     number("minutes"),
-    "Minutes in which everything is listed once, for new runs, where listing it in each pass costs too much.",
+    "New runs are found within this many minutes, where listing everything in each pass costs too much.",
     default="5",
     example="5",
 )
 NEWS_HOURS = Setting[float](
     "LASTBEAT_NEWS_HOURS",
     number("hours"),
-    "A run that a sweep first finds this many hours after it ended is history: nobody is told.",
+    "A run that a sweep first finds this many hours after it ended is history: no alert is sent.",
     default="24",
     example="24",
 )
 GROUP_RUNS = Setting[int](
     "LASTBEAT_GROUP_RUNS",
     count(2),
-    "From so many runs on that time out together, one alert tells of all of them.",
+    "If at least this many runs time out together, one alert tells of all of them.",
     default="5",
     example="5",
 )
 GROUP_MINUTES = Setting[float](
     "LASTBEAT_GROUP_MINUTES",
     number("minutes"),
-    "What times out within this many minutes is together; a group is told anew no sooner than after them.",
+    "Runs that time out within this many minutes are one group, and the next group's alert comes no sooner.",
     default="5",
     example="5",
 )
 REPEAT_HOURS = Setting[float | None](
     "LASTBEAT_REPEAT_HOURS",
     number("hours"),
-    "A group that still is timed out is told again after this many hours; unset is off.",
+    "The alert of a group that is still timed out is repeated after this many hours; unset is off.",
     example="4",
 )
 FANOUT = Setting[int](
@@ -295,9 +318,27 @@ SLACK_WEBHOOK_FROM = Setting[str | None](
 PING_URL = Setting[str | None](
     "LASTBEAT_PING_URL",
     _ping,
-    "Address that each pass which could see pings, as healthchecks.io has them: /start, itself, /fail.",
+    "Address that each pass that could see pings, as healthchecks.io expects: /start, itself, /fail.",
     example="https://hc-ping.com/your-uuid",
     secret=True,
+)
+
+# Restarts.
+
+RESTART_DELAY_SECONDS = Setting[float](
+    "LASTBEAT_RESTART_DELAY_SECONDS",
+    number("seconds", zero=True),
+    "Limit of the random delay before a first restart; it doubles with each further one in a row.",
+    default="60",
+    example="60",
+)
+
+PENDING_MINUTES = Setting[float](
+    "LASTBEAT_PENDING_MINUTES",
+    number("minutes", zero=True),
+    "A supervised job that waits in the queue for this many minutes raises job_pending; 0 is off.",
+    default="240",
+    example="60",
 )
 
 # The page that people look at.
@@ -305,7 +346,7 @@ PING_URL = Setting[str | None](
 PAGE_MINUTES = Setting[float](
     "LASTBEAT_PAGE_MINUTES",
     number("minutes", zero=True),
-    "A pass writes _watchdog/index.html, a page of the whole fleet, at most every so many minutes; 0 is off.",
+    "A pass writes _watchdog/index.html, a page of the whole fleet, at most once in this many minutes; 0 is off.",
     default="0",
     example="5",
 )
@@ -318,7 +359,7 @@ DASHBOARD_URL = Setting[str | None](
 DASHBOARD_TOKEN = Setting[str | None](
     "LASTBEAT_DASHBOARD_TOKEN",
     _token,
-    "What opens lastbeat dashboard, and metrics, to others; a dashboard with --host makes one where it is not set.",
+    "Token that opens lastbeat dashboard, and metrics, to others; if it is not set, a dashboard with --host makes one.",
     example="what 'openssl rand -hex 24' prints",
     secret=True,
     option="--token",
@@ -330,11 +371,12 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     ),
     "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
-    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS, GUARDIAN),
+    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS, GUARDIAN, OWNER, TEAM),
     "A fleet": (
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
         QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,
     ),
+    "Restarts": (RESTART_DELAY_SECONDS, PENDING_MINUTES),
     "The page that people look at": (PAGE_MINUTES, DASHBOARD_URL, DASHBOARD_TOKEN),
     "How lastbeat itself works": (STATE_DIR, LEASE_SECONDS, LOG_LEVEL, LOG_FILE),
 }  # fmt: skip

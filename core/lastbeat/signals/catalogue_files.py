@@ -117,6 +117,8 @@ class SignalEntry(PatternEntry):
     hint: MaybeBlank = UNSAID
     """What to do; {field} stands for what was extracted, and [with {field}] is left out where it is not known."""
     restartable: bool = UNSAID
+    envelope: bool = UNSAID
+    """true: what failed is told in the same line or right below it, by another signal, which then is the cause."""
 
     @field_validator("extract")
     @classmethod

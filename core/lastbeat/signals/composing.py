@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from lastbeat.model.error_type import ErrorType
-from lastbeat.model.file_fault import FileFault, nearest
+from lastbeat.model.file_fault import FileFault
+from lastbeat.model.near_names import nearest
 from lastbeat.model.signal import Absence, Catalogue, Signal
 from lastbeat.signals.error_types import TYPES
 from lastbeat.signals.hints import STANDING, fields_of
@@ -127,7 +128,9 @@ class Composition:
             tuple(self._order()),
             tuple(self._absences.values()),
             self._types,
-            **self._limits,
+            self._limits.get("inactivity_s"),
+            self._limits.get("inactivity_check_s"),
+            self._limits.get("poll_s"),
         )
 
     def _order(self) -> Iterator[Signal]:

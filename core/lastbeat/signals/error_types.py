@@ -12,6 +12,8 @@ CANCELLED: Final = "cancelled"
 HANG: Final = "hang"
 DEADLOCK: Final = "deadlock"
 NOT_FINITE: Final = "numerical_instability"
+TIMEOUT: Final = "timeout"
+"""Only a launcher's silence shows it, so no signal has it."""
 
 # ``restartable``: a restart from the last checkpoint, with nothing changed, may well get past this.
 _TABLE: Final = (
@@ -28,7 +30,7 @@ _TABLE: Final = (
     ErrorType(
         HANG,
         restartable=True,
-        meaning="The process lives but does nothing any more, and it is not known for what it waits.",
+        meaning="The process lives but does nothing any more, and nobody knows what it waits for.",
         hint="Before you kill it, on each node: pgrep -f train | xargs -n1 py-spy dump --pid. The rank whose stack "
         "differs from the others' has the cause. nvidia-smi: 0% waits for the host or for data, 100% for a "
         "collective. ps -eo pid,stat,wchan:30,cmd | grep ' D' shows who waits for a disk. Then restart from the "
@@ -58,7 +60,7 @@ _TABLE: Final = (
     ErrorType(
         "nccl_timeout",
         restartable=True,
-        meaning="A collective did not end in time: some rank never came to it, or the network between them stands.",
+        meaning="A collective did not end in time: some rank never came to it, or the network between them is stuck.",
         hint="Seldom the rank that reports it. Find the one that is missing: whose last line is oldest, or whose "
         "SeqNum is behind (grep -h 'SeqNum=' LOGS | sort | uniq -c). On its node: py-spy dump --pid PID, "
         "nvidia-smi, dmesg -T | grep -iE 'xid|oom'. If it was only slow (checkpoint, data), raise the process "
@@ -120,7 +122,17 @@ _TABLE: Final = (
         "--format=Elapsed,Timelimit tells what it had. For next time: sbatch --time=..., --signal=B:USR1@600 "
         "with a checkpoint when it arrives (Megatron: --exit-duration-in-mins, --exit-signal-handler), or a "
         "chain of jobs (--dependency=singleton).",
-        traits=ErrorTraits(announced_calmly=True),
+        traits=ErrorTraits(announced_calmly=True, is_time_over=True),
+    ),
+    ErrorType(
+        TIMEOUT,
+        restartable=True,
+        meaning="The job is gone: its launcher was asked, knows none of that id, and nothing says how it ended.",
+        hint="sacct -j ID --duplicates --format=JobID,State,ExitCode,End,NodeList, if the cluster keeps accounts, and "
+        "the end of the job's log. A job that Slurm forgets within minutes: scontrol show config | grep MinJobAge. A "
+        "local job: last -x reboot, and journalctl -k | grep -i oom. If nobody meant it, restart from the last "
+        "checkpoint.",
+        traits=ErrorTraits(is_time_over=True),
     ),
     ErrorType(
         NOT_FINITE,
@@ -162,6 +174,7 @@ _TABLE: Final = (
             explains_vague=True,
             shows_as=frozenset({"torch", "nccl", "communication"}),
             spoils_values=True,
+            blames_node=True,
         ),
     ),
     ErrorType(
@@ -188,7 +201,7 @@ _TABLE: Final = (
         hint="Compare with a run that worked: pip freeze, nvidia-smi (driver and CUDA version), python -c 'import "
         "torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())', env | grep -iE "
         "'cuda|ld_lib|hf_|aws', id and ls -l on the path. If one node alone fails, exclude it.",
-        traits=ErrorTraits(explains_vague=True),
+        traits=ErrorTraits(explains_vague=True, raised_where_needed=True),
     ),
     ErrorType(
         UNKNOWN,

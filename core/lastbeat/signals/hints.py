@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lastbeat.model import status as names
+from lastbeat.model.cause import CERTAIN, LIKELY
 
 STALE: Final = (
     "SSH to the instance and check whether the process lives: training.log, nvidia-smi, dmesg (OOM killer) "
@@ -22,6 +23,9 @@ STORED_AGAIN: Final = (
 NEVER_STARTED: Final = (
     "The run never started, or writes elsewhere: check the setup logs (cloud-init, job output), the run id, the "
     "place, and that training may write there. LASTBEAT_START_MINUTES gives a run time to its first heartbeat."
+)
+NOT_STARTED: Final = (
+    "Nothing runs. Mend what the reason names (a partition, an account, a path), then begin anew by the same command."
 )
 STALLED: Final = (
     "The process lives but makes no progress: SSH to the instance, look at nvidia-smi (0% is a hang, 100% may be "
@@ -50,13 +54,75 @@ CONDITION_HINTS: Final = {
     names.PROGRESS_STALE: "The process beats but reports no step: a long evaluation or checkpoint, or a hang. Look at "
     "the training log and nvidia-smi.",
     names.HEARTBEAT_UNREADABLE: "Fix the script that writes this document; write to a temporary file and rename it.",
-    names.CLOCK_SKEW: "Check time synchronisation on the instance (chronyc tracking or timedatectl); lastbeat goes by "
+    names.CLOCK_SKEW: "Check time synchronisation on the instance (chronyc tracking or timedatectl); lastbeat uses "
     "the store's clock meanwhile.",
 }
 
+GUESS: Final = "The cause is only a guess, so check it first. "
+"""How the hint of a cause begins that is one."""
+_SHORT: Final = 220
+_MOST_OF_A_SENTENCE: Final = 400
+"""Characters. Commands make sentences long, and half a command is worse than none."""
+ENDED_BY_ITSELF: Final = (
+    "It was not killed: it ended by itself with exit status {status}, and nothing that was read says why. Look for "
+    "what ends with that status (grep -rn 'exit(' in its code, exit and set -e in its script) and at what it printed "
+    "last."
+)
+ENDED_BY_SIGNAL: Final = (
+    "It {ended}, and nothing that was read says why: sacct -j ID --format=JobID,State,ExitCode,MaxRSS, dmesg -T | tail "
+    "-50 on its node, df -h and nvidia-smi may. PYTHONFAULTHANDLER=1 shows next time where it was."
+)
+ABORTED: Final = (
+    "It {ended}: code that found something wrong aborted the process, and said what in its own log, above the end: an "
+    "assertion, what(): of a C++ exception, NCCL's watchdog, free() or malloc() of glibc. Without a word: ulimit -c "
+    "unlimited, then gdb python core (bt); PYTHONFAULTHANDLER=1 shows where Python was."
+)
+NO_OUTPUT_FILE: Final = (
+    "Slurm could not open the file for the job's output, so it never began: ls -ld its folder on the node. Slurm makes "
+    "no folders; mkdir -p the one that --output names, where nodes see it, and see that you may write there."
+)
+KILLED_WITHOUT_OOM: Final = (
+    "It was killed by SIGKILL, and its cgroup counted no OOM kill: by a person, the scheduler, or a program that "
+    "watches memory (systemd-oomd, earlyoom). sacct -j ID --format=JobID,State,ExitCode,End and, on its node, "
+    "journalctl --since -1h | grep -iE 'oom|kill' may tell. What ran in a container or on another node is counted "
+    "there: dmesg -T | grep -i oom. If nobody meant it, restart from the last checkpoint."
+)
+
+
+def either(*readings: tuple[str, str]) -> str:
+    """The advice for what it may be, shortened: error type and hint of each."""
+    return " ".join(f"If {error_type}: {shortened(hint)}" for error_type, hint in readings)
+
+
+def shortened(hint: str) -> str:
+    """The first sentences of a hint, as many as fit into a short line; at least one, or what fits of it."""
+    sentences = re.split(r"(?<=[.!?]) (?=[A-Z'])", hint.removeprefix(GUESS))
+    kept = sentences[0]
+    for sentence in sentences[1:]:
+        if len(kept) + 1 + len(sentence) > _SHORT:
+            break
+        kept += f" {sentence}"
+    if len(kept) <= _MOST_OF_A_SENTENCE:
+        return kept
+    return kept[:_MOST_OF_A_SENTENCE].rpartition(" ")[0].rstrip(" ,;:(") + " …"
+
+
+def restart_hint(restartable: bool | None, confidence: float) -> str:
+    """Whether a restart helps, as sure as the cause is that it follows from."""
+    if restartable is None:
+        return "it depends on what was behind this."
+    guess = confidence < LIKELY
+    if restartable:
+        return f"from the last checkpoint, it may {'' if guess else 'well '}get past this."
+    if guess:
+        return "if this is the cause, only after a change."
+    will = "will" if confidence >= CERTAIN else "will probably"
+    return f"only after a change; without one it {will} end here again."
+
+
 # Not compiled here: hints are filled when something failed, and this module is loaded at each look.
 _PLACEHOLDER: Final = r"(?<!\$)\{([a-z][a-z0-9_]{0,40})\}"
-STANDING: Final = frozenset({"rank", "host", "file", "line"})
+STANDING: Final = frozenset({"rank", "host", "file", "line", "raised_at", "peer"})
 """Fields that every evidence may have; a hint may name them without extracting them."""
 _OPTIONAL: Final = r"\[([^\[\]]{1,300})\]"
 _IN_MS: Final = r"\{([a-z][a-z0-9_]{0,36}_ms)\} ms\b"

@@ -72,15 +72,15 @@ _ADVICE: Final = {
     **dict.fromkeys(("start_condition", "start_condition_cmd", "start_condition_interval_seconds"), _BEGIN),
     "termination_command": "run the program under 'lastbeat exec', or let it call 'lastbeat complete'",
     "state_events": "a job's state is not asked for: lastbeat learns of an end from sentinels, logs and silence",
-    "RestartAction": "lastbeat restarts nothing; alerts say that a restart may help (restartable: true)",
-    "CancelAction": "lastbeat cancels nothing; alerts say that a restart does not help (restartable: false)",
+    "RestartAction": "a catalogue restarts nothing, supervise does; alerts say if it helps (restartable: true)",
+    "CancelAction": "a catalogue cancels nothing; alerts say that a restart does not help (restartable: false)",
     **dict.fromkeys(("LogAction", "ErrorNoteAction"), "alerts go to the channels that are set (SLACK_WEBHOOK_URL, …)"),
     **dict.fromkeys(("condition", "conditions"), "it goes with the action that it belongs to"),
     "match_once": _ONCE,
     "inactivity_polls": "not needed: inactivity is measured in seconds",
 }
 _MOST_OF: Final = 0.7
-_LEFT_OUT = "left out; nothing here goes by it"
+_LEFT_OUT = "left out; nothing here uses it"
 
 
 class ImportedMonitor(NamedTuple):

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from lastbeat.model.file_fault import FileFault, nearest
+from lastbeat.model.file_fault import FileFault
+from lastbeat.model.near_names import nearest
 from lastbeat.model.signal import Catalogue, Signal
 from lastbeat.signals.composing import CHECKED, Draft, DraftEntry, compose, in_order
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -223,7 +222,7 @@ def _connect(root: Root, account: _Account, values: SettingValues, env: Mapping[
     from obstore.exceptions import BaseError  # noqa: PLC0415 - as below
     from obstore.store import AzureStore  # noqa: PLC0415 - 25 ms, which a directory's watcher need not wait for
 
-    from lastbeat.stores.endpoint import CONNECT_S, REQUEST_S, goes_through_proxy, one_host  # noqa: PLC0415
+    from lastbeat.stores.endpoint import client_options  # noqa: PLC0415
 
     given = {
         name: next((text for each in names if (text := env.get(each, "").strip())), "")
@@ -243,21 +242,14 @@ def _connect(root: Root, account: _Account, values: SettingValues, env: Mapping[
         config |= {"sas_key": account.signature, "credential_type": "sas_token"}
     elif secret := values[AZURE_CLIENT_SECRET]:
         config["client_secret"] = secret
-    client_options: Any = {
-        "allow_http": account.endpoint.startswith("http://"),
-        "connect_timeout": timedelta(seconds=CONNECT_S),
-        "timeout": timedelta(seconds=REQUEST_S),
-    }
-    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
-    if not goes_through_proxy(account.endpoint, env):
-        own = (urlsplit(given[name]).hostname or "" for name in ("authority_host", "msi_endpoint"))
-        client_options |= one_host(account.endpoint, *_ISSUERS, *filter(None, own))
+    own = (urlsplit(given[name]).hostname or "" for name in ("authority_host", "msi_endpoint"))
+    options: Any = client_options(account.endpoint, env, *_ISSUERS, *filter(None, own))
     try:
         return AzureStore(
             root.place,
             prefix=root.prefix or None,
             config=config,
-            client_options=client_options,
+            client_options=options,
             retry_config={"max_retries": 0},
         )
     except (BaseError, ValueError, TypeError) as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from lastbeat.stores.kind import Traits
-from lastbeat.stores.port import Blob, Expect, Page, Store
+from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store
 
 _NAMES_A_REQUEST = 1000
 KINDS = ("LIST", "GET", "PUT", "DELETE")
@@ -85,6 +85,12 @@ class CountingStore:
     def delete(self, key: str) -> None:
         self.tally.add("DELETE")
         self._store.delete(key)
+
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        self.tally.add("LIST")
+        cleared = self._store.clear(prefix, keep=keep, limit=limit)
+        self.tally.add("DELETE", cleared.count)
+        return cleared
 
     def clock(self) -> datetime:
         return self._store.clock()

@@ -17,10 +17,11 @@ from pathlib import Path
 from lastbeat.stores.beneath import LISTED, THROUGH, Beneath, UnsafePathError
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.folder_walk import folder_names, walk
-from lastbeat.stores.kind import Traits
+from lastbeat.stores.kind import DEFAULT_DIRECTORY, Traits
 from lastbeat.stores.local import TRAITS
 from lastbeat.stores.port import (
     Blob,
+    Cleared,
     ConflictError,
     DeniedError,
     Entry,
@@ -31,6 +32,7 @@ from lastbeat.stores.port import (
     UnreachableError,
     check_folder,
     check_key,
+    check_run_folder,
 )
 from lastbeat.stores.regular_file import NO_SUCH_FILE, modified_of, read_open, version_of
 
@@ -49,6 +51,7 @@ _GONE_AWAY = {
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
+_LIKE_A_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _NEVER = datetime.fromtimestamp(0, tz=timezone.utc)
 """When what nobody could look at was last written."""
 LOCK_FILE = ".lastbeat.lock"
@@ -157,6 +160,28 @@ class DirectoryStore:
             with suppress(FileNotFoundError):
                 os.unlink(parts[-1], dir_fd=folder)
 
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        name = check_run_folder(prefix)
+        with self._explaining(f"clear {prefix}"), ExitStack() as held:
+            root = os.open(self._root, LISTED)
+            held.callback(os.close, root)
+            try:
+                folder = os.open(name, LISTED | os.O_NOFOLLOW, dir_fd=root)
+            except FileNotFoundError:
+                return Cleared(0, 0)
+            except OSError as error:
+                if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
+                    raise
+                what = f"{self.url}/{name} is a link, or no folder: nothing was deleted there"
+                raise StoreError(what, "remove the link itself with rm, if nobody needs it") from error
+            held.callback(os.close, folder)
+            cleared = _clear(folder, keep, max(1, limit))
+            if not cleared.more and set(os.listdir(folder)) <= {LOCK_FILE}:  # noqa: PTH208 - an open folder has no path
+                with suppress(FileNotFoundError):
+                    os.unlink(LOCK_FILE, dir_fd=folder)
+                os.rmdir(name, dir_fd=root)
+            return cleared
+
     def clock(self) -> datetime:
         return self._clock()
 
@@ -227,7 +252,7 @@ class DirectoryStore:
             return DeniedError(f"{self.url}: lastbeat does not {doing}: {error.strerror}", error.advice)
         why = os.strerror(error.errno) if error.errno else type(error).__name__
         if error.errno in _REFUSED:
-            advice = "check owner and mode there and of the folders above: who watches has to be let in"
+            advice = "check owner and mode there and of the folders above: the watcher's user has to be let in"
             return DeniedError(f"{self.url}: not allowed to {doing}: {why}", advice)
         if error.errno in _GONE_AWAY:
             return UnreachableError(f"{self.url}: cannot {doing} now: {why}", "check that the file system is mounted")
@@ -238,7 +263,7 @@ class DirectoryStore:
         if not self._create and not self._root.is_dir():
             return MissingStoreError(
                 f"{self.url}: there is no such directory",
-                "create it, mount its file system, or correct MONITORING_ROOT",
+                f"create it, mount its file system, or correct MONITORING_ROOT{_as_bucket(self._root)}",
             )
         return StoreError(f"{self.url}: cannot {doing}: {why}")
 
@@ -272,6 +297,18 @@ class DirectoryStore:
             return None  # no directory yet, or not ours to write; the clock says that it had to do without
 
 
+def _as_bucket(root: Path) -> str:
+    """``my-bucket/training-runs`` is a path; who wrote it may have meant a bucket."""
+    try:
+        written = root.relative_to(Path.cwd())
+    except (OSError, ValueError):
+        return ""
+    name = next(iter(written.parts), "")
+    if str(written) == DEFAULT_DIRECTORY or Path(name).exists() or not re.fullmatch(_LIKE_A_BUCKET, name):
+        return ""
+    return f"; for a bucket write s3://{written}"
+
+
 def file_system_of(folder: Path, mounts: Path = _MOUNTS) -> str:
     """The type of the file system that ``folder`` lies on, as Linux names it; "" where nobody says."""
     try:
@@ -291,6 +328,25 @@ def file_system_of(folder: Path, mounts: Path = _MOUNTS) -> str:
 
 def _parts(key: str) -> list[str]:
     return check_key(key).split("/")
+
+
+def _clear(folder: int, keep: str, limit: int) -> Cleared:
+    """Remove what lies in the open ``folder``, deepest first, and follow no link."""
+    count = size = 0
+    for path, folders, files, at in os.fwalk(".", topdown=False, dir_fd=folder):
+        for name in files:
+            if path == "." and name in {keep, LOCK_FILE}:
+                continue
+            if count >= limit:
+                return Cleared(count, size, more=True)
+            if name != LOCK_FILE:
+                size += os.stat(name, dir_fd=at, follow_symlinks=False).st_size
+                count += 1
+            os.unlink(name, dir_fd=at)
+        for name in folders:
+            is_link = stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+            (os.unlink if is_link else os.rmdir)(name, dir_fd=at)
+    return Cleared(count, size)
 
 
 def _replace(folder: int, name: str, body: bytes, before: os.stat_result | None) -> os.stat_result:

@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypedDict
+from datetime import timedelta
+from typing import Any, Final, TypedDict
 from urllib.parse import quote, urlsplit
 
 _log = logging.getLogger(__name__)
@@ -123,6 +124,20 @@ def one_host(endpoint: str, *others: str) -> OneHost:
         "proxy_url": f"http://{_NOWHERE}",
         "proxy_excludes": ",".join([*_spellings(urlsplit(endpoint).hostname or ""), *others]),
     }
+
+
+def client_options(
+    endpoint: str, env: Mapping[str, str], *others: str, connect_s: float = CONNECT_S, request_s: float = REQUEST_S
+) -> dict[str, Any]:
+    """What obstore's client of ``endpoint`` gets: limits on its time, in seconds, and the hosts that it may ask, which
+    are ``endpoint``'s and ``others``."""
+    options: dict[str, Any] = {
+        "allow_http": endpoint.startswith("http://"),
+        "connect_timeout": timedelta(seconds=connect_s),
+        "timeout": timedelta(seconds=request_s),
+    }
+    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
+    return options if goes_through_proxy(endpoint, env) else options | one_host(endpoint, *others)
 
 
 def was_kept(text: str) -> bool:

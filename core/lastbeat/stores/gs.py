@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +10,7 @@ from urllib.parse import quote
 
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.stores.kind import Charge, Prices, Remedies, Root, Traits
-from lastbeat.stores.port import StoreError, check_prefix
+from lastbeat.stores.port import DeniedError, StoreError, check_prefix
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Backend
@@ -146,16 +145,9 @@ def _connect(root: Root, values: SettingValues, env: Mapping[str, str], at: str)
     from obstore.exceptions import BaseError  # noqa: PLC0415 - as below
     from obstore.store import GCSStore  # noqa: PLC0415 - 25 ms, which a directory's watcher need not wait for
 
-    from lastbeat.stores.endpoint import CONNECT_S, REQUEST_S, goes_through_proxy, one_host  # noqa: PLC0415
+    from lastbeat.stores.endpoint import client_options  # noqa: PLC0415
 
-    client_options: Any = {
-        "allow_http": at.startswith("http://"),
-        "connect_timeout": timedelta(seconds=CONNECT_S),
-        "timeout": timedelta(seconds=REQUEST_S),
-    }
-    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
-    if not goes_through_proxy(at, env):
-        client_options |= one_host(at, *_ISSUERS, *filter(None, [env.get("GCE_METADATA_HOST")]))
+    options: Any = client_options(at, env, *_ISSUERS, *filter(None, [env.get("GCE_METADATA_HOST")]))
     # obstore looks into the environment for what is not given, so that all is given that matters here.
     config: Any = {"base_url": at, "skip_signature": False}
     if values[STORAGE_EMULATOR_HOST]:
@@ -164,13 +156,14 @@ def _connect(root: Root, values: SettingValues, env: Mapping[str, str], at: str)
     elif key := values[GOOGLE_SERVICE_ACCOUNT_KEY]:
         config["service_account_key"] = key
     elif file := _key_file(values, env):
+        _check_readable(file, root.url, named=values[GOOGLE_APPLICATION_CREDENTIALS] is not None)
         config["application_credentials"] = str(file)
     try:
         return GCSStore(
             root.place,
             prefix=root.prefix or None,
             config=config,
-            client_options=client_options,
+            client_options=options,
             retry_config={"max_retries": 0},
         )
     except (BaseError, ValueError, TypeError) as error:
@@ -179,6 +172,20 @@ def _connect(root: Root, values: SettingValues, env: Mapping[str, str], at: str)
             f"{root.url}: the Google credentials could not be understood ({type(error).__name__})",
             f"{_LOGIN}; of other kinds of credentials (workload identity federation, impersonation) none is taken",
         ) from None
+
+
+def _check_readable(file: Path, url: str, *, named: bool) -> None:
+    try:
+        with file.open("rb"):
+            return
+    except OSError as error:
+        why = error.strerror or "it cannot be read"
+    raise DeniedError(
+        f"{url}: no credentials: the key file {file} cannot be read: {why}",
+        f"correct {GOOGLE_APPLICATION_CREDENTIALS.name}, or unset it if other credentials are meant"
+        if named
+        else _LOGIN,
+    )
 
 
 def _key_file(values: SettingValues, env: Mapping[str, str]) -> Path | None:

@@ -9,6 +9,8 @@ from typing import Final
 
 DIRECTORY: Final = "file"
 """The scheme of directories, which nobody writes: their address is a path."""
+DEFAULT_DIRECTORY: Final = "training-runs"
+"""The root where none is named, in the current folder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from lastbeat.stores.kind import Traits
-from lastbeat.stores.port import Blob, Expect, Page, Store, UnreachableError
+from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store, UnreachableError
 
 T = TypeVar("T")
 
@@ -48,6 +48,9 @@ class LimitedStore:
 
     def delete(self, key: str) -> None:
         self._within(f"delete {key}", lambda: self._store.delete(key))
+
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        return self._within(f"clear {prefix}", lambda: self._store.clear(prefix, keep=keep, limit=limit))
 
     def clock(self) -> datetime:
         return self._store.clock()

@@ -17,8 +17,7 @@ TRAITS: Final = Traits(FREE, local=True)
 FOLLOW_LINKS = Setting[bool](
     "LASTBEAT_FOLLOW_LINKS",
     switch,
-    "on: links lead out of a directory root, and files are read whoever they belong to; only where every writer is "
-    "trusted.",
+    "on: follow links out of a directory root, and read files whoever owns them; only where every writer is trusted.",
     default="off",
     example="on",
 )

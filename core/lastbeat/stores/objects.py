@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lastbeat.stores import answers
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.kind import Remedies, Traits
-from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page, StoreError, check_folder, check_key
+from lastbeat.stores.port import (
+    Blob,
+    Cleared,
+    ConflictError,
+    Entry,
+    Expect,
+    Page,
+    StoreError,
+    check_folder,
+    check_key,
+    check_run_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -190,6 +201,14 @@ class ObjectStore:
                 backend.delete(key)
             except FileNotFoundError as error:
                 self._absent(error, f"deleting {key}")
+
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        check_run_folder(prefix)
+        page = self.list(prefix, limit=max(1, limit) + bool(keep))
+        chosen = [entry for entry in page.entries if entry.key != f"{prefix}{keep}"]
+        for entry in chosen:
+            self.delete(entry.key)
+        return Cleared(len(chosen), sum(entry.size_bytes for entry in chosen), page.more)
 
     def clock(self) -> datetime:
         return self._clock()

@@ -85,6 +85,15 @@ class Blob:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What was removed of a folder; ``more`` says whether there is more to remove."""
+
+    count: int
+    size_bytes: int
+    more: bool = False
+
+
 class Store(Protocol):
     """One fleet root. Keys are relative to it, ``/``-separated. Every call is bounded in bytes and in time."""
 
@@ -126,6 +135,13 @@ class Store(Protocol):
         """Remove ``key``; that it does not exist is no error."""
         ...
 
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        """Remove at most ``limit`` keys of the folder ``prefix``, which lies right below the root, but for the key
+        ``keep`` in it. Of a link the link itself is removed, and nothing that it leads to; a folder that is a link
+        itself is refused. A folder with nothing left in it goes, too. One request for a listing, and one for each key.
+        """
+        ...
+
     def clock(self) -> datetime:
         """The store's own time now, which ``modified`` is measured by. May cost one small request."""
         ...
@@ -145,6 +161,14 @@ def check_folder(prefix: str) -> str:
             raise ValueError(f"{prefix[:80]!r} is no folder: it must end in a slash")
         check_key(prefix[:-1])
     return prefix
+
+
+def check_run_folder(prefix: str) -> str:
+    """Return the name of the folder ``prefix``, or raise ``ValueError`` unless it lies right below the root."""
+    name = check_folder(prefix)[:-1]
+    if not name or "/" in name:
+        raise ValueError(f"{prefix[:80]!r} is no folder right below the root")
+    return name
 
 
 def check_prefix(text: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from lastbeat.stores.kind import Traits
-from lastbeat.stores.port import Blob, Expect, Page, Store, StoreError
+from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store, StoreError
 
 T = TypeVar("T")
 
@@ -75,6 +75,9 @@ class RetryingStore:
 
     def delete(self, key: str) -> None:
         self._trying(lambda: self._store.delete(key))
+
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        return self._trying(lambda: self._store.clear(prefix, keep=keep, limit=limit))
 
     def clock(self) -> datetime:
         return self._store.clock()

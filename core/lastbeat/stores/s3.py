@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from lastbeat.model.setting import Setting, SettingValues, web_address
+from lastbeat.model.setting import Setting, SettingValues, shown, web_address
 from lastbeat.stores.kind import S3_LIST, Remedies, Root, Traits
-from lastbeat.stores.port import Page, StoreError, check_key, check_prefix
+from lastbeat.stores.port import Page, StoreError, UnreachableError, check_key, check_prefix
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Backend
@@ -27,6 +26,7 @@ SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TO
 _SECRET_CHARS: Final = 16
 """Real ones have 40; "test", as local S3 servers take it, would be masked out of run ids."""
 
+_AWS_REGION = re.compile(r"[a-z]{2,5}(-[a-z]+)+-\d{1,2}")
 _URL = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?", re.DOTALL)
 _TRUE = {"true", "1", "yes", "on"}
 
@@ -75,6 +75,12 @@ REMEDIES: Final = Remedies(
 
 def bucket_name(text: str) -> str:
     """Raises ``ValueError`` with the end of a sentence."""
+    if "/" in text:
+        bare = text.rpartition("://")[2].partition("/")[0]
+        raise ValueError(
+            f"is an address and not a bucket's name: give the name alone ({shown(bare)}), or the whole address as the "
+            "root (MONITORING_ROOT or --root)"
+        )
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", text, re.ASCII) or ".." in text:
         raise ValueError(
             "is not a bucket's name: 3 to 63 characters of a-z 0-9 . - with a letter or digit at both ends"
@@ -201,7 +207,11 @@ def s3_store(
     if not re.fullmatch(r"[a-z0-9-]{1,40}", region):
         raise ValueError(f"{region[:60]!r} is no AWS region; use for example us-east-1")
     configured = _configured(env)
-    at = _endpoint(env, configured.endpoint) or _aws_endpoint(env, region)
+    given = _endpoint(env, configured.endpoint)
+    if given is None and not _AWS_REGION.fullmatch(region):
+        # Other stores call theirs what they like.
+        raise ValueError(f"{MONITORING_REGION.name}={shown(region)} is no AWS region{_nearly(region)}")
+    at = given or _aws_endpoint(env, region)
     ca_bundle = env.get("AWS_CA_BUNDLE") or configured.ca_bundle
     place = Place(bucket, prefix, region, at, ca_bundle, connect_s, request_s)
 
@@ -215,14 +225,18 @@ def s3_store(
     def explain(error: Exception, where: str, doing: str) -> StoreError:
         explained = answers.explain(error, where, doing, REMEDIES)
         sent_on = was_kept(str(error))
+        if given is None and isinstance(explained, UnreachableError) and "dns error" in str(error):
+            # AWS has a name for the store of each region that there is.
+            remedy = f"check the network, and that there is a region {region} ({MONITORING_REGION.name})"
+            return UnreachableError(str(explained), remedy)
         if not sent_on and str(explained) != str(answers.elsewhere(where, None, REMEDIES)):
             return explained
         # Only the headers of that answer name the region, and obstore does not pass them on.
-        region = asked().headers.get("x-amz-bucket-region")
+        own = asked().headers.get("x-amz-bucket-region")
         return (
             answers.sent_on(where, REMEDIES)
-            if sent_on and region in {None, place.region}
-            else answers.elsewhere(where, region, REMEDIES)
+            if sent_on and own in {None, place.region}
+            else answers.elsewhere(where, own, REMEDIES)
         )
 
     def relist(folder: str, start_after: str, limit: int) -> Page:
@@ -249,19 +263,12 @@ def _connect(place: Place, env: Mapping[str, str]) -> "Backend":
     # 25 ms together, which `--help` and the watcher of a directory need not wait for.
     from obstore.store import S3Store  # noqa: PLC0415
 
-    from lastbeat.stores.endpoint import goes_through_proxy, one_host  # noqa: PLC0415
+    from lastbeat.stores.endpoint import client_options  # noqa: PLC0415
     from lastbeat.stores.s3_credentials import credential_provider  # noqa: PLC0415
 
-    client_options: Any = {
-        "allow_http": place.endpoint.startswith("http://"),
-        "connect_timeout": timedelta(seconds=place.connect_s),
-        "timeout": timedelta(seconds=place.request_s),
-    }
-    # A proxy is one for all hosts: where there is one, it has to reach the endpoint, and so reaches others, too.
-    if not goes_through_proxy(place.endpoint, env):
-        client_options |= one_host(place.endpoint)
+    options: Any = client_options(place.endpoint, env, connect_s=place.connect_s, request_s=place.request_s)
     if place.ca_bundle:
-        client_options["root_certificate"] = _certificates(place)
+        options["root_certificate"] = _certificates(place)
     # obstore looks into the environment for what is not given, so that all is given that matters here.
     config: Any = {
         "region": place.region,
@@ -275,7 +282,7 @@ def _connect(place: Place, env: Mapping[str, str]) -> "Backend":
         place.bucket,
         prefix=place.prefix or None,
         config=config,
-        client_options=client_options,
+        client_options=options,
         retry_config={"max_retries": 0},
         credential_provider=credential_provider(env, place.url),
     )
@@ -289,6 +296,15 @@ def _certificates(place: Place) -> bytes:
             f"{place.url}: the certificates in {place.ca_bundle} cannot be read: {error.strerror}",
             "correct AWS_CA_BUNDLE: it names a file of certificates in PEM format",
         ) from None
+
+
+def _nearly(region: str) -> str:
+    """What was probably meant: ``eu-west1`` and ``eu-west-1a`` are ``eu-west-1``."""
+    bare = re.sub(r"(\d)[a-z]$", r"\1", region)
+    bare = re.sub(r"(?<=[a-z])(?=\d+$)", "-", bare)
+    return (
+        f"; did you mean {bare}?" if bare != region and _AWS_REGION.fullmatch(bare) else "; use for example us-east-1"
+    )
 
 
 def _endpoint(env: Mapping[str, str], configured: str | None) -> str | None:

@@ -12,6 +12,11 @@ def honours_conditions(store: Store, key: str, body: bytes, version: str) -> boo
     return _refuses(store, key, body, Expect.NOTHING) and _refuses(store, key, body, _other(version))
 
 
+def conditions_ignored(store: Store) -> str:
+    """What people are told of a store that does not refuse what it must."""
+    return f"{store.url} ignores conditional writes: with more than one watcher an alert may go out twice."
+
+
 def _refuses(store: Store, key: str, body: bytes, expect: Expect | str) -> bool:
     try:
         store.write(key, body, expect)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.stores.kind import FREE, Traits
-from lastbeat.stores.port import Blob, ConflictError, Entry, Expect, Page
+from lastbeat.stores.port import Blob, Cleared, ConflictError, Entry, Expect, Page, check_run_folder
 
 IN_MEMORY: Final = Traits(FREE)
 
@@ -49,6 +49,12 @@ class VolatileStore:
         self._writes += 1
         self._held[key] = Blob(body, len(body), self.clock(), f"v{self._writes}")
         return self._held[key].version
+
+    def clear(self, prefix: str, *, keep: str = "", limit: int = 1000) -> Cleared:
+        check_run_folder(prefix)
+        keys = [key for key in sorted(self._held) if key.startswith(prefix) and key != f"{prefix}{keep}"]
+        sizes = [len(self._held.pop(key).body) for key in keys[:limit]]
+        return Cleared(len(sizes), sum(sizes), len(keys) > limit)
 
     def delete(self, key: str) -> None:
         self._held.pop(key, None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lastbeat.model import runid
+from lastbeat.model.cause import EXIT_STATUS
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.model.view import Excerpt, RunView
@@ -25,6 +26,8 @@ _MOST_TOLD: Final = 0.6
 """A log in which so many of the lines of ``_error`` stand tells what it tells."""
 _MOST_PARTS: Final = 4
 """A log in which what was told lies scattered is shown as it is."""
+_IN_ERROR: Final = frozenset({runid.ERROR, EXIT_STATUS})
+"""What `_error` has as well."""
 _ABOVE: Final = "lines that are shown above are left out"
 
 
@@ -41,7 +44,7 @@ def account(view: RunView) -> Account:
     shown, tail = view.evidence, view.log
     error = _of_error(view.error_text) if view.row.status is Status.FAILED else None
     said = _said(view)
-    if shown is not None and shown.file == runid.ERROR and error is not None:
+    if shown is not None and shown.file in _IN_ERROR and error is not None:
         shown = None
     if shown is not None and tail is not None and (whole := _merged(shown, tail)) is not None:
         shown, tail = whole, None

@@ -5,9 +5,10 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from lastbeat.effects.outbox import OUTBOX_LIMIT
+from lastbeat.effects.outbox import OUTBOX_LIMIT, name_of
 from lastbeat.model.alert import Alert, Delivery
 from lastbeat.model.record import Record
+from lastbeat.model.route import LEFT_OUT
 from lastbeat.model.view import SentAlert
 from lastbeat.views.excerpts import Safe
 
@@ -15,6 +16,7 @@ SENT: Final = "sent"
 WAITING: Final = "waiting"
 FAILED: Final = "failed"
 TOLD: Final = "told by a group"
+DROPPED: Final = "dropped"
 _ERROR_LIMIT: Final = 500
 _REASON_LIMIT: Final = 500
 _CHANNELS: Final = 20
@@ -31,7 +33,7 @@ def pending(record: Record) -> int:
 
 
 def _alert(alert: Alert, safe: Safe) -> SentAlert:
-    told = tuple(_deliveries(alert, safe))
+    told = tuple(_deliveries(alert, safe)) or _dropped(alert, safe)
     faults = (each.failed or each.last_error for each in alert.deliveries.values() if each.sent_at is None)
     fault = next((each for each in faults if each), None)
     return SentAlert(
@@ -45,9 +47,17 @@ def _alert(alert: Alert, safe: Safe) -> SentAlert:
 
 
 def _deliveries(alert: Alert, safe: Safe) -> Iterator[tuple[str, str, datetime | None]]:
-    for identity, delivery in islice(alert.deliveries.items(), _CHANNELS):
-        # What follows the colon tells two web hooks apart, and is nobody's to read.
-        yield (safe.name(identity.partition(":")[0]), *_state(delivery))
+    meant = ((each, it) for each, it in alert.deliveries.items() if not (it.told_by or "").startswith(LEFT_OUT))
+    for identity, delivery in islice(meant, _CHANNELS):
+        # What follows the last colon tells two web hooks apart, and is nobody's to read.
+        yield (safe.name(name_of(identity)), *_state(delivery))
+
+
+def _dropped(alert: Alert, safe: Safe) -> tuple[tuple[str, str, datetime | None], ...]:
+    """What is shown where a route says that nobody gets it."""
+    if alert.routed_to != ():
+        return ()
+    return ((safe.name(f"route {', '.join(alert.routed_by)}"), DROPPED, alert.created_at),)
 
 
 def _state(delivery: Delivery) -> tuple[str, datetime | None]:

@@ -73,6 +73,8 @@ class BeatReader:
 def _facts(told: HeartbeatFields) -> Iterator[tuple[str, str]]:
     beat = told.heartbeat
     named = {
+        "owner": beat.owner,
+        "team": beat.team,
         "phase": beat.phase,
         "instance": beat.instance_id,
         "host": beat.host,

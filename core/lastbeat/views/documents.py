@@ -12,8 +12,9 @@ from typing import Final
 
 from lastbeat.model import document
 from lastbeat.model.numbers import json_number
+from lastbeat.model.silence import Silence
 from lastbeat.model.version import __version__
-from lastbeat.model.view import FleetView, Row, Span, StoreOutage
+from lastbeat.model.view import FleetView, JobGist, Row, Span, StoreOutage
 
 SCHEMA: Final = 1
 
@@ -58,11 +59,14 @@ def fleet_document(  # noqa: PLR0913 - what a reader is told beside the view, ea
         "older": view.older,
         "unread": view.unread,
         "counts": dict(view.counts),
+        "silenced": view.silenced,
+        "silences": [silence_document(each) for each in view.silences],
         "watching": {
             "last_pass_at": _time(view.watching.last_pass_at),
             "interval_s": view.watching.interval_s,
             "overdue": view.watching.overdue,
             "known": view.watching.known,
+            "recorded_at": _time(view.watching.recorded_at),
         },
         "fault": _fault(view.fault),
         "ignored": [clean(name) for name in view.ignored],
@@ -96,11 +100,40 @@ def row_document(row: Row, rank: int | None = None) -> dict[str, object]:
         "tokens_per_s": _number(row.tokens_per_s, 4),
         "beat_at": _time(row.beat_at),
         "host": clean(row.host),
+        "owner": clean(row.owner),
+        "team": clean(row.team),
         "strip": [span_document(span) for span in row.strip],
         "pending": row.pending,
         "doubt": clean(row.doubt),
         "fault": clean(row.fault),
         "complete": row.complete,
+        "silenced": None if row.silence is None else silence_document(row.silence),
+        "job": None if row.job is None else job_document(row.job),
+    }
+
+
+def silence_document(silence: Silence) -> dict[str, object]:
+    """Why people are not told of a run, and until when."""
+    return {
+        "id": clean(silence.id),
+        "runs": clean(silence.runs),
+        "until": _time(silence.until),
+        "why": clean(silence.why),
+        "by": clean(silence.by),
+    }
+
+
+def job_document(job: JobGist) -> dict[str, object]:
+    """The job of a supervised run, and its restarts."""
+    return {
+        "launcher": clean(job.launcher),
+        "id": clean(job.id),
+        "state": None if job.state is None else job.state.value,
+        "restarts": job.restarts,
+        "attempt": clean(job.attempt) or None,
+        "waits": job.waits,
+        "starts_at": _time(job.starts_at),
+        "text": clean(job.text),
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.model.cause import Evidence
+from lastbeat.model.cause import NO_FILES, Evidence
 from lastbeat.model.text import one_line
 from lastbeat.model.view import Excerpt
 from lastbeat.stores.port import Entry, Store, StoreError
@@ -48,6 +48,8 @@ class EvidenceReader:
     def look(self, evidence: Evidence, entry: Entry | None, at: datetime) -> Excerpt:
         """The evidence in its context; alone, with a note, where that cannot be had. ``entry`` is its file as it was
         just listed at ``at``, the store's time. Never raises for the store."""
+        if evidence.file in NO_FILES:
+            return alone(evidence, self.safe, "")
         if evidence != self._evidence:
             self._evidence, self._entry, self._excerpt, self._complete, self._read_at = (
                 evidence,

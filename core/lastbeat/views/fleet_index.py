@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,8 +10,11 @@ from lastbeat.fleet.index import FleetIndex, IndexedRun
 from lastbeat.fleet.index_store import read_index
 from lastbeat.fleet.mark import PassMark, read_mark
 from lastbeat.model import runid
+from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.model.view import STRIP_S, WatchState
+from lastbeat.record.silences import Silenced, Silences
 from lastbeat.stores.port import Entry, Store, StoreError
+from lastbeat.views.heartbeats import shown
 from lastbeat.views.standings import Standing, of_memory
 
 log = logging.getLogger(__name__)
@@ -20,6 +23,7 @@ SHARDS_LIMIT: Final = 64
 MARK_EVERY: Final = 10
 """What a mark tells but its time, which the listing shows, is read anew after so many listings."""
 _WHOLE: Final = "fleet.json.z"
+_SILENCES: Final = SILENCES.partition("/")[2]
 _SHARD: Final = ("fleet-", ".json.z")
 
 
@@ -38,6 +42,10 @@ class Index:
     """The last listing could not look at them."""
     readings: int = 0
     """How often something was read that ``lines`` and ``finished`` are made of."""
+    silences: Silenced = ()
+    """Those that are not over, as last read."""
+    _silences_read: str | None = None
+    """At which version."""
     _read: dict[str, tuple[str, FleetIndex]] = field(default_factory=dict)
     _mark: PassMark | None = None
     _mark_read: int | None = None
@@ -94,6 +102,25 @@ class Index:
                 return
         self._mark_read = listing
 
+    def silences_due(self) -> bool:
+        """Whether silences were made or lifted since they were read."""
+        entry = self.own.get(_SILENCES)
+        if entry is None and not self.closed:
+            self.silences, self._silences_read = (), None
+        return entry is not None and entry.version != self._silences_read
+
+    def read_silences(self, at: datetime) -> None:
+        """Find out which runs are silenced. What cannot be had is passed over: people are shown all the same."""
+        try:
+            held = Silences(self.store).all(at)
+        except StoreError as error:
+            log.info("the silences cannot be read: %s", error)
+            if error.retryable:
+                return
+            held = ()
+        self._silences_read = self.own[_SILENCES].version
+        self.silences = tuple(shown_silence(each, self.mask) for each in held)
+
     def watching(self, at: datetime) -> WatchState:
         """Whether passes are being made as of ``at``."""
         entry = self.own.get(_mark_name())
@@ -130,6 +157,11 @@ class Index:
 def watched(mark: PassMark, left_at: datetime, at: datetime) -> WatchState:
     """What a mark that was left at ``left_at`` tells as of ``at``."""
     return WatchState(left_at, mark.interval_s, overdue=at - left_at > timedelta(seconds=mark.late_s))
+
+
+def shown_silence(silence: Silence, mask: Callable[[str], str]) -> Silence:
+    """``silence`` as people are shown it."""
+    return replace(silence, why=shown(silence.why, mask), by=shown(silence.by, mask))
 
 
 def _mark_name() -> str:

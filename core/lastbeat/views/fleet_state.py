@@ -1,36 +1,55 @@
 """All that is known of a fleet's runs, and the rows that follow from it. Asks nobody; not for two threads at once."""
 
 from collections.abc import Callable, Collection, Iterable
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timezone
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from lastbeat.codec import DamagedError
+from lastbeat.decide.leaving import still_out
+from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
-from lastbeat.model.view import SPARK_POINTS, WatchState
+from lastbeat.model.view import SPARK_POINTS, Row, WatchState
 from lastbeat.observe.fleet import RunFiles
 from lastbeat.record.codec import decode_record
+from lastbeat.record.limits import FleetLimits
 from lastbeat.stores.port import Blob, StoreError
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.heartbeats import HeartbeatFields, read_told, shown
 from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument, is_over, token
-from lastbeat.views.plans import chosen
+from lastbeat.views.order import NEEDS_PEOPLE, need, sorted_rows
 from lastbeat.views.rows import row
 from lastbeat.views.same_rows import same_until
 from lastbeat.views.standings import Standing, of_record
-from lastbeat.views.table import Table
+
+if TYPE_CHECKING:
+    from lastbeat.record.silences import Silenced
 
 Understood = HeartbeatFields | Standing | str | None
 """What a document says: a heartbeat, a record, a text; None: it was gone."""
+_told = attrgetter(*Row.__slots__)
+_SHARE: Final = 0.75
+"""The most that what goes first takes of a round, where other documents wait as well."""
 
 
 class FleetState:
     """``at`` is the time of the last listing by the store's clock, ``listings`` how many there were. ``all_beats``:
     every document that changed is read, for reading costs nothing."""
 
-    def __init__(self, policy: Policy, since_s: float, mask: Callable[[str], str], *, all_beats: bool) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        since_s: float,
+        mask: Callable[[str], str],
+        *,
+        all_beats: bool,
+        limits: FleetLimits | None = None,
+    ) -> None:
         self.at: datetime | None = None
         self.listings = 0
         self.watching = WatchState()
@@ -38,6 +57,7 @@ class FleetState:
         """Folders that could not be looked into in this listing and are taken for no runs, and why."""
         self.table = Table()
         self._policy = policy
+        self._limits = limits
         self._since_s = since_s
         self._mask = mask
         self._all_beats = all_beats
@@ -52,7 +72,8 @@ class FleetState:
         self._touched: set[str] = set()
         """Runs that were written, or read, since their rows were made."""
         self._readings = 0
-        """How often the index had been read when rows were last made anew."""
+        """How often the index, and the fleet's limits, had been read when rows were last made anew."""
+        self._silences: Silenced = ()
         self._listed: set[str] = set()
 
     @property
@@ -128,12 +149,27 @@ class FleetState:
         at = self.at
         if at is None:
             return
-        self.watching = index.watching(at)
-        all_of_them, self._readings = index.readings != self._readings, index.readings
+        self.watching = self._with_records(index.watching(at))
+        readings = index.readings + (self._limits.readings if self._limits is not None else 0)
+        all_of_them = (readings, index.silences) != (self._readings, self._silences)
+        self._readings, self._silences = readings, index.silences
         for run_id, known in list(self._runs.items()):
             if all_of_them or run_id in self._touched or self._due[run_id] <= at.timestamp():
                 self._judge(known, index)
         self._touched.clear()
+
+    def _with_records(self, watching: WatchState) -> WatchState:
+        """Single runs may be watched where no passes are made."""
+        last = watching.last_pass_at
+        if not watching.known or (last is not None and not watching.overdue):
+            return watching
+        records = (known.files[runid.RECORD] for known in self._runs.values() if runid.RECORD in known.files)
+        written = max((entry.modified for entry in records if entry.fault is None), default=None)
+        # A pass leaves its mark after the records that it wrote, or soon will have.
+        late_s = 2 * (watching.interval_s or 0.0)
+        if written is None or (last is not None and (written - last).total_seconds() <= late_s):
+            return watching
+        return replace(watching, recorded_at=written)
 
     def settle(self) -> None:
         """Rows as what was seen and read since makes them: not with every document, for many come at once."""
@@ -148,11 +184,17 @@ class FleetState:
         run_id, at, finished = known.run_id, self.at, None
         if at is None:
             return False
+        if _is_left_out(known):
+            if known.record is not None and known.record_version is not None:
+                self._over[run_id] = known.record_version, known.record
+            self._drop(run_id)
+            self._older.discard(run_id)
+            return True
         if index is not None:
             line, finished = index.lines.get(run_id), index.finished.get(run_id)
             if line is not None and (known.listed_record is not None or known.closed is not None):
                 known.memory, known.memory_version = line
-        over = is_over(known, finished, at, self._since_s, self._policy.stale_s)
+        over = is_over(known, finished, at, self._since_s, self._policy_of(known).stale_s)
         known.undecided = over is None
         if over:
             version, record = known.record_version, known.record
@@ -174,9 +216,17 @@ class FleetState:
         else:
             self._wishes.pop(run_id, None)
         lacking = any(wish.first for wish in wishes)
-        shown = row(known, at, self._policy, self.watching, unread=lacking)
+        policy = self._policy_of(known)
+        shown = row(known, at, policy, self.watching, unread=lacking, silences=self._silences)
         self.table.put(shown, at)
-        self._due[run_id] = same_until(known, shown, at, self._policy, self._since_s)
+        self._due[run_id] = same_until(known, shown, at, policy, self._since_s)
+
+    def _policy_of(self, known: Known) -> Policy:
+        """The limits for a run: its own as far as they are known, then the fleet's. They decide what is in doubt."""
+        policy = self._policy
+        policy = policy if self._limits is None else self._limits.known_policy(known.run_id, policy)
+        gist = known.gists.get(runid.METADATA)
+        return policy if gist is None else policy.of_run(gist.heartbeat.stale_s, gist.heartbeat.stall_s)
 
     def _drop(self, run_id: str) -> None:
         for known in (self._runs, self._wishes, self._due):
@@ -187,7 +237,7 @@ class FleetState:
         """At most ``most`` documents that are to be read, the most urgent first. ``extras``: also such as rows can do
         without."""
         self.settle()
-        return chosen(
+        return _chosen(
             (wish for wishes in self._wishes.values() for wish in wishes if extras or not wish.extra),
             most,
             wanted,
@@ -236,6 +286,14 @@ class FleetState:
                 self._touched.add(run_id)
 
 
+def _is_left_out(known: Known) -> bool:
+    """Whether somebody took it out of the fleet, and nothing was written since."""
+    standing = known.standing
+    if standing is None or standing.left_out is None or known.closed is not None:
+        return False
+    return still_out(standing.left_out, datetime.fromtimestamp(newest_of(known.files), tz=timezone.utc))
+
+
 def understand(wish: DocumentRequest, blob: Blob | None, mask: Callable[[str], str]) -> tuple[Understood, str | None]:
     """What a document says, and why it could not be understood. None: it is gone, which the next listing will show."""
     if blob is None:
@@ -250,3 +308,70 @@ def understand(wish: DocumentRequest, blob: Blob | None, mask: Callable[[str], s
         return of_record(decode_record(blob.body), mask), None
     except DamagedError as error:
         return None, shown(str(error), mask)
+
+
+class Table:
+    """The rows of a fleet as they are, in the order of need."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._needs: dict[str, int] = {}
+        self._sorted: tuple[Row, ...] | None = ()
+
+    def put(self, row: Row, at: datetime | None) -> None:
+        """``row`` as of ``at``. One that is as it was, in the same need, stays the very same object: by that others see
+        what changed."""
+        run_id, needs = row.run_id, need(row, at)
+        known = self._rows.get(run_id)
+        # As tuples, in which a NaN is equal to itself.
+        if known is not None and self._needs[run_id] == needs and _told(known) == _told(row):
+            return
+        self._rows[run_id], self._needs[run_id] = row, needs
+        self._sorted = None
+
+    def drop(self, run_id: str) -> None:
+        """It is not shown any more."""
+        if self._rows.pop(run_id, None) is not None:
+            del self._needs[run_id]
+            self._sorted = None
+
+    def needs(self, run_id: str) -> int | None:
+        """How much a run needs people, see :func:`lastbeat.views.order.need`."""
+        return self._needs.get(run_id)
+
+    def rows(self, at: datetime | None) -> tuple[Row, ...]:
+        """All of them in the order of need; ``at`` is what they were put in as of."""
+        if self._sorted is None:
+            self._sorted = sorted_rows(self._rows.values(), at)
+        return self._sorted
+
+
+def _chosen(
+    wishes: Iterable[DocumentRequest],
+    most: float,
+    wanted: Collection[str],
+    needs: Callable[[str], int | None],
+    read_at: Callable[[str], int],
+) -> list[DocumentRequest]:
+    """At most ``most`` of ``wishes``: records first, then what people see right now, then the runs that need people,
+    then those of which nothing is known yet; but a part is always for whatever has not been read for longest.
+
+    ``needs`` tells how much a run needs people, ``read_at`` when something of it was last read, by whatever count."""
+
+    def urgency(wish: DocumentRequest) -> int:
+        if wish.extra:
+            return 5
+        if wish.name == runid.RECORD:
+            return 0
+        if wish.run_id in wanted:
+            return 1
+        need = needs(wish.run_id)
+        return 2 if need is not None and need <= NEEDS_PEOPLE else 3 if wish.first else 4
+
+    ordered = sorted(wishes, key=lambda wish: (urgency(wish), read_at(wish.run_id), wish.run_id, wish.name))
+    if len(ordered) <= most:
+        return ordered
+    room = max(0, int(most))
+    ahead = ordered[: int(room * _SHARE)]
+    rest = sorted(ordered[len(ahead) :], key=lambda wish: (wish.extra, read_at(wish.run_id), urgency(wish)))
+    return ahead + rest[: room - len(ahead)]

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from lastbeat.model.numbers import amount, finite, number, whole
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.text import fit, one_line
+from lastbeat.model.text import fit, one_line, owner_name
 from lastbeat.model.times import parse_time
 from lastbeat.model.view import PhaseSpan, Point, Resources
 from lastbeat.observe.documents import read_heartbeat
@@ -117,6 +117,8 @@ def _safe(heartbeat: Heartbeat, mask: Callable[[str], str]) -> Heartbeat:
         zone=safe(heartbeat.zone),
         instance_type=safe(heartbeat.instance_type),
         host=safe(heartbeat.host),
+        owner=owner_name(safe(heartbeat.owner)),
+        team=owner_name(safe(heartbeat.team)),
         thread_error=safe(heartbeat.thread_error),
     )
 

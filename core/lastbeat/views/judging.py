@@ -12,6 +12,8 @@ from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Record, RecordedCause
 from lastbeat.model.status import Status
+from lastbeat.model.times import format_time
+from lastbeat.model.timesheet import Timesheet
 from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.run import Observer
 from lastbeat.record.codec import decode_record
@@ -43,6 +45,8 @@ class Judged:
     notes: tuple[str, ...] = ()
     unread: bool = False
     """There is a record, and nobody knows what it says."""
+    timesheet: Timesheet | None = None
+    """As recorded, with what its documents show since."""
 
     @property
     def stacks_count(self) -> bool:
@@ -53,11 +57,8 @@ class Judged:
 class Judge:
     """Judges one run again and again from what was read of it."""
 
-    def __init__(
-        self, store: Store, policy: Policy, run_id: str, mask: Callable[[str], str], signals: LogSettings
-    ) -> None:
+    def __init__(self, store: Store, run_id: str, mask: Callable[[str], str], signals: LogSettings) -> None:
         self._store = store
-        self._policy = policy
         self._run_id = run_id
         self._mask = mask
         self._signals = signals
@@ -67,14 +68,23 @@ class Judge:
         self._decoded: tuple[Blob, Record | None, str, bool] | None = None
         self._explained: tuple[object, Explanation] | None = None
 
-    def judge(self, files: Mapping[str, Entry], got: Mapping[str, Got], at: datetime) -> Judged:
-        """``files`` are as they were listed at ``at``, the store's time; ``got`` is what was read of them.
+    def judge(self, files: Mapping[str, Entry], got: Mapping[str, Got], at: datetime, policy: Policy) -> Judged:
+        """``files`` are as they were listed at ``at``, the store's time; ``got`` is what was read of them. ``policy``
+        has the fleet's limits for the run.
 
         Raises :class:`StoreError` when the store did not answer for the record, :class:`ConflictError` when a file went
         away: then look again.
         """
         record, said, refused = self._record(got)
         notes = (said,) if said else ()
+        if record is not None and record.left_out is not None:
+            did = "forgotten" if record.left_out.forgotten else "archived"
+            when = format_time(record.left_out.at.replace(microsecond=0))
+            told = f"It was {did} by {record.left_out.by} at {when}: passes and the fleet leave it out"
+            notes = (*notes, f"{told} until it is written to again.")
+        if record is not None and record.status is None:
+            # Nothing is recorded but that.
+            record = None
         self._served.got = {each.entry.key: each for each in got.values()}
         try:
             seen, _ = self._observer.look(dict(files))
@@ -84,13 +94,15 @@ class Judge:
             return _recorded(record, None, str(fault), notes)
         if record is not None:
             self._logs = None
-            decision = decide(record, self._run_id, seen, self._policy, at)
-            judged = _recorded(record, decision.seen, _fault(got), notes)
+            decision = decide(record, self._run_id, seen, policy, at)
+            judged = replace(
+                _recorded(record, decision.seen, _fault(got), notes), timesheet=_timesheet(record, decision)
+            )
             return replace(judged, ended=decision.verdict.status) if decision.verdict.by_sentinel else judged
         if refused:
-            now = decide(None, self._run_id, seen, self._policy, at)
+            now = decide(None, self._run_id, seen, policy, at)
             return Judged(Status.UNKNOWN, said, attempt=now.record.attempt, seen=now.seen, fault=said, unread=True)
-        decision = self._first(seen, files, at)
+        decision = self._first(seen, files, at, policy)
         if decision.unobservable is not None:
             counts, attempt = decision.seen, decision.record.attempt
             return Judged(
@@ -116,12 +128,13 @@ class Judge:
             _fault(got),
             (*notes, *decision.seen.log_notes),
             unread=bool(said),
+            timesheet=decision.record.timesheet,
         )
 
-    def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime) -> Decision:
+    def _first(self, seen: Seen | NeverSeen, files: Mapping[str, Entry], at: datetime, policy: Policy) -> Decision:
         """What a pass that knows nothing of the run would decide."""
         self._logs = self._logs or LogObserver(self._store, self._run_id, self._mask, self._signals)
-        decision = decide(None, self._run_id, self._logs.add_to(seen, files, None, at), self._policy, at)
+        decision = decide(None, self._run_id, self._logs.add_to(seen, files, None, at), policy, at)
         if not decision.needs_explanation or decision.unobservable is not None:
             return decision
         key = sorted((name, entry.version, entry.modified) for name, entry in files.items())
@@ -153,7 +166,7 @@ def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
         return None, f"The record cannot be used: {wrong}; upgrade lastbeat on this machine", True
     except DamagedError as wrong:
         return None, f"The record is damaged ({wrong}): the status is what one look says.", False
-    if record.status is None:
+    if record.status is None and record.left_out is None:
         return None, "", False
     return record, "", False
 
@@ -173,6 +186,14 @@ def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple
         fault,
         notes,
     )
+
+
+def _timesheet(record: Record, decision: Decision) -> Timesheet | None:
+    """What the run's own documents say of its times counts; that it fell silent, or that its job is gone, only who
+    watches it may say."""
+    news = decision.transition is None or decision.verdict.by_sentinel
+    anew = decision.record.attempt.number != record.attempt.number
+    return decision.record.timesheet if news or anew else record.timesheet
 
 
 def _fault(got: Mapping[str, Got]) -> str | None:

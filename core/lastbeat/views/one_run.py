@@ -7,27 +7,33 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lastbeat.decide.goodput import goodput
+from lastbeat.decide.timesheet import restart_waits
 from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt
+from lastbeat.model.stop_request import LIMIT_BYTES
 from lastbeat.model.view import Excerpt, RunView, WatchState
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_files import is_log
 from lastbeat.observe.log_observer import LogSettings
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
 from lastbeat.record.codec import RECORD_LIMIT_BYTES
+from lastbeat.record.limits import GOOD_FOR_S, FleetLimits
+from lastbeat.record.silences import Silences
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded
 from lastbeat.views.alerts import alerts, pending
-from lastbeat.views.attempts import attempts, began_at
 from lastbeat.views.beats import BeatReader
 from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.fleet_index import watched
+from lastbeat.views.fleet_index import shown_silence, watched
+from lastbeat.views.goodput import with_log
 from lastbeat.views.held import FileCache, FilePiece, Got
 from lastbeat.views.judging import Judge, Judged
-from lastbeat.views.ranks import RankReader
+from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
+from lastbeat.views.ranks import RankReader, standing_out
 from lastbeat.views.rows import unjudged_end
 from lastbeat.views.run_listing import Listed, list_run
 from lastbeat.views.run_row import Looked, run_row
@@ -36,6 +42,7 @@ from lastbeat.views.standings import CONDITIONS_LIMIT, of_record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lastbeat.model.silence import Silence
     from lastbeat.model.status import Status
 
 _TRIES: Final = 3
@@ -48,12 +55,13 @@ _LINE_BYTES: Final = 256
 
 class RunWatch:
     """One run as people look at it: what is read once is read again only when the listing shows that it changed.
+    ``limits`` are the fleet's; where nobody else keeps them up to date, they are read once a minute.
 
     ``mask`` hides the secrets of who looks; ``link`` is a web address of the run's files; ``catalogue`` says what is
     looked for in the logs of a run that no pass has recorded yet. May be asked by several threads.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it looks with, each by its name
         self,
         store: Store,
         policy: Policy,
@@ -62,19 +70,22 @@ class RunWatch:
         mask: "Callable[[str], str]" = str,
         link: str | None = None,
         catalogue: LogSettings | None = None,
+        limits: FleetLimits | None = None,
     ) -> None:
         self.run_id = runid.check_run_id(run_id)
         self.ended: Status | None = None
         """How the run had ended as of the last look, if it had: perhaps no pass has recorded that yet."""
         self._store = store
         self._policy = policy
+        self._limits = limits or FleetLimits(store, GOOD_FOR_S)
         self._link = link
         self._safe = Safe(mask)
         self._held = FileCache(store)
-        self._judge = Judge(store, policy, self.run_id, mask, catalogue or LogSettings())
+        self._judge = Judge(store, self.run_id, mask, catalogue or LogSettings())
         self._beats = BeatReader(self._safe)
         self._ranks = RankReader(store, self._safe)
         self._evidence = EvidenceReader(store, self._safe)
+        self._silences = Silences(store)
         self._lock = Lock()
 
     def look(self, *, log_lines: int = 40) -> RunView | None:
@@ -100,8 +111,12 @@ class RunWatch:
         files = {name: entry for name, entry in listed.files.items() if entry.fault is None}
         newest = newest_log(files)
         got = self._held.read(_wishes(files, newest, log_lines))
-        judged = self._judge.judge(listed.files, got, at)
+        policy = self._limits.policy(self.run_id, self._policy, at)
+        judged = self._judge.judge(listed.files, got, at, policy)
         record, attempt = judged.record, judged.attempt
+        stated = judged.seen.metadata if judged.seen is not None else None
+        policy = in_force(policy, stated, record)
+        limits = tuple(limits_shown(policy, stated))
         self.ended = judged.ended
         why = recorded.explained(judged.explained, self._safe)
         beats = self._beats.look(got, judged.seen)
@@ -126,12 +141,19 @@ class RunWatch:
         none = None if judged.unread else 0
         if listed.more_ranks:
             notes.append("There are more files in ranks/ than were listed.")
+        notes += filter(None, [self._limits.note])
+        tail = self._tail(newest, got, log_lines)
+        sheet = with_log(judged.timesheet, judged.seen, tail)
         return RunView(
-            row=run_row(looked, self._policy, self._watching(looked), self._safe),
+            row=replace(
+                run_row(looked, policy, self._watching(looked, policy), self._safe), silence=self._silenced(at)
+            ),
             at=at,
             where=f"{self._store.url.rstrip('/')}/{self.run_id}/",
             link=self._link,
-            stale_s=self._policy.stale_s,
+            stale_s=worry_s(limits),
+            limits=limits,
+            exceeded=exceeded(record, self._safe.name),
             seen_at=record.since if record is not None else None,
             conditions={self._safe.name(name): self._safe.name(text) for name, text in conditions},
             explained=why,
@@ -145,24 +167,28 @@ class RunWatch:
             phases=beats.metadata.phases if beats.metadata is not None else (),
             ranks=ranks.lines,
             ranks_left_out=ranks.left_out,
+            suspects=standing_out(ranks, judged, beats.world_size, at),
             world_size=beats.world_size,
             history=recorded.history(record, self._safe) if record is not None else (),
             transitions=record.transitions if record is not None else none,
-            attempts=attempts(record) if record is not None else (),
+            job=recorded.job(record, self._safe, at) if record is not None else None,
+            goodput=goodput(sheet, at, restart_waits=record is not None and restart_waits(record)),
+            times=sheet.attempts if sheet is not None else (),
+            attempts=recorded.attempts(record) if record is not None else (),
             alerts=alerts(record, self._safe) if record is not None else (),
             alerts_pending=pending(record) if record is not None else none,
             alerts_delivered=record.delivered if record is not None else none,
             alerts_dropped=record.dropped if record is not None else none,
-            log=self._tail(newest, got, log_lines),
+            log=tail,
             logs=_logs(files, self._safe),
             stacks=self._stacks(files, got, judged),
             error_text=self._error_text(got),
             notes=tuple(self._safe.name(note, _NOTE_LIMIT) for note in notes),
         )
 
-    def _watching(self, looked: Looked) -> WatchState:
+    def _watching(self, looked: Looked, policy: Policy) -> WatchState:
         """Asked for only where it matters: one small read."""
-        if not looked.may_be_doubted(self._policy):
+        if not looked.may_be_doubted(policy):
             return WatchState()
         try:
             mark = read_mark(self._store)
@@ -170,6 +196,10 @@ class RunWatch:
             # Whether anybody watches is not known; that no pass has judged what there is to doubt, is.
             return WatchState(looked.at)
         return WatchState() if mark is None else watched(mark, mark.at, looked.at)
+
+    def _silenced(self, at: datetime) -> "Silence | None":
+        found = self._silences.of(self.run_id, at)
+        return None if found is None else shown_silence(found, self._safe.mask)
 
     def _tail(self, newest: Entry | None, got: Mapping[str, Got], log_lines: int) -> Excerpt | None:
         if newest is None or log_lines <= 0:
@@ -219,6 +249,8 @@ def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) ->
         runid.ERROR: ERROR_LIMIT_BYTES,
         runid.STACKS: excerpts.STACKS_LIMIT_BYTES,
     }
+    if runid.ERROR in files:
+        limits[runid.STOP] = LIMIT_BYTES
     wishes = {name: FilePiece(files[name], limit) for name, limit in limits.items() if name in files}
     if newest is not None and log_lines > 0:
         room = max(excerpts.TAIL_BYTES, min(log_lines * _LINE_BYTES, _TAIL_MOST))
@@ -227,7 +259,7 @@ def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) ->
 
 
 def _began(attempt: Attempt) -> datetime | None:
-    began = began_at(attempt)
+    began = attempt.began_at
     # Stores that stamp whole seconds stamp a file written right after the start as older than it.
     return None if began is None else began.replace(microsecond=0)
 

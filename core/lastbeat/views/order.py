@@ -11,14 +11,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from lastbeat.model.status import Status
+from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import Row
 
 FRESH_S = 86400.0
 """A failure needs people for this long."""
 NEEDS_PEOPLE = 2
 """What :func:`need` says at most of runs that need people."""
-UNWELL = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 
 def need(row: Row, at: datetime | None) -> int:
@@ -70,5 +69,6 @@ def _names(row: Row) -> tuple[str, ...]:
 
 
 def _said(row: Row) -> str:
-    told = (row.run_id, row.shown, row.cause, row.reason, row.phase, row.host, row.doubt, row.fault, *row.conditions)
+    told: tuple[str | None, ...] = (row.run_id, row.shown, row.cause, row.reason, row.phase, row.host)
+    told += (row.owner, row.team, row.doubt, row.fault, *row.conditions)
     return "\n".join(each for each in told if each).casefold()

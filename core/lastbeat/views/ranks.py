@@ -7,11 +7,17 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import Final
 
+from lastbeat.decide.ranks import suspects
+from lastbeat.model import status as names
+from lastbeat.model.observation import RankBeat, RanksSeen
+from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
 from lastbeat.observe.documents import read_heartbeat
+from lastbeat.observe.ranks import rank_in_error
 from lastbeat.stores.port import Blob, Entry, Store
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.held import FileCache, FilePiece, Got
+from lastbeat.views.judging import Judged
 
 MOST: Final = 512
 """So many ranks are read."""
@@ -98,6 +104,7 @@ def understood(rank: int, blob: Blob, safe: Safe) -> _Read:
         safe.maybe(beat.host, _NAME_LIMIT),
         None,
         safe.maybe(beat.fault or died),
+        beat.beat_s,
     )
     return _Read(line, beat.attempt)
 
@@ -105,6 +112,23 @@ def understood(rank: int, blob: Blob, safe: Safe) -> _Read:
 def _status(blob: Blob) -> str | None:
     status = json.loads(blob.body.decode("utf-8-sig")).get("status")
     return status if isinstance(status, str) else None
+
+
+def standing_out(ranks: Ranks, judged: Judged, world_size: int | None, at: datetime) -> str | None:
+    """What an alert would say of the ranks now."""
+    troubled = {names.STALLED, names.BEATS_MISSED} & {*judged.conditions}
+    if not ranks.lines or not (judged.status in {Status.FAILED, Status.TIMED_OUT} or troubled):
+        return None
+    beats = (RankBeat(line.rank, line.modified, line.step, line.host, line.status, line.beat_s) for line in ranks.lines)
+    record, error = judged.record, judged.seen.error if judged.seen is not None else None
+    steps = record.progress or record.log if record is not None else None
+    return suspects(
+        RanksSeen(tuple(beats), ranks.left_out, world_size, judged.attempt.began_at),
+        at,
+        named=rank_in_error(error.text) if error is not None else None,
+        over=judged.status is Status.FAILED,
+        since=steps.step_at if steps is not None else None,
+    )
 
 
 def compared(lines: list[RankLine]) -> tuple[RankLine, ...]:

@@ -1,6 +1,6 @@
 """What is known of a run → its row in the table of a fleet. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,10 +8,12 @@ from lastbeat.decide.recovery import STOOD_STILL
 from lastbeat.model import runid
 from lastbeat.model import status as names
 from lastbeat.model.policy import Policy
+from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Row, WatchState
 from lastbeat.observe.run import newest_log
+from lastbeat.record.silences import covering
 from lastbeat.stores.port import Entry
 from lastbeat.views.known import Gist, Known
 from lastbeat.views.standings import Standing, of_first_look
@@ -27,7 +29,15 @@ _NOTHING: Final = Standing(Status.UNKNOWN)
 _STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
 
 
-def row(known: Known, at: datetime, policy: Policy, watching: WatchState, *, unread: bool = False) -> Row:
+def row(
+    known: Known,
+    at: datetime,
+    policy: Policy,
+    watching: WatchState,
+    *,
+    unread: bool = False,
+    silences: Sequence[Silence] = (),
+) -> Row:
     """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
     standing, fault = _standing(known, at, policy)
     beat_at = last_beat(known.files)
@@ -59,11 +69,15 @@ def row(known: Known, at: datetime, policy: Policy, watching: WatchState, *, unr
         tokens_per_s=tells.tokens_per_s if tells is not None and lives else None,
         beat_at=beat_at,
         host=_either(second.instance_id, second.host) if second else None,
+        owner=second.owner if second else None,
+        team=second.team if second else None,
         strip=strip(standing.spans, at),
         pending=standing.pending,
         doubt=doubt,
         fault=_faults(fault, known),
         complete=not unread,
+        silence=covering(silences, known.run_id, at),
+        job=standing.job,
     )
 
 

@@ -4,14 +4,30 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from lastbeat.model.cause import Evidence
+from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
+from lastbeat.model.reaction import CommandRun
 from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.restart import FoundCheckpoint
+from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.times import format_time
-from lastbeat.model.view import Excerpt, HeartbeatFile, Point, RankLine, Resources, RunView, SentAlert, Span
+from lastbeat.model.view import (
+    Excerpt,
+    HeartbeatFile,
+    JobLine,
+    LimitInForce,
+    Point,
+    RankLine,
+    Resources,
+    RunView,
+    SentAlert,
+    Span,
+)
+from lastbeat.signals.hints import restart_hint
 from lastbeat.views.account import account
 from lastbeat.views.documents import row_document
+from lastbeat.views.goodput import goodput_document
 
 SCHEMA: Final = 1
 _DIGITS: Final = 6
@@ -30,10 +46,12 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "where": view.where,
         "link": view.link,
         "stale_s": view.stale_s,
+        "limits": [_limit(each) for each in view.limits],
+        "exceeded": _limit(view.exceeded) if view.exceeded is not None else None,
         "seen_at": format_time(view.seen_at),
         "run": row_document(view.row),
         "conditions": dict(view.conditions),
-        "explained": _explained(view.explained),
+        "explained": _explained(view.explained, view.at),
         "evidence": excerpt_document(view.evidence),
         "beats": [_beat(beat) for beat in view.beats],
         "points": points_document(view.points),
@@ -45,9 +63,12 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "phases": [[format_time(each.since), each.phase] for each in view.phases],
         "ranks": [_rank(line) for line in view.ranks],
         "ranks_left_out": view.ranks_left_out,
+        "suspects": view.suspects,
         "world_size": view.world_size,
         "history": [_transition(each) for each in view.history],
         "transitions": view.transitions,
+        "job": job_line_document(view.job) if view.job is not None else None,
+        "goodput": goodput_document(view.goodput) if view.goodput is not None else None,
         "attempts": [_span(span) for span in view.attempts],
         "alerts": {
             "pending": view.alerts_pending,
@@ -116,7 +137,11 @@ def excerpt_document(excerpt: Excerpt | None) -> Json | None:
     }
 
 
-def _explained(explained: RecordedCause | None) -> Json | None:
+def _limit(limit: LimitInForce) -> Json:
+    return {"name": limit.name, "limit_s": _number(limit.limit_s), "source": limit.source, "text": limit.text}
+
+
+def _explained(explained: RecordedCause | None, now: datetime) -> Json | None:
     if explained is None:
         return None
     cause = explained.cause
@@ -127,8 +152,40 @@ def _explained(explained: RecordedCause | None) -> Json | None:
         "subsystem": cause.subsystem,
         "restartable": cause.restartable,
         "hint": cause.hint or None,
+        "restart": restart_hint(cause.restartable, cause.confidence),
         "signal": cause.signal or None,
+        "frames": list(cause.frames),
         "also_seen": list(explained.also_seen),
+        "second": _second(explained.second),
+        "fingerprint": cause.fingerprint or None,
+        "similar": _similar(explained.similar, now),
+    }
+
+
+def _second(cause: Cause | None) -> Json | None:
+    """What it may be as well, where it is undecided which of the two."""
+    if cause is None:
+        return None
+    return {
+        "error_type": cause.error_type,
+        "evidence": _evidence(cause.evidence),
+        "confidence": round(cause.confidence, 3),
+        "hint": cause.hint or None,
+        "restart": restart_hint(cause.restartable, cause.confidence),
+    }
+
+
+def _similar(found: SimilarFailure | None, now: datetime) -> Json | None:
+    if found is None:
+        return None
+    return {
+        "run_id": found.run_id,
+        "at": format_time(found.at),
+        "attempt": found.attempt,
+        "own": found.own,
+        "runs": found.runs,
+        "aftermath": found.aftermath or None,
+        "text": found.told(now),
     }
 
 
@@ -153,6 +210,7 @@ def _transition(transition: Transition) -> Json:
         "cause": transition.cause,
         "attempt": transition.attempt,
         "silenced": transition.silenced,
+        "step": transition.step,
     }
 
 
@@ -197,6 +255,66 @@ def _rank(line: RankLine) -> Json:
         "host": line.host,
         "behind": line.behind,
         "fault": line.fault,
+    }
+
+
+def job_line_document(line: JobLine) -> Json:
+    """The job of a supervised run, and what was decided about restarts."""
+    job, ruling = line.job, line.ruling
+    return {
+        "policy": line.policy or None,
+        "launcher": line.launcher or (job.launcher if job is not None else None),
+        "id": job.id if job is not None else None,
+        "name": job.name if job is not None else None,
+        "state": job.state.value if job is not None else None,
+        "nodes": list(job.nodes) if job is not None else [],
+        "restarts": line.restarts,
+        "budgets": None
+        if line.budgets is None
+        else [{"name": each.name, "used": each.used, "limit": each.limit, "left": each.left} for each in line.budgets],
+        "supervised_by": line.supervised_by,
+        "supervised_since": format_time(line.supervised_since),
+        "over": line.over,
+        "checkpoint": None if line.checkpoint is None else _checkpoint(line.checkpoint),
+        "next": line.next_job,
+        "starts_at": format_time(line.starts_at),
+        "notes": [{"at": format_time(each.at), "on": each.on, "text": each.text} for each in line.notes],
+        "commands": [_command(each) for each in line.commands],
+        "ruling": None
+        if ruling is None
+        else {
+            "job": ruling.number,
+            "action": "restart" if ruling.restart else "stop",
+            "reason": ruling.reason,
+            "attempt": ruling.attempt or None,
+            "resume_from": ruling.resume_from,
+            "resume_step": ruling.resume_step,
+            "passed_over": ruling.passed_over or None,
+            "at": format_time(ruling.at),
+        },
+    }
+
+
+def _checkpoint(found: FoundCheckpoint) -> Json:
+    return {
+        "url": found.url,
+        "step": found.step,
+        "saved_at": format_time(found.saved_at),
+        "found_at": format_time(found.found_at),
+    }
+
+
+def _command(run: CommandRun) -> Json:
+    return {
+        "name": run.name,
+        "on": run.on,
+        "at": format_time(run.at),
+        "limit_s": run.limit_s,
+        "host": run.place or None,
+        "ended_at": format_time(run.ended_at),
+        "failed": run.failed,
+        "how": run.how or None,
+        "output": run.output or None,
     }
 
 

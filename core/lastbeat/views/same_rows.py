@@ -8,10 +8,10 @@ from typing import Final
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
-from lastbeat.model.status import Status
+from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import STRIP_S, Row
 from lastbeat.views.known import Known
-from lastbeat.views.order import FRESH_S, UNWELL
+from lastbeat.views.order import FRESH_S
 from lastbeat.views.rows import last_life
 
 FOREVER: Final = float("inf")
@@ -46,6 +46,8 @@ def _moments(known: Known, row: Row, policy: Policy, since_s: float) -> Iterator
         yield life.timestamp() + policy.stale_s
     if row.status in UNWELL and row.since is not None:
         yield row.since.timestamp() + FRESH_S
+    if row.silence is not None:
+        yield row.silence.until.timestamp()
     if len(row.strip) > 1:
         yield row.strip[1].since.timestamp() + STRIP_S
     record = files.get(runid.RECORD)

@@ -14,16 +14,16 @@ from lastbeat.model import runid
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Record
+from lastbeat.model.record import LeftOut, Record
 from lastbeat.model.status import Status
-from lastbeat.model.view import Span
+from lastbeat.model.view import JobGist, Span
 from lastbeat.observe.log_files import of_logs
 from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
 from lastbeat.views.alerts import pending
-from lastbeat.views.attempts import began_at
 from lastbeat.views.heartbeats import NAME_LIMIT, TEXT_LIMIT, shown
 from lastbeat.views.strip import SPANS_LIMIT, spans_of
+from lastbeat.views.supervised import gist
 
 CONDITIONS_LIMIT: Final = 20
 Mask = Callable[[str], str]
@@ -51,6 +51,10 @@ class Standing:
     recorded: bool = True
     partial: bool = False
     """Its record tells more that people want to see."""
+    left_out: LeftOut | None = None
+    """Somebody took it out of the fleet."""
+    job: JobGist | None = None
+    """Of a supervised run."""
 
 
 def of_record(record: Record, mask: Mask = str) -> Standing:
@@ -71,6 +75,8 @@ def of_record(record: Record, mask: Mask = str) -> Standing:
         start_time=record.attempt.start_time,
         step=next((beat.step for beat in beats if beat is not None and beat.step is not None), None),
         pending=pending(record),
+        left_out=record.left_out,
+        job=gist(record, mask),
         spans=tuple(spans_of(record.history[-2 * SPANS_LIMIT :], record.status, record.since, record.attempt.number)),
     )
 
@@ -90,8 +96,8 @@ def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standi
         start_time=run.start_time,
         pending=run.pending,
         spans=tuple(spans_of((), line.status, line.since, line.attempt)),
-        # What happened lately, why people are warned, what waits to be told: its record knows.
-        partial=bool((happened and run.transitions != 1) or line.conditions or run.pending),
+        # What happened lately, why people are warned, what waits to be told, its job: its record knows.
+        partial=bool((happened and run.transitions != 1) or line.conditions or run.pending or run.supervised),
     )
 
 
@@ -121,7 +127,7 @@ def of_first_look(
         return Standing(Status.UNKNOWN, shown(decided.unobservable), recorded=False)
     verdict, attempt = decided.verdict, decided.record.attempt
     counts = decided.seen
-    began, ended = began_at(attempt), None
+    began, ended = attempt.began_at, None
     if verdict.status is not Status.RUNNING:
         sentinel = counts.error or counts.complete
         ended = sentinel.modified if sentinel is not None else _last(files)

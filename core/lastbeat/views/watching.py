@@ -7,9 +7,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.fleet.prices import PER_REQUEST
+from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
+from lastbeat.model.text import counted
 from lastbeat.model.view import FleetView, StoreOutage
 from lastbeat.observe.fleet import FleetListing, RunFiles
+from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat.stores.port import Blob, Store, StoreError
 from lastbeat.views.fetching import Fetching
 from lastbeat.views.fleet_index import Index
@@ -28,6 +31,7 @@ _MOMENT_S: Final = 0.02
 """So long may whoever only wants to see wait for whoever takes something in."""
 _NAMED: Final = 5
 """So many folders that are closed, and hardly runs, are named."""
+_LIMITS: Final = LIMITS.partition("/")[2]
 _MANY_RECORDS: Final = 3
 """So many records cost more to read than the fleet's memory, which may know what is in them."""
 
@@ -47,21 +51,24 @@ class FleetWatch:
         mask: Callable[[str], str] = str,
         since_s: float = 86400.0,
         threads: int = 16,
+        limits: FleetLimits | None = None,
     ) -> None:
         self._store = store
         self._mask = mask
         self._free = store.traits.prices.free
+        limits = limits or FleetLimits(store, LISTED_FOR_S)
         self._threads = max(1, threads)
         self._asking = threading.Lock()
         """Held by whoever asks the store; what it alone uses comes next."""
         self._index = Index(store, mask)
+        self._limits = limits
         self._told_time: tuple[datetime, float] | None = None
         """The store's time when it last told it, and the steady clock's."""
         self._pages = 1
         self._list_next = True
         self._lock = threading.Lock()
         """Held by whoever reads or changes what follows."""
-        self._state = FleetState(policy, since_s, mask, all_beats=self._free)
+        self._state = FleetState(policy, since_s, mask, all_beats=self._free, limits=limits)
         self._fault: StoreOutage | None = None
         self._ignored: tuple[str, ...] = ()
         self._notes: tuple[str, ...] = ()
@@ -86,7 +93,7 @@ class FleetWatch:
         try:
             if self._free:
                 self._see_all(wanted, _FOREVER)
-            elif self._list_next or not (self._has_wishes(extras=True) or self._index.mark_due(self._state.listings)):
+            elif self._list_next or not (self._has_wishes(extras=True) or self._is_due()):
                 self._list_next = not self._list(_FOREVER)
             else:
                 self._list_next = True
@@ -122,7 +129,8 @@ class FleetWatch:
             watching=state.watching,
             fault=self._fault,
             ignored=self._ignored,
-            notes=self._notes,
+            notes=(*self._notes, *filter(None, [self._limits.note])),
+            silences=tuple(each for each in self._index.silences if state.at is None or not each.is_over(state.at)),
         )
 
     # ---- asking the store, under ``_asking`` -----------------------------------------------------------------------
@@ -152,17 +160,19 @@ class FleetWatch:
             except StoreError as error:
                 if not listing.pages:
                     raise
-                broken = f"The listing broke off after {count:,} runs: {shown(str(error), self._mask)}."
+                broken = f"The listing broke off after {counted(count, 'run')}: {shown(str(error), self._mask)}."
         except StoreError as error:
             self._lose(error)
             return False
         if broken is None and not listing.done:
-            broken = f"The listing could not be finished in time; it came to {count:,} runs."
+            broken = f"The listing could not be finished in time; it came to {counted(count, 'run')}."
         if broken is None:
             self._pages = max(1, listing.pages)
         if (broken is None and listing.own_fault is None) or listing.own:
             self._index.own = dict(listing.own)
         self._index.closed = listing.own_fault is not None
+        if listing.own_known:
+            self._limits.listed(listing.own_entry(_LIMITS), at)
         with self._lock:
             self._fault = None
             self._ignored = tuple(shown(name) for name in listing.ignored)
@@ -177,7 +187,7 @@ class FleetWatch:
     def _told(self, broken: str | None, own_fault: StoreError | None) -> Iterator[str]:
         """What must be known of the last listing, under ``_lock``."""
         if broken:
-            yield f"{broken} What comes behind those is as it was last seen."
+            yield f"{broken} Runs after those are shown as last seen."
         if own_fault is not None:
             why = shown(str(own_fault), self._mask)
             yield f"Whether anybody watches is not known, for what passes leave cannot be looked at: {why}."
@@ -185,7 +195,7 @@ class FleetWatch:
         if closed:
             named = "; ".join(f"{shown(name)}: {why}" for name, why in list(closed.items())[:_NAMED])
             more = f"; and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
-            yield f"Taken for no runs, for nobody may look into them: {named}{more}."
+            yield f"Not taken for runs, because nobody may look into them: {named}{more}."
 
     def _learn(self, *, at_any_price: bool) -> int:
         """Read what passes left, as far as that is worth it; how many requests it took."""
@@ -194,6 +204,12 @@ class FleetWatch:
             return 0
         if self._index.mark_due(self._state.listings):
             self._index.read_mark(self._state.listings)
+            spent += 1
+        if self._index.silences_due():
+            self._index.read_silences(at)
+            spent += 1
+        if self._limits.due(at):
+            self._limits.read(at)
             spent += 1
         due = len(self._index.due())
         with self._lock:
@@ -204,6 +220,12 @@ class FleetWatch:
         with self._lock:
             self._state.judge(self._index)
         return spent
+
+    def _is_due(self) -> bool:
+        """Whether something of the fleet itself is worth a read."""
+        at = self._state.at
+        limits = at is not None and self._limits.due(at)
+        return limits or self._index.mark_due(self._state.listings) or self._index.silences_due()
 
     def _has_wishes(self, *, extras: bool) -> bool:
         with self._lock:

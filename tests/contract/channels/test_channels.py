@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from lastbeat.deliver import registry
-from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.deliver.port import Channel, DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.setting import Setting, SettingValues
-from support.http_sink import closed_port
+from support.http_sink import Answer, closed_port, http_sink
 from support.messages import FAILED, GROUP, STALLED, hostile_messages
 
+KEY = "R0ABCDEFGHIJKLMNOPQRSTUVWXYZ0123"
+BOT = "xoxb-123456789012-123456789012-abcdefABCDEF"
 TOKEN = "abcdefghijklmnopqrstuvwx"
 PATH = f"/services/T0AAAAAAA/B0BBBBBBB/{TOKEN}"
 
@@ -45,9 +47,25 @@ def arn(name: str) -> dict[str, object]:
     return {"SNS_TOPIC_ARN": f"arn:aws:sns:us-east-1:123456789012:{name}"}
 
 
+def apprise(port: int, more: str = "") -> dict[str, object]:
+    return {"LASTBEAT_APPRISE_URLS": (f"json://127.0.0.1:{port}{PATH}{more}",)}
+
+
+def pager(key: str, port: int) -> dict[str, object]:
+    return {"LASTBEAT_PAGERDUTY_ROUTING_KEY": key, "LASTBEAT_PAGERDUTY_URL": f"http://127.0.0.1:{port}/v2/enqueue"}
+
+
+def bot(channel: str, port: int) -> dict[str, object]:
+    url = f"http://127.0.0.1:{port}/api/"
+    return {"SLACK_BOT_TOKEN": BOT, "SLACK_CHANNEL": channel, "LASTBEAT_SLACK_BOT_URL": url}
+
+
 # A new channel needs a row, or this suite fails for it.
 EXAMPLES: dict[str, Callable[[int], Example]] = {
+    "apprise": lambda port: Example(apprise(port), apprise(port, "2"), (PATH, TOKEN)),
+    "pagerduty": lambda port: Example(pager(KEY, port), pager(KEY[::-1], port), (KEY,)),
     "slack": lambda port: hook("SLACK_WEBHOOK_URL", port),
+    "slack_bot": lambda port: Example(bot("C0AAAAAAA", port), bot("C0BBBBBBB", port), (BOT,)),
     "sns": lambda port: Example(arn("alerts"), arn("other"), ("wJalrXUtnFEMI",)),
     "webhook": lambda port: hook("LASTBEAT_WEBHOOK_URL", port, LASTBEAT_WEBHOOK_SECRET="correct-horse-battery"),
 }
@@ -70,8 +88,7 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Example:
 
 @pytest.fixture
 def channel(name: str, example: Example) -> Channel:
-    made = registry.module(name).channel(SettingValues(example.values))
-    assert made is not None
+    (made,) = registry.module(name).channels(SettingValues(example.values))
     return made
 
 
@@ -86,8 +103,8 @@ def everything_said(error: BaseException) -> Iterator[str]:
 
 def test_a_channel_is_off_until_it_is_set_up(name: str) -> None:
     module = registry.module(name)
-    assert module.channel(SettingValues({})) is None
-    assert module.channel(SettingValues({setting.name: None for setting in module.SETTINGS})) is None
+    assert not module.channels(SettingValues({}))
+    assert not module.channels(SettingValues({setting.name: None for setting in module.SETTINGS}))
 
 
 def test_every_setting_has_its_sentence(name: str) -> None:
@@ -112,11 +129,9 @@ def test_a_malformed_secret_is_not_shown(setting: Setting[str | None], text: str
 
 
 def test_an_identity_names_one_destination_for_good(name: str, example: Example, channel: Channel) -> None:
-    again = registry.module(name).channel(SettingValues(example.values))
-    other = registry.module(name).channel(SettingValues(example.elsewhere))
-    assert again is not None
-    assert other is not None
-    assert re.fullmatch(rf"{name}:[0-9a-f]{{8}}", channel.identity)
+    (again,) = registry.module(name).channels(SettingValues(example.values))
+    (other,) = registry.module(name).channels(SettingValues(example.elsewhere))
+    assert re.fullmatch(rf"{name}(-[a-z]+)?:[0-9a-f]{{8}}", channel.identity)
     assert channel.identity == again.identity != other.identity
 
 
@@ -126,7 +141,9 @@ def test_nothing_that_is_shown_leaks_a_secret(example: Example, channel: Channel
 
 
 def test_an_alert_does_not_carry_the_channels_own_secrets(example: Example, channel: Channel) -> None:
-    printed = " ".join(map(str, example.values.values())) if example.secrets[0] == PATH else ""
+    hidden = example.secrets[0] in {PATH, KEY, BOT}
+    values = [each for value in example.values.values() for each in (value if isinstance(value, tuple) else [value])]
+    printed = " ".join(map(str, values)) if hidden else ""
     leaky = replace(
         FAILED, reason=printed, log_tail=(printed,), stack=(printed,), conditions={"stalled": printed},
         notes=(printed,), shared={"Host": printed},
@@ -150,7 +167,11 @@ def test_an_alert_about_many_runs_says_which_how_many_and_what_they_share(channe
 def test_an_unreachable_destination_is_tried_again_and_leaks_no_secret(
     ask: str, example: Example, channel: Channel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.DEBUG, logger="urllib3"), pytest.raises(DeliveryError) as caught:
+    with (
+        caplog.at_level(logging.DEBUG, logger="urllib3"),
+        caplog.at_level(logging.DEBUG, logger="apprise"),
+        pytest.raises(DeliveryError) as caught,
+    ):
         channel.send(FAILED) if ask == "send" else channel.check()
     assert caught.value.retryable
     assert channel.describe in str(caught.value)
@@ -172,13 +193,39 @@ def test_any_message_has_a_bounded_printable_preview(channel: Channel, message: 
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", shown)
 
 
+@given(message=hostile_messages, after=hostile_messages)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_a_channel_keeps_is_small_and_without_secrets(message: Message, after: Message) -> None:
+    with http_sink() as sink:
+        sink.otherwise = Answer(200, b'{"ok":true,"channel":"C0AAAAAAA","ts":"1723.0001"}')
+        port = int(sink.url.rpartition(":")[2])
+        for name in ("pagerduty", "slack_bot"):
+            example = EXAMPLES[name](port)
+            (channel,) = registry.module(name).channels(SettingValues(example.values))
+            kept = channel.send(message)
+            again = channel.send(after, kept)
+            for receipt in (kept, again):
+                assert receipt is None or len(receipt) <= 1000
+                assert not [secret for secret in example.secrets if secret in (receipt or "")]
+
+
+@pytest.mark.parametrize(
+    "receipt", ["", "null", "[]", "{", '{"trouble":1}', '{"ts":[]}', "\x00", "1e400", '{"trouble":["k","x"]}']
+)
+def test_a_receipt_of_another_form_changes_nothing(receipt: str, example: Example, channel: Channel) -> None:
+    with pytest.raises(DeliveryError, match=r"(?i)connection|reached") as caught:
+        channel.send(FAILED, Receipt(receipt))
+    assert caught.value.retryable
+
+
 def test_importing_every_channel_loads_no_network_library() -> None:
     core = Path(registry.__file__).parents[2]
     program = (
         f"import sys; sys.path.insert(0, {str(core)!r})\n"
         "from lastbeat.deliver import registry\nfrom lastbeat.model.setting import SettingValues\n"
         "registry.settings(); registry.channels(SettingValues({}))\n"
-        "print(*sorted({'requests', 'urllib3', 'boto3', 'botocore', 'http.client', 'ssl'} & sys.modules.keys()))"
+        "heavy = {'apprise', 'slack_sdk', 'requests', 'urllib3', 'boto3', 'botocore', 'http.client', 'ssl'}\n"
+        "print(*sorted(heavy & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == []

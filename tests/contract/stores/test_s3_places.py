@@ -265,9 +265,34 @@ def test_a_malformed_s3_address_is_refused_in_words(url: str) -> None:
         parse_s3_url(url)
 
 
+@pytest.mark.parametrize(
+    ("region", "meant"),
+    [
+        pytest.param("eu-west-1", None, id="one of AWS"),
+        pytest.param("us-gov-east-1", None, id="one of its other partitions"),
+        pytest.param("ap-southeast-12", None, id="one that it may have one day"),
+        pytest.param("eusc-de-east-1", None, id="one of its European partition"),
+        pytest.param("eu-west1", "did you mean eu-west-1?", id="a hyphen too few"),
+        pytest.param("us-east-1a", "did you mean us-east-1?", id="a zone"),
+        pytest.param("useast1", "use for example us-east-1", id="one that is hard to guess"),
+        pytest.param("auto", "use for example us-east-1", id="another store's"),
+    ],
+)
+def test_aws_has_regions_and_others_call_theirs_what_they_like(region: str, meant: str | None) -> None:
+    s3_store("s3://bucket/runs", KEYS | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, region=region)
+    if meant is None:
+        s3_store("s3://bucket/runs", KEYS, region=region)
+        return
+    with pytest.raises(ValueError, match="no AWS region") as raised:
+        s3_store("s3://bucket/runs", KEYS, region=region)
+    assert meant in str(raised.value)
+
+
 def test_malformed_settings_are_refused_before_any_request(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no AWS region"):
         s3_store("s3://bucket/runs", KEYS, region="eu-west-1.evil.example/")
+    with pytest.raises(ValueError, match=r"MONITORING_REGION='eu-west1' is no AWS region; did you mean eu-west-1\?"):
+        s3_store("s3://bucket/runs", KEYS, region="eu-west1")
     with pytest.raises(ValueError, match="no web address"):
         s3_store("s3://bucket/runs", KEYS | {"AWS_ENDPOINT_URL": "localhost:9000"}, region=REGION)
     env = KEYS | {"AWS_ENDPOINT_URL": "https://127.0.0.1:1", "AWS_CA_BUNDLE": str(tmp_path / "none.pem")}

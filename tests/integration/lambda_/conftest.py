@@ -6,7 +6,7 @@ import platform
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -93,6 +93,14 @@ class Deployed:
 
     def beat(self, run_id: str) -> None:
         self.put(run_id, "metadata.json", json.dumps({"run_id": run_id, "phase": "train"}))
+
+    def ended_under_watch(self, names: Sequence[str]) -> None:
+        """Runs that a pass saw alive and that have completed since: what a first pass finds ended is one notice."""
+        for name in names:
+            self.beat(name)
+        self.start().invoke(SCHEDULE)
+        for name in names:
+            self.put(name, "_complete")
 
     def record(self, run_id: str) -> dict[str, Any]:
         key = f"{PREFIX}/{run_id}/_watchdog.json"

@@ -1,44 +1,32 @@
 """What happens to the function when its host dies, when it runs twice, when its time is short, when it cannot see."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 
 from integration.lambda_.conftest import SCHEDULE, Deployed, message
-from support.lambda_runtime import LIMIT_S
 from support.proxy import FaultProxy, Stall, s3_error
+from support.waiting import until
 
 LEFT_S = 8.0
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not what():
-        assert time.monotonic() < until, "it did not come to that"
-        time.sleep(0.01)
 
 
 def test_an_invocation_that_is_killed_in_the_middle_loses_nothing_and_says_nothing_twice(
     deployed: Deployed, fault_proxy: FaultProxy
 ) -> None:
     names = [f"run-{number}" for number in range(5)]
-    for name in names:
-        deployed.beat(name)
-        deployed.put(name, "_complete")
+    deployed.ended_under_watch(names)
     deployed.through(fault_proxy)
     # The third run's record never gets its answer: some runs are decided and told, others not, when the host dies.
     fault_proxy.inject(Stall(), method="PUT", contains="/run-2/_watchdog.json", times=1)
     dying = deployed.start()
     dying.begin(SCHEDULE)
-    wait_for(lambda: any(p.status == 0 and "/run-2/_watchdog.json" in p.target for p in fault_proxy.passed))
+    until(lambda: any(p.status == 0 and "/run-2/_watchdog.json" in p.target for p in fault_proxy.passed))
     dying.kill()
     following = deployed.start(LASTBEAT_LEASE_SECONDS="20")
     answer = following.invoke(SCHEDULE)
     assert answer["complete"]
     assert answer["statuses"] == {"SUCCEEDED": 5}
     # Nobody had decided on this one; on a busy machine a message may need a second pass.
-    wait_for(lambda: "run-2" in {run_id for run_id, _ in deployed.alerts()} or not following.invoke(SCHEDULE))
+    until(lambda: "run-2" in {run_id for run_id, _ in deployed.alerts()} or not following.invoke(SCHEDULE))
     assert [deployed.record(name)["status"] for name in names] == ["SUCCEEDED"] * 5
     told = deployed.alerts()
     # What the dead one had claimed and perhaps sent waits for the end of its lease in the record: late, and not lost.
@@ -61,15 +49,13 @@ def test_two_at_once_tell_everything_once(deployed: Deployed) -> None:
 
 def test_a_deadline_that_comes_too_early_ends_the_pass_and_the_next_goes_on(deployed: Deployed) -> None:
     names = [f"run-{number:02}" for number in range(12)]
-    for name in names:
-        deployed.beat(name)
-        deployed.put(name, "_complete")
+    deployed.ended_under_watch(names)
     running = deployed.start()
     # Nothing can be done in this time, and that is what it says.
     assert running.invoke(SCHEDULE, left_s=0.001)["complete"] is False
     for _ in range(3):
         running.invoke(SCHEDULE, left_s=0.3)
-    wait_for(lambda: running.invoke(SCHEDULE)["statuses"] == {"SUCCEEDED": 12})
+    until(lambda: running.invoke(SCHEDULE)["statuses"] == {"SUCCEEDED": 12})
     # What a pass had claimed when its time ran out waits in the record for the end of its lease: late, and not lost.
     waiting = {name for name in names if deployed.record(name)["outbox"]}
     assert {run_id for run_id, _ in deployed.alerts()} | waiting == set(names)

@@ -31,6 +31,9 @@ def test_the_other_architecture_is_built_as_well_and_nothing_of_this_one_is_in_i
         with zipfile.ZipFile(path) as archive:
             libraries = [name for name in archive.namelist() if name.endswith(".so")]
             assert any(name.startswith("obstore/") for name in libraries)
+            # Lambda's python3.11 has an older glibc than google-re2 asks for on x86_64.
+            fits = (architecture, sys.version_info[:2]) != ("x86_64", (3, 11))
+            assert [TAG in name for name in libraries if name.startswith("re2/")] == [True] * fits
             machines = {int.from_bytes(archive.read(name)[18:20], "little") for name in libraries}
         assert machines == {MACHINES[architecture]}
 

@@ -1,6 +1,7 @@
 """What the function asks of AWS while every kind of event comes, against what its role allows: none missing, none
 unused."""
 
+import json
 import uuid
 from collections.abc import Iterator
 
@@ -35,6 +36,8 @@ def everything(deployed: Deployed, webhook: str) -> None:
     session.client("secretsmanager", endpoint_url=deployed.server.url).create_secret(Name=webhook, SecretString=address)
     running = deployed.start(LASTBEAT_FANOUT="1")
     running.invoke(SCHEDULE)
+    deployed.put("lives", "_alerts.json", json.dumps({"alerts": [{"id": "1", "title": "loss is high"}]}))
+    deployed.put("fails", "_stop", json.dumps({"by": "alice", "at": "2026-01-01T00:00:00Z"}))
     deployed.put("fails", "_error", "ValueError: boom")
     deployed.put("fails", "ranks/0.json", '{"rank": 0, "step": 5}')
     deployed.put("ends", "_complete")

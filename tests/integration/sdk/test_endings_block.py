@@ -2,7 +2,8 @@
 
 import pytest
 
-from support.training import Site, until
+from support.training import Site
+from support.waiting import until
 
 
 def test_leaving_the_block_completes_the_run(site: Site) -> None:

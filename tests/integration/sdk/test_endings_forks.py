@@ -91,7 +91,7 @@ def test_a_fork_right_after_the_start_does_not_inherit_an_import(directory: Site
     import os, sys
     import lastbeat
     run = lastbeat.start("run-1")
-    for n in range(50):
+    for n in range(15):
         pid = os.fork()
         if pid == 0:
             import platform, fcntl, lastbeat.wire, lastbeat.stores.directory, lastbeat.sdk.ranks
@@ -130,3 +130,36 @@ def test_a_process_started_during_a_beat_is_not_ours(directory: Site, tmp_path: 
     """
     assert directory.train(script, LASTBEAT_BEAT_SECONDS="0.001").exit == 0
     assert directory.look()["status"] == "SUCCEEDED"
+
+
+def test_a_fork_in_the_middle_of_a_log_line_leaves_the_child_its_streams(site: Site) -> None:
+    script = """\
+    import io, logging, os, signal, sys, threading, time
+    import lastbeat
+    writing = threading.Event()
+    class Slow(io.RawIOBase):
+        def writable(self):
+            return True
+        def write(self, data):
+            writing.set()
+            time.sleep(0.05)
+            return len(data)
+    stream = io.TextIOWrapper(io.BufferedWriter(Slow()), line_buffering=True)
+    logging.getLogger("lastbeat").addHandler(logging.StreamHandler(stream))
+    with lastbeat.run("run-1") as run:
+        assert writing.wait(60)
+        child = os.fork()
+        if child == 0:
+            stream.flush()
+            os._exit(0)
+        deadline = time.monotonic() + 30
+        ended = 0
+        while not ended and time.monotonic() < deadline:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            time.sleep(0.01)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            sys.exit("the child waits for a lock that nobody has")
+    """
+    trained = site.train(script)
+    assert trained.exit == 0, trained.said

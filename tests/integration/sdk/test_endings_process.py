@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from support.training import Site, end, until
+from support.training import Site, end
+from support.waiting import until
 
 START = """\
 import ctypes, os, signal, sys, threading, time
@@ -39,8 +40,10 @@ ENDS = [
     ),
     pytest.param(End("sys.exit(0)", 0, "SUCCEEDED"), id="sys.exit(0) completes it"),
     pytest.param(End("sys.exit()", 0, "SUCCEEDED"), id="sys.exit() completes it"),
-    pytest.param(End("sys.exit(3)", 3, "FAILED", reason="training exited with '3'"), id="sys.exit(3) fails it"),
-    pytest.param(End("exit(3)", 3, "FAILED", reason="training exited with '3'"), id="so does exit(3)"),
+    pytest.param(
+        End("sys.exit(3)", 3, "FAILED", reason="training ended with exit status 3"), id="sys.exit(3) fails it"
+    ),
+    pytest.param(End("exit(3)", 3, "FAILED", reason="training ended with exit status 3"), id="so does exit(3)"),
     pytest.param(
         End("sys.exit('no data')", 1, "FAILED", reason="no data", said="no data"),
         id="sys.exit(text) fails it with the text",
@@ -70,7 +73,7 @@ ENDS = [
             "os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)",
             7,
             "FAILED",
-            reason="training exited with '7'",
+            reason="training ended with exit status 7",
         ),
         id="a handler for SIGTERM that training sets afterwards is the one that counts",
     ),

@@ -12,7 +12,8 @@ import pytest
 from lastbeat.sdk.run import END_WAIT_S
 from support.proxy import FaultProxy, Stall
 from support.s3 import S3Server
-from support.training import LIMIT_S, Site, end, s3_site, until
+from support.training import LIMIT_S, Site, directory_site, end, s3_site
+from support.waiting import until
 
 START = """\
 import os, signal, sys, threading, time
@@ -97,3 +98,73 @@ def test_a_second_ctrl_c_ends_the_wait_and_the_traceback_is_shown(site: Site, fa
         took = time.monotonic() - began
     assert took < END_WAIT_S
     assert "KeyboardInterrupt" in site.said()
+
+
+BLOCK = """\
+import os, signal, sys, time
+import lastbeat
+with lastbeat.run("run-1") as run:
+    run.step(1)
+    while run._reporter._written_steps < run.steps:
+        time.sleep(0.005)
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("    os.kill(os.getpid(), 15); time.sleep(600)", id="in Python"),
+        pytest.param(
+            "    import hashlib, threading\n    threading.Timer(0.3, os.kill, (os.getpid(), 15)).start()\n"
+            "    hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)",
+            id="in native code",
+        ),
+        pytest.param(
+            "    with lastbeat.run('run-2'):\n        pass\n    os.kill(os.getpid(), 15); time.sleep(600)",
+            id="after a block in the block",
+        ),
+    ],
+)
+def test_sigterm_in_a_block_is_told_without_a_guardian(tmp_path: Path, script: str) -> None:
+    site = directory_site(tmp_path)
+    trained = site.train(BLOCK + script, LASTBEAT_GUARDIAN="off")
+    assert trained.exit == -signal.SIGTERM, trained.said
+    found = site.look()
+    assert (found["status"], found["cause"]) == ("FAILED", "cancelled")
+    assert "received signal 15 (SIGTERM)" in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        pytest.param(
+            "print(signal.getsignal(15) == signal.SIG_DFL)", "SUCCEEDED", id="after the block it is as before"
+        ),
+        pytest.param(
+            "    signal.signal(15, lambda *told: sys.exit(print(True)))\n    os.kill(os.getpid(), 15); time.sleep(600)",
+            "SUCCEEDED",
+            id="a handler that training installs in the block",
+        ),
+        pytest.param(
+            "    if os.fork() == 0:\n        os.kill(os.getpid(), 15); time.sleep(600)\n"
+            "    print(os.wait()[1] == 15, not run.ended)",
+            "SUCCEEDED",
+            id="the end of a fork is not the run's",
+        ),
+    ],
+)
+def test_sigterm_belongs_to_training(tmp_path: Path, script: str, status: str) -> None:
+    site = directory_site(tmp_path)
+    trained = site.train(BLOCK + script, LASTBEAT_GUARDIAN="off", PYTHONWARNINGS="default")
+    assert trained.exit == 0, trained.said
+    assert "True" in trained.said
+    assert "False" not in trained.said
+    assert site.look()["status"] == status
+
+
+def test_a_handler_that_was_there_before_the_block_stays(tmp_path: Path) -> None:
+    site = directory_site(tmp_path)
+    before = "import signal\nsignal.signal(15, lambda *told: exec('raise RuntimeError(told[0])'))\n"
+    trained = site.train(before + BLOCK + "    os.kill(os.getpid(), 15); time.sleep(600)", LASTBEAT_GUARDIAN="off")
+    assert trained.exit == 1
+    assert site.look()["reason"] == "RuntimeError: 15"

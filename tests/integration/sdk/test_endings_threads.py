@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.training import Site, end, until
+from support.training import Site, end
+from support.waiting import until
 
 START = """\
 import os, queue, signal, sys, threading, time
@@ -60,7 +61,7 @@ ENDS = [
         id="a thread that outlives the main thread",
     ),
     pytest.param(
-        End("die(); sys.exit(3)", 3, "FAILED", f"SystemExit: training exited with '3'; {NOTE}", "exception"),
+        End("die(); sys.exit(3)", 3, "FAILED", f"SystemExit: training ended with exit status 3; {NOTE}", "exception"),
         id="an exit status fails it, and the thread's error explains it",
     ),
     pytest.param(

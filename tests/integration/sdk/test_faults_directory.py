@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.training import LIMIT_S, Site, end, until
+from support.training import LIMIT_S, Site, end
+from support.waiting import until
 
 LOOP = """\
 import json, os, time

@@ -12,7 +12,8 @@ import pytest
 
 from support.proxy import DropAnswer, Fault, FaultProxy, Reset, Stall, s3_error
 from support.s3 import S3Server
-from support.training import LIMIT_S, Site, end, s3_site, until
+from support.training import LIMIT_S, Site, end, s3_site
+from support.waiting import until
 
 LOOP = """\
 import json, os, sys, time
@@ -156,6 +157,10 @@ def test_a_store_that_nobody_serves(site: Site) -> None:
     trained = site.train(script)
     assert trained.exit == 0, trained.said
     assert trained.said.count("lastbeat cannot write its heartbeat") == 1
+    # Not "keeps trying" as the last word of a process that ends, and with what to do about it.
+    (last,) = [line for line in trained.said.splitlines() if "lastbeat could not write the end of this run" in line]
+    assert "no connection" in last, last
+    assert "AWS_ENDPOINT_URL" in last, last
 
 
 NARROW = [
@@ -202,6 +207,7 @@ def test_memory_does_not_grow_while_the_store_is_down(site: Site, fault_proxy: F
     fault_proxy.inject(s3_error(503, "SlowDown"))
     with training(site, fault_proxy, script) as process:
         assert process.wait(LIMIT_S) == 0, site.said()
-    measured = json.loads(site.said().splitlines()[-1])
+    (told,) = [line for line in site.said().splitlines() if line.startswith("{")]
+    measured = json.loads(told)
     assert measured["failures"] >= 2
     assert measured["grown"] < 200_000

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from support.http_sink import HttpSink, http_sink
-from support.training import Site, end, until
+from support.training import Site, end
+from support.waiting import until
 
 STEPS = """\
 import ctypes, os, signal, threading, time
@@ -54,6 +55,7 @@ def test_it_beats_and_makes_no_progress_so_the_alerts_say_where(directory: Site,
     finally:
         end(training)
     assert found["reason"].startswith("No progress: still at step 2 after ")
+    assert found["cause"] == "hang"
     sent = alerts(sink)
     assert [alert["event"] for alert in sent] in (["WARNING", "TIMED_OUT"], ["TIMED_OUT"])
     for alert in sent:

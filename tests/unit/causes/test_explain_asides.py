@@ -5,7 +5,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
-from support.printed import STEPS, traceback
+from support.printed import STEPS, raised, traceback
 
 CASES = [
     pytest.param(
@@ -180,3 +180,80 @@ CASES = [
 def test_what_is_said_by_the_way(error_type: str, text: str) -> None:
     cause = explain_text(text, load("default")).cause
     assert (cause.error_type if cause is not None else "none") == error_type
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+CONDA = "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.\n"
+TIME_LIMIT = "slurmstepd: error: *** JOB 123 ON n1 CANCELLED AT 2026-03-01T10:00:00 DUE TO TIME LIMIT ***\n"
+
+NOT_NEEDED = [
+    pytest.param(
+        "oom",
+        "/var/spool/slurmd/job123/slurm_script: line 9: module: command not found\n" + raised(OOM, steps=False),
+        id="the shell misses a command, and the program ends of memory",
+    ),
+    pytest.param(
+        "storage",
+        "Unable to open log file. Permission denied\n"
+        + raised("OSError: [Errno 122] Disk quota exceeded", steps=False),
+        id="something may not write its own log, and the program's disk is full",
+    ),
+    pytest.param(
+        "exception",
+        "bash: line 1: nvidia-smi: command not found\n"
+        + raised("AttributeError: 'Trainer' object has no attribute 'fi'", steps=False),
+        id="a tool is missing, and the program has a bug",
+    ),
+    pytest.param(
+        "exception",
+        "INFO:absl:Unable to load the plugin: libtpu.so: cannot open shared object file: No such file or directory\n"
+        + raised("FileExistsError: out/run-1 already exists", steps=False),
+        id="a library says in passing what it does without, and the program refuses its folder",
+    ),
+    pytest.param(
+        "exception",
+        "03:08:57.841 [I] Unable to load the plugin: libtpu.so: cannot open shared object file (41:bridge.py:9)\n"
+        + raised("FileExistsError: out/run-1 already exists", steps=False),
+        id="the same with a level of one letter",
+    ),
+    pytest.param(
+        "storage",
+        "Unable to open log file. Permission denied\n"
+        "ray.exceptions.RayTaskError(OSError): ray::train() (pid=45173, ip=10.0.0.4)\n"
+        '  File "/home/u/train.py", line 41, in train\n    torch.save(state, path)\n'
+        "OSError: [Errno 122] Disk quota exceeded\n",
+        id="a remote task's disk is full",
+    ),
+    pytest.param("time_limit", CONDA + TIME_LIMIT, id="conda complains, and the job runs until its time is over"),
+    pytest.param(
+        "environment",
+        "bash: line 1: ninja: command not found\n" + raised("RuntimeError: could not build the extension", steps=False),
+        id="what is vague may follow from what was missing",
+    ),
+    pytest.param(
+        "environment",
+        raised("ModuleNotFoundError: No module named 'apex'", steps=False) + TIME_LIMIT,
+        id="what was missing was raised, and the job idled until its time was over",
+    ),
+    pytest.param(
+        "environment",
+        "torchrun: command not found\nsrun: error: n1: task 0: Exited with exit code 127\n",
+        id="what was missing is all there is",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error_type", "text"), NOT_NEEDED)
+def test_what_was_only_said_to_be_missing_gives_way(error_type: str, text: str) -> None:
+    cause = explain_text(text, load("default")).cause
+    assert cause is not None
+    assert cause.error_type == error_type
+
+
+def test_what_was_raised_is_the_evidence_and_not_what_a_shell_missed_before_it() -> None:
+    text = "./run.sh: line 44: conda: command not found\n" + raised(
+        "ModuleNotFoundError: No module named 'src'", steps=False
+    )
+    cause = explain_text(text, load("default")).cause
+    assert cause is not None
+    assert cause.evidence.text == "ModuleNotFoundError: No module named 'src'"

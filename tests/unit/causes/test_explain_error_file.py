@@ -4,6 +4,7 @@ import pytest
 
 from lastbeat.causes.explaining import explain_text
 from lastbeat.signals.loading import load
+from support.printed import TORCH
 
 TRACE = """\
 Traceback (most recent call last):
@@ -36,6 +37,15 @@ def test_what_the_sentinel_says(text: str, error_type: str) -> None:
         cause = explain_text(text, load("default"), name).cause
         assert cause is not None
         assert cause.error_type == error_type
+
+
+def test_the_message_above_a_traceback_was_raised_where_that_says() -> None:
+    said = "RuntimeError: basic_ios::clear: iostream error"
+    frames = f'  File "{TORCH}/serialization.py", line 812, in __exit__\n    self.file_like.write_end_of_file()\n'
+    found = explain_text(f"{said}\nrank 0 of 2 on host-17\n\n{TRACE}{frames}{said}\n", load("default"), "_error")
+    assert found.cause is not None
+    assert (found.cause.error_type, found.cause.evidence.line, found.alternatives) == ("storage", 1, ())
+    assert found.cause.frames[0].startswith("/w/train.py:12")
 
 
 def test_the_same_words_in_a_log_prove_nothing() -> None:

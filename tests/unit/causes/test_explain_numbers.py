@@ -135,3 +135,126 @@ def test_values_that_are_no_numbers(text: str, evidence: str) -> None:
     assert cause is not None
     assert cause.error_type == "numerical_instability"
     assert evidence in cause.evidence.text
+
+
+FINITE = "".join(
+    f"[1, {n}/2562] Class loss: 6.{n} - Autoencoder Loss (total): 1.{n} - K-Means Loss: [1.5 / 9.{n}]\n"
+    for n in range(3)
+)
+ASSERTED = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 33, in <module>
+    assert torch.isfinite(loss), f"loss is {loss.item()}"
+AssertionError: loss is nan
+"""
+DEVICE_ASSERT = """\
+../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.
+Traceback (most recent call last):
+  File "/w/train.py", line 40, in <module>
+    torch.cuda.synchronize()
+RuntimeError: CUDA error: device-side assert triggered
+"""
+FULL = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 52, in <module>
+    torch.save(state, path)
+OSError: [Errno 28] No space left on device
+"""
+
+FIRST = [
+    pytest.param(
+        FINITE
+        + "[1, 3] grad_stats: [nan nan] (nan, nan)\n"
+        + "".join(
+            f"[1, {n}/2562] Class loss: nan - Autoencoder Loss (total): nan - K-Means Loss: [nan / nan]\n"
+            for n in range(4, 8)
+        )
+        + DEVICE_ASSERT,
+        "grad_stats",
+        id="statistics of the gradients, losses with remarks and in brackets, and a kernel's assertion at the end",
+    ),
+    pytest.param(
+        FINITE
+        + "[1, 3/2562] - Autoencoder Loss (total): nan\n[1, 4/2562] - Autoencoder Loss (total): nan\n"
+        + ASSERTED,
+        "[1, 3/2562]",
+        id="a loss with a remark",
+    ),
+    pytest.param(
+        STEPS + "step 60/1000 loss 2.4 grad_norm nan\n" + ASSERTED,
+        "grad_norm nan",
+        id="a single gradient, and then an assertion about the loss",
+    ),
+    pytest.param(
+        "".join(f"step {n} mlm loss: 2.{n}\nstep {n} nsp loss: 0.{n}\n" for n in range(5))
+        + "".join(f"step {n} mlm loss: nan\nstep {n} nsp loss: 0.{n}\n" for n in range(5, 9)),
+        "step 5 mlm loss",
+        id="one of two losses that are printed in turn",
+    ),
+    pytest.param(
+        "".join(f"[rank{rank}]: step {n} loss 2.{n}\n" for n in range(4) for rank in range(3))
+        + "".join(
+            f"[rank{rank}]: step {n} loss {'nan' if rank == 1 else 1.5}\n" for n in range(4, 8) for rank in range(3)
+        ),
+        "[rank1]: step 4",
+        id="one of several ranks",
+    ),
+    pytest.param(
+        STEPS + "step 60/1000 loss=array(nan, dtype=float32)\nstep 70/1000 loss=array(nan, dtype=float32)\n",
+        "step 60",
+        id="numpy's way to print it",
+    ),
+    pytest.param(
+        MEGATRON
+        + "".join(
+            f" [2026-03-01 10:0{n}:00] iteration {n}0/ 5000 | consumed samples: {n}000 | loss scale: 1.0 | grad norm: 0.4 | "
+            f"number of skipped iterations:  10 | number of nan iterations:  10 |\n"
+            for n in range(5, 9)
+        ),
+        "iteration 50/",
+        id="Megatron counts them, and prints no loss any more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "evidence"), FIRST)
+def test_the_evidence_is_where_they_stopped_being_numbers(text: str, evidence: str) -> None:
+    cause = explain_text(text, load("default")).cause
+    assert cause is not None
+    assert cause.error_type == "numerical_instability"
+    assert evidence in cause.evidence.text
+
+
+NO_DIVERGENCE = [
+    pytest.param(
+        "best val loss: inf, lowest loss so far: inf, best_loss=inf\n", id="a record that nothing has set yet"
+    ),
+    pytest.param("".join(f"step {n}/1000 loss (nan-safe): 2.{n}\n" for n in range(60, 66)), id="a loss of that name"),
+    pytest.param("eval: accuracy=nan, val loss (total): nan\n", id="an evaluation"),
+    pytest.param(
+        STEPS + "step 60/1000 mlm loss: nan\n" + "".join(f"step {n}/1000 total loss: 2.{n}\n" for n in range(61, 99)),
+        id="one loss once, and others for long after it",
+    ),
+    pytest.param(
+        "/opt/v/summary.py:85: RuntimeWarning: NaN or Inf found in input tensor.\n", id="TensorBoard's writer"
+    ),
+]
+
+
+@pytest.mark.parametrize("text", NO_DIVERGENCE)
+def test_values_that_ended_nothing(text: str) -> None:
+    assert explain_text(STEPS + text, load("default")).cause is None
+
+
+def test_what_ended_a_run_that_had_diverged_is_the_cause_and_the_divergence_beside_it() -> None:
+    diverged = STEPS + "".join(f"step {n}0/1000 loss nan\n" for n in range(6, 12))
+    found = explain_text(diverged + FULL, load("default"))
+    assert found.cause is not None
+    assert found.cause.error_type == "storage"
+    assert "numerical_instability" in [other.error_type for other in found.alternatives]
+    stopped = explain_text(
+        diverged + '^CTraceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\nKeyboardInterrupt\n',
+        load("default"),
+    )
+    assert stopped.cause is not None
+    assert stopped.cause.error_type == "numerical_instability"

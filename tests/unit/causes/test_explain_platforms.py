@@ -277,6 +277,115 @@ CASES = [
         STEPS + "run.sh: line 3: 991 Terminated  timeout 20 python train.py\nexit code 124\n",
         id="what timeout stopped",
     ),
+    pytest.param(
+        "hardware",
+        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=4711, name=python3, Ch 00000001 caused by previous Xid 149\n",
+        id="the driver cleans up after an error of NVLink",
+    ),
+    pytest.param(
+        "none",
+        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=4711, name=python3, Ch 00000001\n" + STEPS,
+        id="the driver cleans up after a program",
+    ),
+    pytest.param(
+        "torch",
+        STEPS
+        + "/pytorch/aten/src/ATen/native/cuda/Indexing.cu:1422: indexSelectLargeIndex: block: [31,0,0], thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` \nfailed.\n",
+        id="an assertion of a kernel, wrapped by a terminal",
+    ),
+    pytest.param(
+        "torch",
+        "F1119 18:06:58.546988 14145 math_functions.cu:79] Check failed: error == cudaSuccess (4 vs. 0)  unspecified launch failure\n*** Check failure stack trace: ***\nAborted (core dumped)\n",
+        id="a check of glog",
+    ),
+    pytest.param(
+        "distributed_timeout",
+        traceback("RuntimeError: connect() timed out. Original timeout was 60000 ms."),
+        id="nobody answers at the rendezvous",
+    ),
+    pytest.param(
+        "communication",
+        "gpu7:141:158 [0] include/socket.h:416 NCCL WARN Net : Connection closed by remote peer\ngpu7:141:158 [0] NCCL INFO transport/net_socket.cc:405 -> 2\ngpu7:141:158 [0] NCCL INFO include/net.h:28 -> 2\n",
+        id="NCCL returns an error through its calls",
+    ),
+    pytest.param(
+        "none",
+        "gpu7:141:158 [0] include/socket.h:416 NCCL WARN Net : Connection closed by remote peer\ngpu7:141:158 [0] NCCL INFO transport/net_socket.cc:405 -> 2\n"
+        + STEPS,
+        id="NCCL returned an error, and training went on",
+    ),
+    pytest.param(
+        "none",
+        "gpu7:141:158 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via P2P/IPC\n" + STEPS,
+        id="NCCL's channels are no errors",
+    ),
+    pytest.param(
+        "nccl",
+        STEPS + traceback("RuntimeError: NCCL communicator was aborted."),
+        id="a communicator that another thread gave up",
+    ),
+    pytest.param(
+        "hang",
+        "".join(
+            f"[1,0]<stderr>:[2026-03-01 10:0{n}:00.861697: W horovod/common/operations.cc:588] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n[1,0]<stderr>:Stalled ops:HorovodBroadcast_bias_{n} [missing ranks: 1]\n"
+            for n in range(3)
+        ),
+        id="Horovod's ranks wait for each other, again and again",
+    ),
+    pytest.param(
+        "none",
+        "[1,0]<stderr>:[2026-03-01 10:00:00.861697: W horovod/common/operations.cc:588] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n"
+        + STEPS,
+        id="Horovod's ranks waited for each other once",
+    ),
+    pytest.param(
+        "numerical_instability",
+        " 2266: 0.412003, 0.500020 avg, 0.001000 rate, 3.430528 seconds, 145024 images\n 2267: nan, nan avg, 0.001000 rate, 3.430528 seconds, 145088 images\n",
+        id="darknet's loss",
+    ),
+    pytest.param(
+        "none",
+        " 2267: 0.412003, 0.500020 avg, 0.001000 rate, 3.4 seconds, 145088 images\nRegion 82 Avg IOU: -nan, Class: -nan, Obj: -nan, No Obj: 0.000927, .5R: -nan, .75R: -nan,  count: 0\n",
+        id="darknet's averages over nothing",
+    ),
+    pytest.param(
+        "numerical_instability",
+        STEPS
+        + "".join(
+            f"Gradient overflow. Skipping step, loss scaler 0 reducing loss scale to 8.1{n}e-202\n" for n in range(9)
+        ),
+        id="the loss scale vanishes",
+    ),
+    pytest.param(
+        "none",
+        "".join(
+            f"Gradient overflow. Skipping step, loss scaler 0 reducing loss scale to {65536 >> n}.0\n" for n in range(4)
+        )
+        + STEPS,
+        id="the loss scale is found",
+    ),
+    pytest.param(
+        "none",
+        "Exception in thread Thread-5:\nTraceback (most recent call last):\n"
+        '  File "/opt/python/lib/python3.10/threading.py", line 1016, in _bootstrap_inner\n    self.run()\n'
+        '  File "/opt/venv/lib/python3.10/site-packages/tensorboardX/event_file_writer.py", line 202, in run\n    data = self._queue.get(True, 1)\n'
+        '  File "/opt/python/lib/python3.10/multiprocessing/connection.py", line 136, in _check_closed\n    raise OSError("handle is closed")\n'
+        "OSError: handle is closed\n",
+        id="a tracker's own thread ends",
+    ),
+    pytest.param(
+        "data",
+        STEPS + traceback("FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 0."),
+        id="a worker could not read a sample, and its own words are cut off",
+    ),
+    pytest.param(
+        "oom",
+        STEPS
+        + traceback("RuntimeError: Caught RuntimeError in DataLoader worker process 0.")
+        + "Original "
+        + traceback("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+        id="what a worker raised",
+    ),
 ]
 
 
@@ -284,3 +393,11 @@ CASES = [
 def test_the_words_of_frameworks_and_machines(error_type: str, text: str) -> None:
     cause = explain_text(text, load("default")).cause
     assert (cause.error_type if cause is not None else "none") == error_type
+
+
+def test_of_one_warning_said_twice_the_first_is_the_evidence() -> None:
+    warning = "gpu7:141:158 [4] ib_plugin.c:1615 NCCL WARN NET/IB : Got completion from peer 10.0.0.4<5486> with status=12 opcode=0 len=0 vendor err 129\n"
+    returned = "gpu7:141:158 [4] NCCL INFO transport/net.cc:1302 -> 6\n"
+    cause = explain_text(STEPS + (warning + returned) * 2, load("default")).cause
+    assert cause is not None
+    assert (cause.error_type, cause.evidence.line) == ("nccl", STEPS.count("\n") + 1)

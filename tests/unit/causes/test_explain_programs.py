@@ -18,7 +18,7 @@ CASES = [
     ),
     pytest.param("exception", "AssertionError", raised("AssertionError"), id="an assertion without words"),
     pytest.param(
-        "exception",
+        "torch",
         "mat1 and mat2",
         raised(
             "RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x512 and 768x10)",
@@ -27,12 +27,38 @@ CASES = [
         id="shapes that do not fit",
     ),
     pytest.param(
-        "exception",
+        "torch",
         "The size of tensor a",
         raised(
             "RuntimeError: The size of tensor a (4) must match the size of tensor b (5) at non-singleton dimension 1"
         ),
         id="sizes that do not fit",
+    ),
+    pytest.param(
+        "torch", "batch1", raised("RuntimeError: batch1 must be a 3D tensor"), id="a tensor of too few dimensions"
+    ),
+    pytest.param(
+        "torch",
+        "Found dtype",
+        raised("RuntimeError: Found dtype Half but expected Float", f"{TORCH}/autograd/__init__.py"),
+        id="a dtype that does not fit",
+    ),
+    pytest.param(
+        "data",
+        "Unable to open object",
+        raised(
+            "KeyError: \"Unable to open object (object 'train' doesn't exist)\"",
+            "/opt/venv/lib/python3.10/site-packages/h5py/_hl/group.py",
+        ),
+        id="a table without the object that was asked for",
+    ),
+    pytest.param(
+        "storage",
+        "create file",
+        raised(
+            "FileNotFoundError: [Errno 2] Unable to synchronously create file (unable to open file: name = 'out/D.h5', errno = 2, error message = 'No such file or directory', flags = 13, o_flags = 242)"
+        ),
+        id="a file in a folder that there is not",
     ),
     pytest.param(
         "exception",

@@ -9,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.causes.explaining import explain
+from lastbeat.causes.log_parser import LogParser, ParserState, Vocabulary
 from lastbeat.causes.log_reader import LogReader
+from lastbeat.causes.log_summary import LogSummary
+from lastbeat.scanning.splitting import line_of
 from lastbeat.signals.loading import load
+from support.printed import traceback
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus" / "files"
 CATALOGUE = load("default")
@@ -116,3 +120,19 @@ def test_text_that_was_left_out_closes_what_was_open() -> None:
     summary = reader.summary()
     assert summary.mentions == []
     assert summary.skipped_bytes == 10_000
+
+
+@pytest.mark.parametrize(
+    "begins",
+    ["", traceback("KeyError: 'x'"), "Training finished.\n"],
+    ids=["a healthy log", "a crash that nobody ended", "a success"],
+)
+def test_of_much_text_only_the_lines_that_matter_are_parsed(begins: str) -> None:
+    parser = LogParser(Vocabulary.of(CATALOGUE), ParserState(LogSummary("train.log")))
+    lines = [*begins.splitlines(), *(f"waiting for the other ranks, {n} s" for n in range(900))]
+    parsed = 0
+    for order, text in enumerate(lines, start=1):
+        if parser.is_attentive(order):
+            parser.line(order, line_of(order, text), None)
+            parsed += 1
+    assert parsed < 500

@@ -32,10 +32,11 @@ def index(*rows: "Mapping[str, object] | str") -> str:
 def test_an_index_is_read() -> None:
     healthy = {"id": "b", "file": "b.log", "label": "none", "notes": "warm"}
     full = GOOD | {"id": "c", "acceptable_labels": ["nccl"], "provenance": "local_run", "cascade": True}
+    full |= {"source": "owner/name#1", "framework": "pytorch"}
     assert read_index(index(GOOD, "", healthy, full), "index.jsonl", LABELS) == [
         Case("a", "a.log", "oom", line=3),
         Case("b", "b.log", NONE),
-        Case("c", "a.log", "oom", ("nccl",), 3, "local_run", cascade=True),
+        Case("c", "a.log", "oom", ("nccl",), 3, "local_run", cascade=True, source="owner/name#1", framework="pytorch"),
     ]
 
 
@@ -114,6 +115,19 @@ def test_what_was_taken_for_what() -> None:
     assert [row.case.id for row in SCORE.misread] == ["misread"]
 
 
+def test_misread_logs_are_counted_where_they_come_from() -> None:
+    cases = [
+        Case("a", "", NONE, provenance="local_run"),
+        Case("misread", "", NONE, provenance="local_run"),
+        Case("b", "", NONE, provenance="reconstructed"),
+        Case("c", "", NONE),
+        Case("wrong", "", "nccl"),
+    ]
+    scored = score(cases, lambda case: DIAGNOSES.get(case.id, Diagnosis(None)))
+    told = {"unknown provenance": (0, 1), "local_run": (1, 2), "reconstructed": (0, 1)}
+    assert scored.misread_by_provenance() == told
+
+
 def test_any_match_takes_the_first_failure_signal_for_the_cause() -> None:
     signals = [
         Signal("step", "step", substring=True, kind="progress", literals=("step",)),
@@ -126,6 +140,6 @@ def test_any_match_takes_the_first_failure_signal_for_the_cause() -> None:
 
 
 def test_what_an_explanation_says_as_a_label_would() -> None:
-    cause = Cause("oom", Evidence("a.log", 7, ""), 0.9)
-    assert diagnosis_of(Explanation(cause)) == Diagnosis("oom", 7)
+    cause = Cause("oom", Evidence("a.log", 7, ""), 0.9, signal="gpu_full")
+    assert diagnosis_of(Explanation(cause)) == Diagnosis("oom", 7, "gpu_full", 0.9)
     assert diagnosis_of(Explanation()) == Diagnosis(None)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of logs are as long as they are
 """Lines that a collector of logs has put into JSON."""
 
 import json
@@ -16,6 +17,16 @@ ROWS = [
     pytest.param('{"severity":"CRITICAL","message":"no"}', "ERROR: no", id="a level of the cloud"),
     pytest.param('{"level":"info","msg":"ERROR it failed"}', "ERROR it failed", id="the program's own level counts"),
     pytest.param('{"log":"  0%|  | 0/9\\r 50%|# | 4/9","x":1}', " 50%|# | 4/9", id="the last of overwritten states"),
+    pytest.param(
+        '{"level":"error","msg":"it failed","exc_info":"Traceback (most recent call last):\\n  File \\"t.py\\", line 3\\nKeyError: 3"}',
+        "KeyError: 3",
+        id="the last line of a traceback in another place",
+    ),
+    pytest.param(
+        '{"level":"info","msg":"tried","stack":"Traceback (most recent call last):\\n  File \\"t.py\\", line 3\\nKeyError: 3"}',
+        "INFO: KeyError: 3",
+        id="a traceback that was no error",
+    ),
     pytest.param('{"log":"[rank3]: no\\n"}', "no", id="prefixes within"),
 ]
 AS_THEY_ARE = [

@@ -17,6 +17,21 @@ WORDS = [
         id="a kill is the message whatever was printed",
     ),
     pytest.param(
+        ChildExit(-9, oom_kills=0),
+        None,
+        "train.sh was killed by SIGKILL (signal 9), and its cgroup counted no OOM kill: often a person or the "
+        "scheduler",
+        id="a kill that was none of the OOM killer's",
+    ),
+    pytest.param(
+        ChildExit(137, oom_kills=0),
+        None,
+        "train.sh ended with exit status 137 (128 + 9: one of its processes was killed by SIGKILL); its cgroup counted "
+        "no OOM kill",
+        id="nor was that of what a script had started",
+    ),
+    pytest.param(ChildExit(3, oom_kills=0), None, "train.sh ended with exit status 3", id="where none was killed"),
+    pytest.param(
         ChildExit(-9, oom_kills=1),
         None,
         "train.sh was killed by SIGKILL (signal 9): the kernel's OOM killer (oom-kill) killed it: the host is out of "
@@ -61,6 +76,23 @@ def test_the_rest_is_what_was_printed() -> None:
     assert sentinel_text(ChildExit(3), "x", None, "").splitlines()[1:] == ["", "It printed nothing."]
 
 
+TAILS = [
+    pytest.param("failed (exitcode: -9) local_rank: 1 (pid: 7)", True, id="torchrun"),
+    pytest.param("Signal 9 (SIGKILL) received by PID 7", True, id="its table"),
+    pytest.param("train.sh: line 3: 77 Killed   python train.py", True, id="a shell"),
+    pytest.param("exitcode: 1", False, id="an error of its own"),
+    pytest.param("", False, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("tail", "told"), TAILS)
+def test_that_no_oom_kill_was_counted_is_told_where_a_process_was_killed(tail: str, told: bool) -> None:
+    first = sentinel_text(ChildExit(1, oom_kills=0), "torchrun", "ChildFailedError:", tail).splitlines()[0]
+    assert first == f"ChildFailedError: (exit status 1{'; its cgroup counted no OOM kill' if told else ''})"
+    unknown = sentinel_text(ChildExit(1), "torchrun", "ChildFailedError:", tail).splitlines()[0]
+    assert "OOM" not in unknown, "unknown is not zero"
+
+
 GOOD = [
     pytest.param(ChildExit(0), True, id="exit 0"),
     pytest.param(ChildExit(0, oom_kills=1), True, id="exit 0 although a helper process was killed"),
@@ -101,11 +133,27 @@ def test_kills_are_counted_from_the_first_look(tmp_path: Path, membership: str, 
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", "oom_kill\n", "oom_kill many\n", "::::\n0::\n"])
-def test_without_counters_nothing_is_counted(tmp_path: Path, text: str) -> None:
+def test_without_counters_nobody_knows(tmp_path: Path, text: str) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cgroup").write_text(text)
     (tmp_path / "memory.events").write_text(text)
     kills = OomKillCounter(tmp_path, tmp_path)
     kills.watch(7)
     kills.watch(8)
+    assert kills.count is None
+
+
+def test_a_counter_that_is_gone_says_nothing_any_more_but_what_another_saw_counts(tmp_path: Path) -> None:
+    for process, group in (("7", "one"), ("8", "two")):
+        (tmp_path / process).mkdir()
+        (tmp_path / process / "cgroup").write_text(f"0::/{group}\n")
+        (tmp_path / group).mkdir()
+        (tmp_path / group / "memory.events").write_text("oom_kill 0\n")
+    kills = OomKillCounter(tmp_path, tmp_path)
+    kills.watch(7)
+    kills.watch(8)
     assert kills.count == 0
+    (tmp_path / "one" / "memory.events").unlink()
+    assert kills.count is None
+    (tmp_path / "two" / "memory.events").write_text("oom_kill 2\n")
+    assert kills.count == 2

@@ -65,6 +65,11 @@ def test_it_does_not_matter_how_output_is_cut(data: bytes, cuts: list[int]) -> N
 ERRORS = [
     pytest.param(TRACE, "ValueError: gone", id="a traceback"),
     pytest.param(TRACE + "\nDuring …\n\n" + TRACE.replace("gone", "worse"), "ValueError: worse", id="a chain"),
+    pytest.param(
+        TRACE.replace("    raise ValueError('gone')\n", "    #\n^^~~\n"),
+        "ValueError: gone",
+        id="of a script that was edited since it started",
+    ),
     pytest.param(TRACE.replace("ValueError: gone\n", "train.Broken\n"), "train.Broken", id="a name of its own"),
     pytest.param(
         "".join(f"[rank3]: {line}\n" for line in TRACE.splitlines()), "ValueError: gone", id="with its rank before it"

@@ -27,6 +27,11 @@ class Fleet:
         return json_body({"runs": ["x" * 1000]})
 
 
+class Losses:
+    def document(self) -> Body:
+        return json_body({"causes": []})
+
+
 class Runs:
     def document(self, run_id: str) -> Body | None:
         if run_id == "broken":
@@ -41,6 +46,15 @@ class Runs:
 class Metrics:
     def answer(self, accept: str) -> Response:
         return Response("200 OK", body(f"lastbeat_up 1\n# {accept}\n".encode(), "text/plain"))
+
+
+@dataclass
+class Silences:
+    asked: list[tuple[bytes, str]] = field(default_factory=list)
+
+    def answer(self, asked: bytes, address: str) -> Response:
+        self.asked.append((asked, address))
+        return Response("200 OK", json_body({"silences": []}))
 
 
 @dataclass
@@ -65,7 +79,7 @@ def ask(app: App, path: str = "/", query: str = "", method: str = "GET", **heade
 
 
 def app(token: str | None = None, *, local: bool = True, fleet: Fleet | None = None) -> App:
-    return App(PAGE, fleet or Fleet(), Runs(), Metrics(), Door(local, token, "lastbeat-1"))
+    return App(PAGE, fleet or Fleet(), Runs(), Metrics(), Silences(), Door(local, token, "lastbeat-1"), losses=Losses())
 
 
 ANSWERS = [
@@ -86,6 +100,8 @@ ANSWERS = [
     pytest.param("/data/runs/<script>", 400, id="an id that is markup"),
     pytest.param("/data/runs/l\xc3\xa4uft", 400, id="an id in other letters"),
     pytest.param("/data/runs", 404, id="all runs at once"),
+    pytest.param("/data/causes", 200, id="what failures cost"),
+    pytest.param("/data/causes/", 404, id="a slash too many behind it"),
     pytest.param("/data/fleet/", 404, id="a slash too many"),
     pytest.param("/metrics", 200, id="the metrics"),
     pytest.param("/metrics/", 404, id="a slash too many behind the metrics"),
@@ -240,7 +256,15 @@ def test_with_a_token(query: str, headers: dict[str, str], status: int) -> None:
 def test_the_token_becomes_a_cookie_that_opens_this_dashboard_alone() -> None:
     here, there = (
         app(TOKEN, local=False),
-        App(PAGE, Fleet(), Runs(), Metrics(), Door(local=False, token=TOKEN, name="lastbeat-2")),
+        App(
+            PAGE,
+            Fleet(),
+            Runs(),
+            Metrics(),
+            Silences(),
+            Door(local=False, token=TOKEN, name="lastbeat-2"),
+            losses=Losses(),
+        ),
     )
     got = ask(here, "/", f"token={TOKEN}")
     cookie, *rules = got.headers["Set-Cookie"].split("; ")
@@ -273,7 +297,7 @@ def test_who_brings_the_token_in_the_address_is_led_on_to_one_without_it(headers
 
 def test_a_key_opens_once_as_the_token_does_always() -> None:
     door = Door(local=False, token=TOKEN, name="lastbeat-1")
-    here, key = App(PAGE, Fleet(), Runs(), Metrics(), door), door.key()
+    here, key = App(PAGE, Fleet(), Runs(), Metrics(), Silences(), door, losses=Losses()), door.key()
     assert ask(here, "/data/fleet", f"token={key}").status == 401
     got = ask(here, "/", f"token={key}")
     assert ask(here, "/data/fleet", cookie=got.headers["Set-Cookie"].split(";")[0]).status == 200

@@ -15,6 +15,7 @@ from lastbeat.model.view import FleetView, Row, StoreOutage
 from lastbeat.views.documents import Delta, fleet_document
 from lastbeat_cli.dashboard.fleet import DocumentQuery, FleetLook
 from support.memory import START
+from support.waiting import until
 
 LIMIT_S = 30.0
 
@@ -277,24 +278,17 @@ def test_whose_turn_it_is_not_asks_nothing(watching: Watching, clock: Clock) -> 
 def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(watching: Watching, clock: Clock) -> None:
     look = FleetLook(watching, document, interval_s=5, epoch="e", steady=clock)
     look.start()
-    _until(lambda: len(watching.asked) == 1)
+    until(lambda: len(watching.asked) == 1)
     clock.now += 5
-    _until(lambda: len(watching.asked) == 2)
+    until(lambda: len(watching.asked) == 2)
     clock.now += 1000
     # If it looked, it would within a fifth of a second.
     time.sleep(0.6)
     assert len(watching.asked) == 2
     look.document(None, None, ())
-    _until(lambda: len(watching.asked) > 2)
+    until(lambda: len(watching.asked) > 2)
     time.sleep(0.6)
     assert len(watching.asked) == 3, "the intervals in which nobody looked are not made up for"
-
-
-def _until(done: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_a_scrape_is_told_what_is_known_and_nobody_is_asked_for_it() -> None:

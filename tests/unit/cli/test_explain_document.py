@@ -1,8 +1,9 @@
 """The answer of ``explain`` as JSON."""
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
-from lastbeat.model.cause import Cause, Evidence, Explanation
+from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Explanation, Idle, LostPeer
 from lastbeat.signals.error_types import TYPES
 from lastbeat_cli.explain.document import story_document
 from lastbeat_cli.explain.story import ExplainReport
@@ -18,10 +19,17 @@ def told(explanation: Explanation) -> dict[str, object]:
 def test_a_healthy_log_has_every_key_and_no_cause() -> None:
     assert told(Explanation()) == {
         "cause": None,
+        "second": None,
         "alternatives": [],
         "downstream": [],
         "hint": None,
+        "fingerprint": None,
+        "similar": None,
         "ended": False,
+        "peer": None,
+        "idle": None,
+        "attempt": None,
+        "warned": [],
         "success": None,
         "notes": ["CUT OFF"],
     }
@@ -44,6 +52,37 @@ def test_a_cause_with_what_its_type_knows_and_masked_text() -> None:
         "restartable": False,
         "signal": None,
         "evidence": line,
+        "frames": [],
     }
     assert document["downstream"] == [line]
     assert document["hint"] == TYPES["oom"].hint.upper()
+
+
+def test_how_long_it_idled_before_somebody_ended_it() -> None:
+    idle = Idle(18731.0, "the time limit", at_most=True)
+    document = told(Explanation(Cause("exception", LINE, 0.9), ended=True, idle=idle))
+    assert document["idle"] == {"seconds": 18731.0, "at_most": True, "until": "the time limit"}
+
+
+def test_which_attempt_of_several_in_its_file() -> None:
+    document = told(Explanation(attempt=AttemptInFile(3, "train.log", 412)))
+    assert document["attempt"] == {"number": 3, "file": "train.log", "line": 412}
+
+
+def test_which_peer_went_away() -> None:
+    document = told(Explanation(Cause("communication", LINE, 0.4), ended=True, peer=LostPeer(3, "host-17")))
+    assert document["peer"] == {
+        "rank": 3,
+        "host": "HOST-17",
+        "log": None,
+        "told": "A PEER DIED; ITS OWN LOG IS NOT HERE: RANK 3 ON HOST-17",
+    }
+
+
+def test_where_it_is_undecided_there_is_a_second_cause_with_its_hint() -> None:
+    first = Cause("oom", LINE, 0.5, hint="More memory.")
+    other = Cause("cancelled", LINE, 0.25, hint="Ask who it was.")
+    second = told(Explanation(first, (other,)))["second"]
+    assert isinstance(second, dict)
+    assert (second["error_type"], second["confidence"], second["hint"]) == ("cancelled", 0.25, "ASK WHO IT WAS.")
+    assert told(Explanation(replace(first, confidence=0.6), (other,)))["second"] is None

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.deliver import facts
-from lastbeat.model.cause import Cause, Evidence, Explanation
+from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Explanation, Idle, LostPeer, Warned, sureness
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
 from lastbeat.signals.error_types import TYPES
 from lastbeat_cli.explain.lines import story_lines
-from lastbeat_cli.explain.story import ExplainReport, LogRead, sureness
+from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.explain.timeline import bare, ranks_told
 from lastbeat_cli.terminal.paint import cells, rendered
 
@@ -48,7 +48,7 @@ def test_the_whole_of_it_with_the_cause_first() -> None:
         "",
         "What to do",
         "  Smaller batch.",
-        "  Restart: only after something was changed; as it is, it will end here again.",
+        "  Restart: only after a change; without one it will end here again.",
         "",
         "Timeline   > cause   + followed",
         "> 03:04:05  rank 3  rank3.log:14  RuntimeError: CUDA out of memory. Tried to al…",
@@ -76,7 +76,7 @@ SAID = [
     ),
     pytest.param(
         explained(alternatives=(replace(CAUSE, error_type="nccl", confidence=0.5, evidence=TIMEOUT),)),
-        "  nccl (likely): line 20, rank 1",
+        "  nccl (perhaps): line 20, rank 1",
         id="what else it may be",
     ),
     pytest.param(explained(replace(CAUSE, error_type="unknown", confidence=0.2)), "Cause: unknown", id="no guess"),
@@ -271,3 +271,73 @@ RANKS = [
 @pytest.mark.parametrize(("ranks", "told"), RANKS)
 def test_ranks_are_told_shortly(ranks: tuple[int, ...], told: str) -> None:
     assert ranks_told(ranks) == told
+
+
+def test_how_long_the_job_idled_stands_in_the_head() -> None:
+    idle = Idle(18731.0, "the time limit")
+    told = shown(replace(STORY, explanation=replace(STORY.explanation, idle=idle)))
+    assert told[3] == "  After that the job idled for 5h 12m until the time limit."
+
+
+def test_which_attempt_of_several_in_its_file_stands_in_the_head() -> None:
+    attempt = AttemptInFile(3, "rank3.log", 9)
+    wanted = "This is attempt 3 of 3 in rank3.log, from line 9 on; what the earlier ones"
+    failed = shown(replace(STORY, explanation=replace(STORY.explanation, attempt=attempt)))
+    healthy = shown(replace(STORY, explanation=Explanation(attempt=attempt)))
+    assert f"  {wanted}" in failed[:6]
+    assert any(wanted in each for each in healthy[:6])
+
+
+def test_which_peer_went_away_stands_in_the_head() -> None:
+    told = shown(replace(STORY, explanation=replace(STORY.explanation, peer=LostPeer(3, "Host-17"))))
+    assert "  A peer died; its own log is not here: rank 3 on Host-17." in told[:6]
+
+
+KILLED = Evidence("rank3.log", 14, "Killed", 3)
+EITHER = explained(
+    replace(CAUSE, confidence=0.5, evidence=KILLED, hint="Less of it."),
+    alternatives=(replace(CAUSE, error_type="cancelled", confidence=0.25, evidence=KILLED, hint="Ask who."),),
+)
+
+
+def test_where_it_is_undecided_two_causes_stand_beside_each_other() -> None:
+    text = shown(EITHER, 80)
+    assert text[:3] == [
+        "Cause: oom or cancelled (perhaps)",
+        "  It is undecided which of the two; below is what each means.",
+        "  At: rank3.log:14, rank 3",
+    ]
+    at = text.index("If it is oom                           │ If it is cancelled")
+    block = text[at : text.index("", at)]
+    assert any("Less of it." in line and " │ " in line for line in block)
+    assert any(line.endswith("│   The same line.") for line in block)
+    assert any(line.endswith("│   Ask who.") for line in block)
+    assert len({line.index("│") for line in block}) == 1
+    assert max(map(cells, text)) <= 80
+    assert "What to do" not in text
+    assert "It may also be" not in text
+
+
+def test_where_there_is_no_room_they_stand_below_each_other() -> None:
+    text = shown(EITHER, 60)
+    assert text.index("If it is oom") < text.index("  Less of it.") < text.index("If it is cancelled")
+    assert not any("│" in line for line in text)
+
+
+def test_a_third_one_is_still_told() -> None:
+    third = replace(CAUSE, error_type="nccl", confidence=0.2, evidence=TIMEOUT)
+    story = replace(
+        EITHER, explanation=replace(EITHER.explanation, alternatives=(*EITHER.explanation.alternatives, third))
+    )
+    text = shown(story)
+    assert text[text.index("It may also be") + 1].startswith("  nccl (perhaps)")
+    assert not any(line.startswith("  cancelled (perhaps)") for line in text)
+
+
+def test_warnings_stand_beside_a_cause_and_beside_none() -> None:
+    slow = Warned(Evidence("rank3.log", 88, "Some GPUs are slow"), "Take them out.")
+    for found in (replace(STORY.explanation, warned=(slow,)), Explanation(warned=(slow,))):
+        told = shown(replace(STORY, explanation=found))
+        at = told.index("Warnings beside")
+        assert told[at + 1].endswith(": Some GPUs are slow")
+        assert told[at + 2] == "  Take them out."

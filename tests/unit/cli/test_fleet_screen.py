@@ -228,6 +228,19 @@ HEADS = [
         "! Nobody watches: no pass has left its mark for 3h 00m",
         id="that nobody watches any more is said",
     ),
+    pytest.param(
+        replace(
+            FLEET,
+            watching=WatchState(NOW - timedelta(hours=3), 60.0, overdue=True, recorded_at=NOW - timedelta(minutes=2)),
+        ),
+        "! No sweep for 3h 00m; lastbeat watch recorded one run 2m",
+        id="that single runs are watched nevertheless is said",
+    ),
+    pytest.param(
+        replace(FLEET, watching=WatchState(recorded_at=NOW - timedelta(seconds=9))),
+        "No sweep runs; lastbeat watch recorded one run 9s ago; ",
+        id="or ever were",
+    ),
     pytest.param(replace(FLEET, watching=WatchState()), "! No pass was made over this fleet", id="or ever has"),
     pytest.param(
         replace(FLEET, fault=StoreOutage("s3://bucket: access denied", "Check the key.", NOW - timedelta(minutes=5))),

@@ -1,12 +1,14 @@
 """Runs as a table: what stands where at which width, and what training's text may not do to it."""
 
 import math
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
 from lastbeat.model.view import Row
 from lastbeat_cli.fleet.cells import rate, short_duration, si
@@ -52,10 +54,18 @@ def shown(rows: list[Row], columns: int, made_of: signs.Signs = signs.UTF8) -> l
     return [rendered(each, colours=False) for each in table(rows, columns, NOW, made_of)]
 
 
+def test_a_silenced_run_says_for_how_long_and_why() -> None:
+    silence = Silence("ab12cd34", "vit*", NOW, NOW + timedelta(hours=3), "node repair", "ana@desk")
+    _, lives = shown([replace(LIVES, silence=silence)], 120)
+    assert lives.endswith("silenced 3h: node repair")
+    _, failed = shown([replace(FAILED, silence=silence)], 200)
+    assert "silenced 3h: node repair; oom: torch.OutOfMemoryError" in failed
+
+
 def test_a_success_that_counts_from_0_is_complete() -> None:
     done = Row("vit", Status.SUCCEEDED, step=99_999, total_steps=100_000)
-    assert shown([done], 200)[1].split() == ["✔", "SUCCEEDED", "vit", "100,000/100,000", "█" * 10, "100%", "1"]
-    assert " 100% " in shown([done], 80)[1]
+    assert shown([done], 200)[1].split() == ["✔", "SUCCEEDED", "vit", "100,000/100,000", "█" * 10, "100%"]
+    assert shown([done], 80)[1].split()[-1] == "100%"
 
 
 def test_at_80_columns_the_essential_is_there() -> None:
@@ -70,10 +80,10 @@ def test_at_80_columns_the_essential_is_there() -> None:
 def test_at_200_columns_everything_is_there() -> None:
     heading, failed, warned, lives = shown([FAILED, WARNED, LIVES], 200)
     assert heading.split() == [
-        "STATUS", "RUN", "PHASE", "STEP", "DONE", "ETA", "LOSS", "SPEED", "TOKENS", "BEAT", "TRY", "WHY", "HOST",
+        "STATUS", "RUN", "PHASE", "STEP", "DONE", "ETA", "LOSS", "SPEED", "TOKENS", "BEAT", "ATTEMPT", "WHY", "HOST",
     ]  # fmt: skip
     for text in ("✖ FAILED", "mistral-20250804-171621", "train", "12,000/100,000", "█░░░░░░░░░", "12%", "2.312",
-                 "4m", "  3  ", "oom: torch.OutOfMemoryError: CUDA out of", "i-0abc"):  # fmt: skip
+                 "4m", "  3  ", "oom: torch.OutOfMemoryError: CUDA", "i-0abc"):  # fmt: skip
         assert text in failed
     for text in ("▲ RUNNING (WARNING)", "evaluating", "2h 13m", "NaN", "3.2/s", "123k/s", "12s"):
         assert text in warned
@@ -101,6 +111,11 @@ TOLD = [
         "unreadable: _watchdog.json: access denied",
         id="what could not be read is said to be unreadable",
     ),
+    pytest.param(
+        Row("a", Status.SUCCEEDED, reason="Training completed, but the loss is NaN", conditions=("loss_nan",)),
+        "loss_nan: Training completed",
+        id="a success that is none names what is wrong with it first",
+    ),
     pytest.param(Row("a", Status.RUNNING, complete=False), "still reading", id="what is not read yet is said"),
     pytest.param(Row("a", Status.RUNNING, recorded=False), "not recorded yet", id="what nobody has recorded is said"),
     pytest.param(Row("a", Status.RUNNING, pending=2), "2 alerts waiting", id="alerts that wait are told"),
@@ -113,6 +128,17 @@ TOLD = [
 @pytest.mark.parametrize(("row", "text"), TOLD)
 def test_why(row: Row, text: str) -> None:
     assert text in shown([row], 120)[1]
+
+
+def test_the_warning_of_a_success_is_seen_at_80_columns() -> None:
+    reason = "Training completed (_complete found), but the loss is NaN since step 120"
+    row = Row(
+        "llama-70b-of-some-length", Status.SUCCEEDED, reason=reason, conditions=("loss_nan",), loss=math.nan,
+        step=200, total_steps=500, losses=(1.0, 0.5, 0.25), phase="training", beat_at=NOW,
+    )  # fmt: skip
+    line = shown([row], 80)[1]
+    assert "loss_nan" in line
+    assert len(line) <= 80
 
 
 def test_a_doubt_stands_beside_the_status_too() -> None:

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.document import outcome_document
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.record import Attempt, Record
+from lastbeat.model.record import Attempt, Record, RecordedCause
+from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.status import Event, Status
 from lastbeat_cli import exits
 from lastbeat_cli.document import dump
@@ -157,3 +159,30 @@ def test_a_run_without_total_or_anything_seen_has_short_lines() -> None:
     assert "Progress: step 5" in lines(bare)
     nothing = replace(TIMED_OUT, observation=NeverSeen(), last_metadata_at=None, last_progress_at=None)
     assert not any(line.startswith(("Progress", "Heartbeats")) for line in lines(nothing))
+
+
+def test_what_shows_the_cause_is_told_with_where_it_was_raised() -> None:
+    evidence = Evidence("exit status", 0, "killed by SIGKILL")
+    frames = ("train.py:33 in main: loss = \x1b[31mmodel(batch)", "torch/nn/linear.py:9 in forward")
+    explained = RecordedCause(Cause("oom", evidence, 0.5, frames=frames))
+    told = lines(replace(TIMED_OUT, cause="oom", explained=explained))
+    assert "Cause: oom (perhaps)" in told
+    assert "Evidence: exit status: killed by SIGKILL" in told
+    assert [line for line in told if line.startswith("Raised at")] == [
+        "Raised at: train.py:33 in main: loss = model(batch)",
+        "Raised at: torch/nn/linear.py:9 in forward",
+    ]
+
+
+def test_where_it_is_undecided_both_causes_are_told() -> None:
+    line = Evidence("exit status", 0, "killed by SIGKILL")
+    explained = RecordedCause(Cause("oom", line, 0.5), second=Cause("cancelled", line, 0.25))
+    assert "Cause: oom or cancelled (perhaps)" in lines(replace(TIMED_OUT, cause="oom", explained=explained))
+
+
+def test_a_failure_that_was_seen_before_is_told_with_its_run() -> None:
+    similar = SimilarFailure("llama-7", NOW, runs=3, aftermath="failed_again")
+    explained = RecordedCause(Cause("oom", Evidence("a.log", 3, "boom"), 0.9), similar=similar)
+    (told,) = [line for line in lines(replace(TIMED_OUT, explained=explained)) if line.startswith("Seen before")]
+    assert told.startswith("Seen before: same as run llama-7 on ")
+    assert told.endswith(" (3 runs so far), which failed again the same way after a restart")

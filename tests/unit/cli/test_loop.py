@@ -15,7 +15,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Finding, HeartbeatMemory, Record
 from lastbeat.model.status import Event, Status
 from lastbeat_cli.loop import Stop, follow, is_over, next_due, retry_in_s
-from lastbeat_cli.pace import WINDOW, StepRate
+from lastbeat_cli.panel import WINDOW, StepRate
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 RUNNING = Outcome("run-1", Status.RUNNING, "", NeverSeen(), NOW)
@@ -63,6 +63,7 @@ def test_the_next_pass_is_on_the_beat_and_within_one_interval(due: float, late: 
         pytest.param(replace(FAILED, status=Status.UNKNOWN), False, False, id="what could not be seen is not over"),
         pytest.param(by_log(-30), False, True, id="a crash that a log shows, with no heartbeat since, is over"),
         pytest.param(by_log(30), False, False, id="but with heartbeats since it is perhaps taken back"),
+        pytest.param(replace(by_log(30), status=Status.CANCELLED), False, False, id="as a Ctrl-C that a log shows is"),
         pytest.param(by_log(30, seen_s=200), False, True, id="though not for ever"),
         pytest.param(FLAPPING, False, False, id="a flapping run may come back, and people are told when it settles"),
     ],

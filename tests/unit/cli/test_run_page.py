@@ -7,7 +7,9 @@ import pytest
 
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import RecordedCause
+from lastbeat.model.silence import Silence
 from lastbeat.model.status import Status
+from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RankLine, Resources, Row, RunView
 from lastbeat.stores.port import StoreError
 from lastbeat_cli.run.lines import show_lines
@@ -47,6 +49,15 @@ def shown(page: RunPage, columns: int, height: int, how: Freshness) -> list[str]
 def test_why_it_needs_people_is_told_whole(columns: int) -> None:
     told = " ".join(" ".join(shown(RunPage("gpt-neox-20b", signs.UTF8, curves=False), columns, 40, seen())).split())
     assert f"Run gpt-neox-20b: TIMED_OUT Detail: {WHY} In doubt: {DOUBT} Since:" in told
+
+
+def test_a_silenced_run_says_until_when_why_and_by_whom() -> None:
+    now = VIEW.at
+    silence = Silence("ab12cd34", "gpt*", now, now + timedelta(hours=3), "node repair", "ana@desk")
+    view = replace(VIEW, row=replace(VIEW.row, silence=silence))
+    told = " ".join(rendered(each, colours=False) for each in show_lines(view, 200, str))
+    until = format_time(silence.until)
+    assert f"Silenced: no alerts until {until}, by ana@desk: node repair" in told
 
 
 @pytest.mark.parametrize("columns", [20, 40, 80])
@@ -132,6 +143,20 @@ def test_one_error_is_told_once_below_the_detail() -> None:
     assert sum("rank 0 of 1 on node-7" in text for text in told) == 1
     for step in steps[-20:]:
         assert sum(text.endswith(step) for text in told) == 1
+
+
+def test_where_it_is_undecided_both_causes_have_their_advice() -> None:
+    line = Evidence("exit status", 0, "killed by SIGKILL")
+    first = Cause("oom", line, 0.5, restartable=False, hint="Less of it. " + "More words. " * 40)
+    explained = RecordedCause(first, second=Cause("cancelled", line, 0.25, restartable=True, hint="Ask who."))
+    view = replace(VIEW, row=Row("run-1", Status.FAILED, reason="killed", action="both"), explained=explained)
+    told = lines_of(view)
+    assert "Cause: oom or cancelled (perhaps)" in told
+    at = told.index("What to do")
+    assert told[at + 1].startswith("If oom: Less of it. More words.")
+    assert "Restart: if this is the cause, only after a change." in told
+    assert told.index("If cancelled: Ask who.") > at
+    assert "\n".join(told).count("More words.") < 20
 
 
 def test_next_to_no_cpu_is_said_in_words() -> None:

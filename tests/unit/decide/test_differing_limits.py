@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lastbeat.model.limits import NO_LIMITS, RunLimits
 from lastbeat.model.policy import Policy
 from support.laws import examples
 from support.scene import Scene
@@ -15,6 +16,8 @@ MINUTE = 60.0
 STRICT = Policy(stale_s=5 * MINUTE, stall_s=2 * MINUTE)
 LAX = Policy(stale_s=60 * MINUTE)
 WAITS = Policy(stale_s=60 * MINUTE, start_grace_s=60 * MINUTE)
+
+HISTORY = {"beat_seconds": 10, "longest_gap_s": 12}
 
 Act = Callable[[Scene], object]
 Look = tuple[float, Act, Policy, str]
@@ -98,6 +101,19 @@ def test_a_laxer_limit_is_no_life(looks: Sequence[Look], events: list[str]) -> N
     assert scene.channel.events == events
 
 
+def test_a_longer_limit_of_the_fleet_is_no_life_either() -> None:
+    scene = Scene(Policy().of_fleet(RunLimits(stale=(300.0, "*"))))
+    scene.both(1)
+    scene.look()
+    scene.after(6 * MINUTE)
+    assert scene.look().status.value == "TIMED_OUT"
+    scene.policy = Policy().of_fleet(RunLimits(stale=(3600.0, "*")))
+    assert scene.look().status.value == "TIMED_OUT"
+    scene.beat()
+    assert scene.look().status.value == "RUNNING"
+    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+
+
 def test_the_record_says_by_which_limit_it_was_decided() -> None:
     scene = Scene(STRICT)
     scene.both(1)
@@ -116,14 +132,24 @@ class Moment:
     beats: bool
     steps: bool
     watcher: int
+    limits: RunLimits | None
+    """From now on these are the fleet's; None: they stay as they are."""
 
 
+WORDS = st.none() | st.builds(
+    RunLimits,
+    stale=st.none() | st.tuples(st.sampled_from([60.0, 300.0, 3600.0]), st.just("*")),
+    stall=st.none() | st.tuples(st.sampled_from([0.0, 60.0, 900.0]), st.just("run-*")),
+    start=st.none() | st.tuples(st.sampled_from([0.0, 300.0]), st.just("*")),
+    learned=st.none() | st.tuples(st.booleans(), st.just("*")),
+)
 MOMENTS = st.builds(
     Moment,
     passes_s=st.sampled_from([5.0, 30.0, 60.0, 200.0, 700.0]),
     beats=st.booleans(),
     steps=st.booleans(),
     watcher=st.integers(0, 4),
+    limits=WORDS,
 )
 LIMITS = st.builds(
     Policy,
@@ -136,19 +162,22 @@ LIMITS = st.builds(
 @settings(max_examples=examples(100, 3000))
 @given(watchers=st.lists(LIMITS, min_size=2, max_size=5), moments=st.lists(MOMENTS, max_size=40))
 def test_no_status_gets_better_without_evidence(watchers: list[Policy], moments: list[Moment]) -> None:
-    scene = Scene()
+    """Two to five watchers over one run, each with limits of its own, and those of the fleet change over time."""
+    scene, of_fleet = Scene(), NO_LIMITS
     step_now, stood_still, was_out = 0, False, False
     lived = got_on = False
     for moment in moments:
         scene.after(moment.passes_s)
+        of_fleet = moment.limits or of_fleet
         if moment.steps:
             step_now += 1
-            scene.both(step_now)
+            scene.beat(**HISTORY)
+            scene.progress(step_now)
             lived = got_on = True
         elif moment.beats:
-            scene.beat()
+            scene.beat(**HISTORY)
             lived = True
-        scene.policy = watchers[moment.watcher % len(watchers)]
+        scene.policy = watchers[moment.watcher % len(watchers)].of_fleet(of_fleet)
         outcome = scene.look()
         out = outcome.status.value == "TIMED_OUT"
         if was_out and not out:

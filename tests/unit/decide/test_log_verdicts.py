@@ -1,12 +1,13 @@
 """What logs make of a run at one look: conditions, causes, and what is recorded of them."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from lastbeat.decide.logs import also_seen
 from lastbeat.decide.transition import with_explanation
-from lastbeat.model.cause import NOTHING, Evidence, Explanation
+from lastbeat.model.cause import NOTHING, Evidence, Explanation, LostPeer, Warned
 from lastbeat.model.observation import Seen
 from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
 from lastbeat.model.signal import Absence
@@ -14,6 +15,11 @@ from lastbeat.model.status import Event
 from support.logged import CRASH, DONE, HANG, MAYBE, OOM, Act, Watched
 
 CHECKPOINTS = Policy(absences=(Absence("checkpoint_overdue", "checkpoint_saved", 600, 300, "Look at the disk."),))
+
+
+def slow(run: Watched, ago_s: float = 0) -> Explanation:
+    line = Evidence("train.log", 88, "STRAGGLER DETECTION WARNING")
+    return Explanation(warned=(Warned(line, "Take it out.", run.now - timedelta(seconds=ago_s)),))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,11 @@ CHECKPOINTS = Policy(absences=(Absence("checkpoint_overdue", "checkpoint_saved",
         pytest.param(Policy(inactivity_s=900), [(0, lambda r: r.beat().log()), (600, lambda r: r.beat().log()),
                                                 (600, lambda r: r.beat()), (301, lambda r: r.beat())],
                      [[], [], [], ["stalled"]], id="no new line for the catalogue's limit is a stall"),
+        pytest.param(Policy(), [(0, lambda r: r.beat().log(1, slow(r))), (900, lambda r: r.beat().log(2, slow(r, 900))),
+                                (60, lambda r: r.beat().unreadable()),
+                                (1800, lambda r: r.beat().log(3, slow(r, 2760)))],
+                     [["warning_in_log"], ["warning_in_log"], ["warning_in_log"], []],
+                     id="what the log warns of is named for half an hour"),
         pytest.param(Policy(inactivity_s=900, stall_s=5000), [(0, lambda r: r.beat().log()),
                                                               (1200, lambda r: r.beat())],
                      [[], []], id="the limit that somebody set outranks the catalogue's"),
@@ -111,6 +122,18 @@ def test_what_followed_from_a_cause_that_is_certain_is_not_told_as_another_readi
     assert [told[0.5][0].split()[0], told[0.9][0].split()[0]] == ["perhaps", "then"]
 
 
+def test_a_warning_in_the_log_is_told_with_its_line_and_what_to_do() -> None:
+    run = Watched()
+    run.beat().log(1, slow(run)).look()
+    assert run.verdict.conditions == {"warning_in_log": "train.log:88: STRAGGLER DETECTION WARNING"}
+    assert (run.verdict.cause, run.verdict.action) == (None, "Take it out.")
+
+
+def test_the_peer_that_went_away_is_told_first() -> None:
+    found = Explanation(replace(OOM, error_type="communication"), peer=LostPeer(3, "host-17"))
+    assert also_seen(found)[0] == "a peer died; its own log is not here: rank 3 on host-17"
+
+
 def test_what_a_closer_reading_finds_is_what_is_told_and_recorded_and_stays() -> None:
     run = Watched()
     run.beat().log(10).look()
@@ -137,6 +160,50 @@ def test_what_a_closer_reading_finds_is_what_is_told_and_recorded_and_stays() ->
     assert (run.verdict.cause, run.verdict.explained) == ("oom", shown)
     run.after(60).beat().look()
     assert run.verdict.cause is None
+
+
+@pytest.mark.parametrize(
+    ("looks", "idled"),
+    [
+        pytest.param([(7200, CRASH)], "idled for at most 2h 00m until the time limit",
+                     id="the last step was long before"),
+        pytest.param([(3600, MAYBE), (3600, CRASH)], "idled for at most 2h 00m until the time limit",
+                     id="its line was seen meanwhile, and did not end it for sure"),
+        pytest.param([(60, CRASH)], None, id="training made a step a minute ago"),
+    ],
+)  # fmt: skip
+def test_how_long_it_idled_by_what_watchers_saw_where_no_line_tells(
+    looks: list[tuple[float, Explanation]], idled: str | None
+) -> None:
+    run = Watched()
+    run.beat().log(10).look()
+    for seconds, found in looks:
+        run.after(seconds).beat().log(None, found, shown_at=run.now).look()
+    assert run.last is not None
+    decision = with_explanation(run.last, replace(CRASH, ended_by="the time limit"))
+    assert decision.verdict.explained is not None
+    assert next((line for line in decision.verdict.explained.also_seen if "idled" in line), None) == idled
+
+
+def test_where_it_is_undecided_both_causes_are_recorded_and_the_action_is_about_both() -> None:
+    run = Watched()
+    run.beat().log(10).look()
+    run.after(700).look()
+    assert run.last is not None
+    unsure = replace(OOM, confidence=0.5, hint="Less of it.")
+    other = replace(OOM, error_type="cancelled", confidence=0.25, hint="Ask who.")
+    decision = with_explanation(run.last, Explanation(unsure, (other,)))
+    both = "If oom: Less of it. If cancelled: Ask who."
+    assert (decision.verdict.cause, decision.record.action, decision.verdict.action) == ("oom", both, both)
+    shown = decision.record.explained
+    assert shown is not None
+    assert shown.second is not None
+    assert (shown.cause.error_type, shown.second.error_type, shown.also_seen) == ("oom", "cancelled", ())
+    elsewhere = replace(other, evidence=Evidence("r0.log", 9, "scancel", rank=0))
+    assert also_seen(Explanation(unsure, (elsewhere,))) == ("perhaps cancelled: r0.log:9 (rank 0): scancel",)
+    decided = with_explanation(run.last, Explanation(replace(unsure, confidence=0.6), (other,)))
+    assert decided.record.explained is not None
+    assert (decided.record.explained.second, decided.record.action) == (None, "Less of it.")
 
 
 def test_a_closer_reading_that_finds_nothing_takes_nothing_away() -> None:

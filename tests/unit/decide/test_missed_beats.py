@@ -74,3 +74,4 @@ def test_only_a_run_that_beats_is_said_to_live(fields: dict[str, Any], beats: bo
     assert outcome.status.value == "TIMED_OUT"
     assert outcome.reason.startswith(says)
     assert outcome.action == hint
+    assert outcome.cause == ("hang" if hint == hints.STALLED else None)

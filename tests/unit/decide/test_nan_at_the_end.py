@@ -20,6 +20,10 @@ def complete(scene: Scene) -> None:
     scene.put("_complete")
 
 
+def printed(*lines: str) -> Act:
+    return lambda s: (s.beat(), s.put("logs/training_log_latest.txt", "".join(f"{line}\n" for line in lines)))
+
+
 def gone(scene: Scene) -> None:
     scene.delete("progress.json")
 
@@ -41,6 +45,11 @@ def gone(scene: Scene) -> None:
         pytest.param([progress(500, 2.0), complete], GOOD, id="a number is a plain success"),
         pytest.param([progress(500, "NaN", [(1, None), ("x", "NaN")]), complete],
                      f"{GOOD}, but the loss is NaN since step 500", id="points that are none are no evidence"),
+        pytest.param([printed("step 119 loss 2.0", "step 120 loss nan", "step 500 loss nan"), complete], BUT,
+                     id="a log says since when, too"),
+        pytest.param([printed("step 3 loss nan", "step 4 loss 2.0", "step 120 loss nan", "step 121 loss inf"),
+                      complete], f"{GOOD}, but the loss is infinite since step 120",
+                     id="and counts from when it was last a number"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])

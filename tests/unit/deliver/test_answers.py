@@ -109,7 +109,9 @@ def refused(code: str, status: int, message: str = "words") -> Exception:
         pytest.param(refused("Whatever", 429), True, "answered Whatever", id="throttled by status"),
         pytest.param(refused("InternalFailure", 500), True, "answered InternalFailure", id="broken over there"),
         pytest.param(refused("503", 503, ""), True, "answered 503", id="a gateway's answer"),
-        pytest.param(refused("ExpiredToken", 403), True, "answered ExpiredToken", id="credentials that get renewed"),
+        pytest.param(
+            refused("ExpiredToken", 403), True, "renew the AWS credentials", id="credentials that get renewed"
+        ),
         pytest.param(refused("AuthorizationError", 403), False, "allow sns:Publish", id="not allowed"),
         pytest.param(refused("NotFound", 404), False, "check SNS_TOPIC_ARN", id="no such topic"),
         pytest.param(refused("InvalidClientTokenId", 403), False, "check the AWS credentials", id="no such caller"),
@@ -125,13 +127,20 @@ def test_answers_of_aws(error: Any, retryable: bool, words: str) -> None:
     fault = sns._refusal(error, "SNS (alerts in us-east-1)")
     assert fault.retryable is retryable
     assert words in str(fault)
+    assert fault.advice, "each has its remedy"
     assert len(str(fault)) < 400
 
 
 @pytest.mark.parametrize(
     ("error", "retryable", "words"),
     [
-        pytest.param(exceptions.NoCredentialsError(), True, "no AWS credentials were found", id="no credentials"),
+        pytest.param(
+            exceptions.NoCredentialsError(),
+            True,
+            "no AWS credentials were found: set AWS_ACCESS_KEY_ID",
+            id="no credentials",
+        ),
+        pytest.param(exceptions.ProfileNotFound(profile="x"), True, "not found: check AWS_PROFILE", id="no profile"),
         pytest.param(
             exceptions.EndpointConnectionError(endpoint_url="http://u:pw@x"), True, "not be reached", id="nobody"
         ),

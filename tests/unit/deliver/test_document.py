@@ -41,7 +41,7 @@ def test_the_largest_message_is_within_the_bound(filling: str) -> None:
     text = filling * 100_000
     largest = replace(
         FAILED, run_id=text, reason=text, cause=text, action=text, instance_id=text, phase=text, where=text,
-        link=text, key=text, notes=(text,) * 100, log_tail=(text,) * 1000, stack=(text,) * 1000,
+        link=text, key=text, notes=(text,) * 100, frames=(text,) * 9, log_tail=(text,) * 1000, stack=(text,) * 1000,
         conditions={f"{n}{text}": text for n in range(100)}, members=(text,) * 1000, member_count=2**62,
         shared={f"{n}{text}": text for n in range(100)},
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_a_document_reads_as_the_message_was() -> None:
     assert written["run_id"] == "mistral-20250804-171621"
     assert (written["event"], written["severity"], written["status"]) == ("FAILED", "critical", "FAILED")
     assert written["at"] == "2025-08-04T17:16:21Z"
-    assert written["confidence"] == 0.9
+    assert (written["confidence"], written["second_cause"]) == (0.9, None)
     assert written["evidence"] == {
         "file": "rank3.log",
         "line": 48112,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from lastbeat.deliver.slack_blocks import payload
-from lastbeat.model.alert import Message
+from lastbeat.model.alert import MentionedPerson, Message
 from lastbeat.model.cause import Evidence
 from lastbeat.model.status import Event, Status
 from support.laws import examples
@@ -71,7 +71,8 @@ ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
 OUR_LINK = re.compile(r"<https?://[^<>|\s]+\|Open in the browser>")
 OUR_MARKUP = re.compile(
     r"\*(Status|Last known status|Cause|Step|Loss|Phase|Instance|Duration|Attempt|Time"
-    r"|Conditions|What they share|Runs|Files|Last log lines|Where the main thread hangs|What shows it|Also seen)\*"
+    r"|Conditions|What they share|Runs|Files|Last log lines|Where it hangs|What shows it"
+    r"|Where it was raised|Also seen)\*"
 )
 
 
@@ -127,7 +128,7 @@ def test_hostile_text_in_every_place(text: str) -> None:
         replace(
             FAILED, run_id=text, reason=text, cause=text, action=text, conditions={text: text}, instance_id=text,
             phase=text, log_tail=(text,) * 50, stack=(text,) * 50,
-            evidence=Evidence(text, 7, text, host=text), also_seen=(text,) * 9,
+            evidence=Evidence(text, 7, text, host=text), frames=(text,) * 9, also_seen=(text,) * 9, similar=text,
             notes=(text,) * 50, where=text, link="https://x.example/" + text,
             key=text, members=(text,) * 200, member_count=300, shared={text: text},
         )
@@ -185,6 +186,11 @@ def test_every_event_has_a_sign_and_a_word() -> None:
         pytest.param({"loss": float("inf")}, "*Loss*\ninf", id="a loss without bound"),
         pytest.param({"confidence": 0.84}, "*Cause*\n`cuda_out_of_memory (likely)`", id="a cause that is likely"),
         pytest.param({"confidence": 0.49}, "*Cause*\n`cuda_out_of_memory (perhaps)`", id="a cause that is a guess"),
+        pytest.param(
+            {"confidence": 0.49, "second_cause": "cancelled"},
+            "*Cause*\n`cuda_out_of_memory or cancelled (perhaps)`",
+            id="two causes",
+        ),
         pytest.param({"confidence": None}, "*Cause*\n`cuda_out_of_memory`", id="a cause of unknown confidence"),
         pytest.param({"cause": "unknown", "confidence": 0.1}, "*Cause*\n`unknown`", id="unknown is no guess"),
         pytest.param({"status": Status.RUNNING}, "*Status*\nRUNNING (WARNING)", id="running with a condition"),
@@ -199,3 +205,26 @@ def test_conditions_that_the_reason_tells_are_not_told_twice() -> None:
     told = replace(FAILED, reason="stalled: no new step for 31m", conditions={"stalled": "no new step for 31m"})
     assert "*Conditions*" not in json.dumps(payload(told))
     assert "*Conditions*" in json.dumps(payload(replace(told, reason="something else")))
+
+
+PEOPLE = [
+    pytest.param("<@U0123ABCD>", True, id="a member"),
+    pytest.param("<!subteam^S0123ABCD>", True, id="a group"),
+    pytest.param("<!here>", True, id="who is there"),
+    pytest.param("<!channel|x>", False, id="a mention with a label"),
+    pytest.param("<https://example.com|click>", False, id="a link"),
+    pytest.param("*bold*", False, id="no mention at all"),
+    pytest.param(None, False, id="nobody in Slack"),
+]
+
+
+@pytest.mark.parametrize(("slack", "rings"), PEOPLE)
+def test_only_a_mention_that_people_wrote_mentions(slack: str | None, rings: bool) -> None:
+    sent = payload(replace(FAILED, owner="<!channel>", mentions=(MentionedPerson("al`ice", slack),)))
+    assert_within_limits(sent)
+    said = json.dumps(sent, ensure_ascii=False)
+    assert "*Owner* `&lt;!channel&gt;` · *For* " in said
+    assert (str(slack) in said) is rings
+    assert "<!channel>" not in said
+    if not rings:
+        assert "`al\u02cbice`" in said

@@ -1,5 +1,6 @@
 """Held alerts: nobody sends them, they hold up nobody, and what became of them is never unsaid."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -119,3 +120,11 @@ def test_a_hold_that_has_run_out_is_renewed_by_the_next_look_but_not_for_ever() 
     soon, late = NOW + timedelta(seconds=LONGEST_S), NOW + timedelta(seconds=LONGEST_S + 1)
     assert claimed(defer(held(), 1, [SLACK], soon, soon + timedelta(seconds=60)), soon) == []
     assert claimed(defer(held(), 1, [SLACK], late, late + timedelta(seconds=60)), late) == [1]
+
+
+def test_where_a_run_has_a_thread_or_an_incident_that_it_is_back_is_told_there_and_not_only_by_its_group() -> None:
+    record = replace(held(Event.TIMED_OUT, Event.RECOVERED, on=(SLACK, SNS)), receipts={SNS: "an incident"})
+    told = settle_as_told(record, [SLACK, SNS], numbers=[1, 2], key="_groups/1", now=NOW)
+    assert claimed(told, NOW, SLACK) == []
+    assert claimed(told, NOW, SNS) == [2]
+    assert told.outbox[0].deliveries[SNS].told_by == "_groups/1"

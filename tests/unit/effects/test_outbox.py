@@ -1,14 +1,17 @@
 """Claims: an alert belongs to one watcher at a time, and what became of it is never unsaid."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.deliver.port import DeliveryError
-from lastbeat.effects.outbox import claim, enqueue, pending, settle
+from lastbeat.deliver.port import DeliveryError, Receipt
+from lastbeat.effects.dispatch import dispatch
+from lastbeat.effects.outbox import RECEIPTS_LIMIT, claim, enqueue, pending, settle
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
+from support.channel import ListChannel
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 LATER = NOW + timedelta(seconds=61)
@@ -61,3 +64,86 @@ def test_each_channel_has_its_own_delivery() -> None:
 def test_the_result_of_an_alert_that_was_given_up_meanwhile_changes_nothing() -> None:
     record = record_with_alert()
     assert settle(record, {(7, SLACK): None}, "me", NOW) == record
+
+
+NEW_ADDRESS = "slack:9"
+ROTATED: list[tuple[str, dict[str, DeliveryError | None], list[str]]] = [
+    ("what was delivered there before is not sent to the new address", {SLACK: None}, []),
+    ("what the old address refused for good goes out", {SLACK: DeliveryError("410", retryable=False)}, [NEW_ADDRESS]),
+    ("what waits for the old address goes out", {SLACK: DeliveryError("503", retryable=True)}, [NEW_ADDRESS]),
+    ("what another kind of channel delivered goes out", {"sns:2": None}, [NEW_ADDRESS]),
+    ("what nobody delivered goes out", {}, [NEW_ADDRESS]),
+]
+
+
+@pytest.mark.parametrize(("before", "sent"), [pytest.param(b, s, id=name) for name, b, s in ROTATED])
+def test_a_new_address_of_a_channel(before: dict[str, DeliveryError | None], sent: list[str]) -> None:
+    record, _ = claim(record_with_alert(), list(before), "me", NOW, 60)
+    record = settle(record, {(1, identity): error for identity, error in before.items()}, "me", NOW)
+    assert pending(record, [NEW_ADDRESS], LATER) == len(sent)
+    _, claims = claim(record, [NEW_ADDRESS], "me", LATER, 60)
+    assert [c.identity for c in claims] == sent
+
+
+def test_a_new_address_gets_the_alerts_to_come() -> None:
+    record, _ = claim(record_with_alert(), [SLACK], "me", NOW, 60)
+    record = settle(record, {(1, SLACK): None}, "me", NOW)
+    again = enqueue(record, Message("run", Event.FAILED, Status.FAILED, "again", LATER), [NEW_ADDRESS])
+    _, claims = claim(again, [NEW_ADDRESS], "me", LATER, 60)
+    assert [c.number for c in claims] == [2]
+
+
+def test_while_another_sends_on_a_channel_later_alerts_wait_for_it() -> None:
+    timed_out, _ = claim(record_with_alert(), [SLACK], "me", NOW, 60)
+    both = enqueue(timed_out, Message("run", Event.RECOVERED, Status.RUNNING, "back", NOW), [SLACK, "sns:2"])
+    soon = NOW + timedelta(seconds=5)
+    _, theirs = claim(both, [SLACK, "sns:2"], "they", soon, 60)
+    assert [(c.number, c.identity) for c in theirs] == [(1, "sns:2"), (2, "sns:2")], "another channel does not wait"
+    _, mine = claim(both, [SLACK], "me", soon, 60)
+    assert [c.number for c in mine] == [2], "nor does who sends"
+    _, theirs = claim(both, [SLACK], "they", LATER, 60)
+    assert [c.number for c in theirs] == [1, 2], "and the dead hold up nobody"
+
+
+@pytest.mark.parametrize(
+    ("result", "kept"),
+    [
+        pytest.param(Receipt("new"), "new", id="an alert that was sent"),
+        pytest.param(None, "old", id="one that left nothing new"),
+        pytest.param(
+            DeliveryError("503", retryable=True, receipt=Receipt("half")), "half", id="one that was half done"
+        ),
+        pytest.param(DeliveryError("503", retryable=True), "old", id="one that failed"),
+    ],
+)
+def test_a_channel_gets_what_it_kept_of_the_alert_before(result: DeliveryError | Receipt | None, kept: str) -> None:
+    record = replace(record_with_alert(), receipts={SLACK: "old", "sns:2": "theirs", f"{SLACK}/group-1": "a group's"})
+    claimed, mine = claim(record, [SLACK], "me", NOW, 60)
+    assert [c.receipt for c in mine] == ["old"]
+    settled = settle(claimed, {(1, SLACK): result}, "me", NOW)
+    _, mine = claim(enqueue(settled, Message("run", Event.FAILED, Status.FAILED, "2", LATER)), [SLACK], "me", LATER, 60)
+    assert {c.receipt for c in mine} == {kept}
+    assert settled.receipts["sns:2"] == "theirs"
+
+
+def test_each_group_has_receipts_of_its_own_and_the_latest_are_kept() -> None:
+    record = Record("_groups")
+    for number in range(1, RECEIPTS_LIMIT + 3):
+        message = Message("_groups", Event.TIMED_OUT, Status.TIMED_OUT, "", NOW, group=number)
+        claimed, mine = claim(enqueue(record, message), [SLACK], "me", NOW, 60)
+        assert [c.receipt for c in mine] == [None]
+        record = settle(claimed, {(number, SLACK): Receipt(str(number))}, "me", NOW)
+    assert len(record.receipts) == RECEIPTS_LIMIT
+    assert record.receipts[f"{SLACK}/group-{RECEIPTS_LIMIT + 2}"] == str(RECEIPTS_LIMIT + 2)
+
+
+def test_of_two_alerts_in_one_pass_the_second_gets_what_the_first_left() -> None:
+    class Threaded(ListChannel):
+        def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
+            super().send(message)
+            return Receipt(f"{receipt}+{message.event}")
+
+    both = enqueue(record_with_alert(), Message("run", Event.RESTARTED, Status.RUNNING, "again", NOW))
+    claimed, claims = claim(replace(both, receipts={"list:1": "0"}), ["list:1"], "me", NOW, 60)
+    settled = settle(claimed, dispatch(claims, [Threaded()], 60.0), "me", NOW)
+    assert settled.receipts == {"list:1": "0+FAILED+RESTARTED"}

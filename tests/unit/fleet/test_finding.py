@@ -69,3 +69,24 @@ def _passes(scene: FleetScene, living: int, count: int, *, restarted: bool = Fal
             scene.run(f"live-{number:02}").both(1)
         report = scene.sweep(restarted=restarted)
     return report
+
+
+def test_a_log_that_is_still_empty_is_no_news() -> None:
+    # python train.py > …/logs/train.log: a file from the first moment, a line after the imports.
+    scene = FleetScene()
+    scene.run("new").put("logs/train.log", "")
+    scene.sweep()
+    scene.after(60)
+    scene.run("new").put("logs/train.log", "step 1 loss 2.5\n")
+    scene.sweep()
+    assert scene.told("new") == []
+
+
+def test_a_log_that_stays_empty_is_told_of_once() -> None:
+    scene = FleetScene()
+    scene.run("new").put("logs/train.log", "")
+    scene.after(30)
+    for _ in range(25):
+        scene.sweep()
+        scene.after(30)
+    assert scene.told("new") == ["TIMED_OUT"]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.model.policy import FleetPolicy
+from support.channel import ListChannel, down
 from support.groups import GroupScene, Sweeper
 
 MINUTE = 60.0
@@ -171,3 +172,23 @@ def test_a_large_group_names_fifty_and_counts_the_rest() -> None:
     (notice,) = scene.channel.sent
     assert (len(notice.members), notice.member_count) == (50, 60)
     assert scene.unsettled() == set()
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+def test_a_changed_address_gets_the_notice_only_if_nobody_did(delivered: bool) -> None:
+    scene = GroupScene(4)
+    scene.sweeper.sweep()
+    scene.after(60)
+    scene.silence(scene.run_ids)
+    if not delivered:
+        scene.channel.fault = down
+    scene.sweeper.sweep()
+    scene.channel = ListChannel("list:changed")
+    for _ in range(5):
+        scene.after(60)
+        Sweeper(scene).sweep()
+    assert scene.told() == ([] if delivered else ["TIMED_OUT 4: run-00 run-01 run-02 run-03"])
+    scene.after(360)
+    scene.wake(scene.run_ids)
+    Sweeper(scene).sweep()
+    assert scene.told()[-1] == "RECOVERED 4: run-00 run-01 run-02 run-03", "what is new goes to the new address"

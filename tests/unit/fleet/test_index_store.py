@@ -89,7 +89,10 @@ def changed(*path: object, to: object) -> dict[str, Any]:
 
 WRITTEN = deepcopy(DOCUMENT)
 """What this version makes of it: with columns more, which the earlier ones take as parts of the one before."""
-WRITTEN["runs"][0][1] += [None, None, None]
+WRITTEN["runs"][0][1] += [None, None, None, None, 0]
+WRITTEN["runs"][0][3] += [None]
+WRITTEN["owners"] = {}
+WRITTEN["left_out"] = {}
 
 
 def test_this_version_writes_what_earlier_ones_read() -> None:
@@ -101,6 +104,12 @@ def test_this_version_writes_what_earlier_ones_read() -> None:
 
 def test_this_version_reads_what_earlier_ones_wrote() -> None:
     assert decode(packed(DOCUMENT)) == INDEX
+
+
+def test_an_owner_is_kept_where_earlier_versions_read_over_it() -> None:
+    index = replace(INDEX, runs={"run-1": replace(RUN, line=replace(RUN.line, owner="alice"))})
+    assert unpacked(encode(index)) == {**WRITTEN, "owners": {"run-1": "alice"}}
+    assert decode(encode(index)).runs["run-1"].line.owner == "alice"
 
 
 def test_what_only_this_process_knows_is_not_written() -> None:
@@ -141,7 +150,7 @@ NEWER = [
     pytest.param(changed("new", to={"deep": [1]}), id="a field"),
     pytest.param(changed("runs", 0, to=[*DOCUMENT["runs"][0], ["more"]]), id="a part of a row"),
     pytest.param(changed("runs", 0, 0, to=[*TOLD, "more"]), id="something of a run's line"),
-    pytest.param(changed("runs", 0, 3, to=[1, None, 4, 5, "more"]), id="something at the end of a part"),
+    pytest.param(changed("runs", 0, 3, to=[1, None, 4, 5, None, "more"]), id="something at the end of a part"),
     pytest.param(changed("round", to=[*DOCUMENT["round"], 1]), id="something of a round"),
 ]
 
@@ -157,7 +166,9 @@ def test_a_status_that_a_newer_version_added_stays_as_it_is() -> None:
     document = changed("runs", 0, 0, 1, to="PAUSED")
     index = decode(packed(document))
     assert index.runs["run-1"].line.status.is_foreign
-    document["runs"][0][1] += [None, None, None]
+    document["runs"][0][1] += [None, None, None, None, 0]
+    document["runs"][0][3] += [None]
+    document["owners"] = document["left_out"] = {}
     assert unpacked(encode(index)) == document
 
 

@@ -1,5 +1,6 @@
 """Whatever happens to a fleet, a sweep that looks at next to nothing says what looks at everything would say."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 
 from lastbeat.fleet.screen import BEATING_S
 from lastbeat.model.fleet import PassReport
+from lastbeat.model.limits import LIMITS
 from lastbeat.model.status import Status
+from lastbeat.record.limits import FleetLimits
 from lastbeat.watchdog import Watch, WatchContext
 from support.fleet import FleetScene
 from support.laws import examples
@@ -25,6 +28,21 @@ DAY_S = 86_400.0
 Step = tuple[str, object]
 
 
+LIMITED = st.none() | st.lists(
+    st.fixed_dictionaries(
+        {"runs": st.sampled_from(["*", "a*", "a-?", "b", "logged"])},
+        optional={
+            "stale_minutes": st.sampled_from([2, 30, 90]),
+            "stall_minutes": st.sampled_from([0, 5, 60]),
+            "stale": st.sampled_from(["learned", "fixed"]),
+        },
+    ),
+    max_size=3,
+    unique_by=lambda entry: entry["runs"],
+)
+"""What stands in the fleet's limits from now on; None: they are removed."""
+
+
 def steps_of(runs: tuple[str, ...]) -> st.SearchStrategy[list[Step]]:
     return st.lists(
         st.one_of(
@@ -34,6 +52,7 @@ def steps_of(runs: tuple[str, ...]) -> st.SearchStrategy[list[Step]]:
             ),
             st.tuples(st.just("time"), st.sampled_from([30.0, 60.0, 300.0, 590.0, 700.0, 4000.0, DAY_S + 4000.0])),
             st.tuples(st.sampled_from(["restart", "forget", "pass"]), st.just("")),
+            st.tuples(st.just("limits"), LIMITED),
             st.tuples(
                 st.just("drop"),
                 st.tuples(st.sampled_from(runs), st.sampled_from(["metadata.json", "progress.json", "_error", LOG])),
@@ -48,6 +67,8 @@ class World:
 
     def __init__(self, scene: FleetScene, names: tuple[str, ...]) -> None:
         self.scene = scene
+        self._limits_are_new = False
+        """No listing has come by them since they changed."""
         self._attempt, self._printed = dict.fromkeys(names, 1), dict.fromkeys(names, 1)
         for name in RUNS[:-1]:
             scene.run(name).both(1)
@@ -62,6 +83,12 @@ class World:
         elif what == "forget":
             scene.store.held.pop("_watchdog/fleet.json.z", None)
             scene.kept = None
+        elif what == "limits":
+            self._limits_are_new = True
+            if which is None:
+                scene.store.held.pop(LIMITS, None)
+            else:
+                scene.store.put_text(LIMITS, json.dumps({"schema": 1, "limits": which}))
         elif what == "drop":
             assert isinstance(which, tuple)
             scene.run(which[0]).delete(which[1])
@@ -72,7 +99,9 @@ class World:
         elif what in {"both", "progress", "log"}:
             self._printed[str(which)] += 1
             self._write(str(which), what, self._printed[str(which)])
-        elif what in {"beat", "error", "complete", "delete"}:
+        elif what == "beat":
+            scene.run(str(which)).beat(beat_seconds=20, longest_gap_s=25)
+        elif what in {"error", "complete", "delete"}:
             getattr(scene.run(str(which)), what)()
 
     def _write(self, run_id: str, what: str, step: int) -> None:
@@ -90,10 +119,15 @@ class World:
         assert report.blind is None
         return report
 
-    def check(self, report: PassReport, asked_now: Callable[[Status], bool] = lambda _status: True) -> None:
+    def check(
+        self, report: PassReport, asked_now: Callable[[Status], bool] = lambda _status: True, *, listed: bool = False
+    ) -> None:
         """What it says of those who were asked is what looks say, and no run of which a look would say that it runs is
-        taken for one that is over."""
+        taken for one that is over. ``listed``: passes have listed everything since the last step."""
         scene = self.scene
+        self._limits_are_new = self._limits_are_new and report.plan != "list" and not listed
+        if self._limits_are_new:
+            return
         memory = scene.kept._context.index_store.load() if scene.kept else None
         assert memory is not None
         for line in report.lines:
@@ -112,9 +146,9 @@ class World:
 
     def _look(self, run_id: str) -> object:
         scene = self.scene
-        policy = replace(scene.policy, start_grace_s=scene.policy.stale_s)
-        watch = Watch(run_id, WatchContext(scene.store, [], policy, lambda: scene.now, state=scene.state, dry_run=True))
-        return watch.tick().status
+        policy = scene.policy
+        context = WatchContext(scene.store, [], policy, lambda: scene.now, state=scene.state, dry_run=True)
+        return Watch(run_id, replace(context, in_fleet=True, limits=FleetLimits(scene.store))).tick().status
 
 
 def asked_between(status: Status) -> bool:
@@ -126,7 +160,9 @@ def asked_between(status: Status) -> bool:
 @settings(max_examples=examples(30, 1500))
 @example(steps=[("time", 590.0), ("log", "logged"), ("drop", ("logged", LOG)), ("time", 30.0)])
 @example(steps=[("attempt", "a"), ("time", 700.0), ("log", "a")])
+@example(steps=[("time", 700.0), ("limits", [{"runs": "*", "stall_minutes": 5}]), ("beat", "a"), ("limits", None)])
 @example(steps=[("complete", "a"), ("pass", ""), ("time", DAY_S + 4000.0), ("pass", ""), ("attempt", "a")])
+@example(steps=[("time", 700.0), ("limits", [{"runs": "*", "stale_minutes": 90}]), ("log", "a")])
 @given(steps=steps_of((*RUNS, *LATE)))
 def test_a_sweep_says_of_each_run_what_a_look_at_it_says(url: str, steps: list[Step]) -> None:
     scene = FleetScene()
@@ -166,4 +202,4 @@ def test_where_a_listing_is_long_a_round_of_it_finds_what_is_new(by_folder: bool
     for _ in range(passes + 1):
         scene.after(60)
         report = world.sweep()
-    world.check(report)
+    world.check(report, listed=True)

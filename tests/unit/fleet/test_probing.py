@@ -6,8 +6,9 @@ import pytest
 
 from lastbeat.fleet.prices import dollars
 from lastbeat.model.fleet import PassReport
+from lastbeat.model.raised_alert import RaisedAlert, encode_alerts
 from lastbeat.stores.counting import CountingStore, Tally
-from lastbeat.stores.port import UnreachableError
+from lastbeat.stores.port import DeniedError, UnreachableError
 from support.fleet import FleetScene
 from support.paged import PagedStore
 
@@ -225,3 +226,59 @@ def test_a_store_that_goes_away_is_blindness_and_nothing_more() -> None:
     scene.store.before = lambda _operation, _key: None
     assert _pass(scene).statuses == {"RUNNING": LIVING}
     assert scene.channel.events == ["BLIND", "SIGHTED"]
+
+
+def test_an_alert_that_a_run_raises_is_told_by_the_next_pass_that_asks_it() -> None:
+    scene = _scene()
+    scene.sweep()
+    assert _pass(scene).plan == "probe"
+    name = f"run-{500:06}-live"
+    scene.after(30)
+    at = scene.now.isoformat()
+    scene.store.put_text(f"{name}/_alerts.json", encode_alerts(name, [RaisedAlert("a", "Loss is high")]).decode())
+    scene.after(30)
+    _beat(scene, name)
+    scene.run(name).beat(raised_at=at)
+    assert scene.sweep().plan == "probe"
+    assert [(message.event.value, message.run_id) for message in scene.channel.sent] == [("ALERT", name)]
+    before = len(scene.store.calls)
+    for _ in range(3):
+        scene.after(60)
+        _beat(scene, name)
+        scene.run(name).beat(raised_at=at)
+        scene.sweep()
+    assert ("read", f"{name}/_alerts.json") not in scene.store.calls[before:]
+    assert len(scene.channel.sent) == 1
+
+
+def test_a_run_whose_own_alerts_may_not_be_read_is_watched_without_them() -> None:
+    scene = _scene()
+    scene.sweep()
+    name = f"run-{500:06}-live"
+
+    def refuse(_operation: str, key: str) -> None:
+        if key.endswith("_alerts.json"):
+            raise DeniedError("403")
+
+    scene.store.before = refuse
+    scene.after(60)
+    _beat(scene, name)
+    scene.run(name).beat(raised_at=scene.now.isoformat())
+    report = scene.sweep()
+    assert ("read", f"{name}/_alerts.json") in scene.store.calls
+    assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING})
+
+
+@pytest.mark.parametrize(
+    "text", ['{"raised_at": [1], "status": ["completed"]}', '{"raised_at": "9999', '{"raised_at": 1e308}']
+)
+def test_what_a_heartbeat_says_of_alerts_may_be_anything(text: str) -> None:
+    scene = _scene()
+    scene.sweep()
+    name = f"run-{500:06}-live"
+    scene.after(60)
+    _beat(scene, name)
+    scene.store.put_text(f"{name}/metadata.json", text)
+    report = scene.sweep()
+    assert report.plan == "probe"
+    assert report.statuses == {"RUNNING": LIVING}

@@ -31,6 +31,7 @@ def said(**more: Any) -> dict[str, Any]:
         "begun": True,
         "stderr": None,
         "wait_status": KILLED,
+        "ended_monotonic": time.monotonic() - 1.0,
         "oom_kills": 0,
     }
     return {**known, **more}
@@ -66,7 +67,15 @@ def _settle(store: MemoryStore, known: dict[str, Any]) -> None:
 
 TEXTS = [
     pytest.param(
-        {}, "train.py was killed by SIGKILL (signal 9): often the OOM killer or the scheduler", id="it was killed"
+        {"oom_kills": None},
+        "train.py was killed by SIGKILL (signal 9): often the OOM killer or the scheduler",
+        id="it was killed",
+    ),
+    pytest.param(
+        {},
+        "train.py was killed by SIGKILL (signal 9), and its cgroup counted no OOM kill: often a person or the "
+        "scheduler",
+        id="and not by the kernel's OOM killer",
     ),
     pytest.param(
         {"oom_kills": 1},
@@ -87,7 +96,8 @@ TEXTS = [
     ),
     pytest.param(
         {"wait_status": None},
-        "train.py ended without a word (killed by a signal such as SIGKILL, or os._exit); nobody knows its status",
+        "train.py ended without a word (killed by a signal such as SIGKILL, or os._exit); nobody knows its status; its "
+        "cgroup counted no OOM kill",
         id="nobody knows how it ended",
     ),
     pytest.param(
@@ -240,6 +250,53 @@ def test_of_several_ranks_the_first_is_the_runs(store: MemoryStore, number: int)
     _settle(store, rank(number))
     assert _text(store, "_error") == "ValueError: of rank 2"
     assert "SIGKILL" in (_text(store, f"ranks/{number}.error") or "")
+
+
+RESET = "RuntimeError: Connection reset by peer\nrank 2 of 4 on host-17, local rank 2, process 4712\n\nTraceback"
+STOPPED = "Cancelled: received signal 15 (SIGTERM)\nrank 2 of 4 on host-17, local rank 2, process 4712\n"
+
+
+@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize("theirs", [RESET, STOPPED], ids=["whose connection broke", "that was told to stop"])
+@pytest.mark.parametrize("status", [KILLED, 3 << 8, None], ids=["killed", "os._exit", "nobody knows how"])
+def test_what_another_rank_says_after_this_end_follows_from_it(
+    store: MemoryStore, number: int, theirs: str, status: int | None
+) -> None:
+    _put(store, "_error", theirs, ago_s=0.8)
+    _settle(store, rank(number, wait_status=status))
+    assert (_text(store, "_error") or "").startswith(f"rank {number} on host-17 ")
+    assert _text(store, "ranks/2.error") == theirs
+    _settle(store, rank(number, wait_status=status))
+    assert (_text(store, "_error") or "").startswith(f"rank {number} on host-17 "), "once more changes nothing"
+
+
+BEFORE = [
+    pytest.param(RESET, {}, 1.5, id="what was said before"),
+    pytest.param("no rank of ours\nwrote this", {}, 0.5, id="what no rank wrote"),
+    pytest.param(RESET, {"wait_status": 15}, 0.5, id="what may have stopped both"),
+    pytest.param(RESET, {"ending": ["_error", "ValueError: its own"]}, 0.5, id="what came before its own last words"),
+    pytest.param(RESET.replace("rank 2", "rank 0"), {}, 0.5, id="what it said itself"),
+]
+
+
+@pytest.mark.parametrize(("theirs", "known", "ago_s"), BEFORE)
+def test_nothing_else_is_moved(store: MemoryStore, theirs: str, known: dict[str, Any], ago_s: float) -> None:
+    _put(store, "_error", theirs, ago_s=ago_s)
+    _settle(store, rank(0, **known))
+    assert _text(store, "_error") == theirs
+
+
+def test_of_two_ranks_that_fail_at_once_one_is_the_runs(store: MemoryStore) -> None:
+    def be_faster(operation: str, key: str) -> None:
+        if (operation, key) == ("write", "run-1/ranks/2.error"):
+            store.before = lambda _operation, _key: None
+            _put(store, "_error", "ValueError: of rank 1")
+
+    _put(store, "_error", RESET, ago_s=0.5)
+    store.before = be_faster
+    _settle(store, rank(3))
+    assert _text(store, "_error") == "ValueError: of rank 1"
+    assert "SIGKILL" in (_text(store, "ranks/3.error") or "")
 
 
 QUIET = [

@@ -35,7 +35,7 @@ callback.run.step(3, loss=0.5)
             "session.end(ValueError('bad'))", "_error", "ValueError: bad", id="a framework that tells the error"
         ),
         pytest.param("raise ValueError('bad')", "_error", "ValueError: bad", id="an exception that nobody catches"),
-        pytest.param("sys.exit(3)", "_error", "SystemExit: training exited with", id="an exit status"),
+        pytest.param("sys.exit(3)", "_error", "SystemExit: training ended with exit status 3", id="an exit status"),
         pytest.param("pass", "_error", "training did not reach its end", id="a process that ends all the same"),
         pytest.param("sys.exit(0)", "_error", "training did not reach its end", id="an exit in the midst of training"),
         pytest.param(

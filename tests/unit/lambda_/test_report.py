@@ -54,6 +54,7 @@ def test_runs_and_transitions_are_there_and_all_of_it_is_json() -> None:
             "conditions": ["stalled"],
             "since": "2026-01-01T12:00:00Z",
             "attempt": 2,
+            "owner": None,
         }
     ]
     assert document["requests"] == {"GET": 3}

@@ -189,6 +189,20 @@ SPEEDS = [
         id="MaxText",
     ),
     pytest.param(["step 5 loss 2.5 samples/s 31.5"], (31.5, "samples/s"), id="everybody's own"),
+    pytest.param(
+        ["step:12 - actor/entropy:0.38 - perf/throughput:911.1"],
+        (911.1, "tokens/s/GPU"),
+        id="verl",
+    ),
+    pytest.param(["step 5 loss 2.5 | 12,345 tokens/s"], (12345, "tokens/s"), id="the number before its unit"),
+    pytest.param(["step 5 loss 2.5, tokens/s: 8123.5"], (8123.5, "tokens/s"), id="the number behind its unit"),
+    pytest.param(["Batch [20-40] Speed: 9709.54 samples/sec accuracy=0.1"], (9709.54, "samples/s"), id="MXNet"),
+    pytest.param(["step 5 loss 2.5", "5321 tok/s"], (5321, "tokens/s"), id="on a line of its own"),
+    pytest.param(
+        ["step 5 loss 2.5", "Avg prompt throughput: 120.0 tokens/s, Avg generation throughput: 30.0 tokens/s"],
+        (None, ""),
+        id="an inference server's is not training's",
+    ),
     pytest.param(["step 5 loss 2.5 samples/s 0"], (None, ""), id="nothing in a second is no throughput"),
     pytest.param(["step 5 loss 2.5 took some time"], (None, ""), id="a word of it alone"),
 ]

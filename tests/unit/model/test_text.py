@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.model.text import CUT, clean, fit, newest, one_line
+from lastbeat.model.text import CUT, clean, counted, fit, newest, one_line
 from support.messages import hostile_text
 
 
@@ -72,3 +72,17 @@ def test_newest_lines_stay_within_their_room(lines: tuple[str, ...], limit: int)
     shown = newest(lines, limit, line_limit=50)
     assert len("\n".join(shown)) <= limit
     assert all(len(line) <= 50 for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (0, ("step",), "0 steps"),
+        (1, ("step",), "1 step"),
+        (1200, ("step",), "1,200 steps"),
+        (1, ("alert waits", "alerts wait"), "1 alert waits"),
+        (2, ("alert waits", "alerts wait"), "2 alerts wait"),
+    ],
+)
+def test_what_is_counted_is_singular_for_one_alone(number: int, words: tuple[str, ...], said: str) -> None:
+    assert counted(number, *words) == said

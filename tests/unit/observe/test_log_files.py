@@ -7,7 +7,7 @@ import pytest
 from lastbeat.observe.fleet import FleetListing
 from lastbeat.observe.listing import ask_files, run_files
 from lastbeat.observe.log_files import LISTED, MOST, choose, is_log, rank_of
-from lastbeat.stores.port import Entry
+from lastbeat.stores.port import DeniedError, Entry
 from support.memory import MemoryStore
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -126,3 +126,15 @@ def test_a_folder_with_nothing_but_a_log_is_a_run() -> None:
 def test_who_asks_by_name_knows_the_main_log_alone() -> None:
     store = _run("logs/rank0.log")
     assert set(ask_files(store, "run-1")) == OWN
+
+
+@pytest.mark.parametrize("name", ["_alerts.json", "_stop"])
+def test_a_policy_that_is_older_than_a_file_hides_that_file_alone(name: str) -> None:
+    store = _run("_error", name)
+
+    def refuse(_operation: str, key: str) -> None:
+        if key.endswith(name):
+            raise DeniedError("403")
+
+    store.before = refuse
+    assert set(ask_files(store, "run-1")) == OWN | {"_error"}

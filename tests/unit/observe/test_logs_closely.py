@@ -16,6 +16,17 @@ def test_secrets_do_not_leave() -> None:
     assert "\\x1b" not in told
 
 
+def test_nor_does_one_in_the_name_of_a_peer() -> None:
+    run = LogScene(mask={"hunter22": "***"})
+    run.put(
+        "logs/rank0.log",
+        "n1:1:2 [0] misc/socket.cc:50 NCCL WARN Connection closed by remote peer hunter22<4711>\nAborted\n",
+    )
+    found = run.logs.explain(run_files(run.store, RUN), None)
+    assert found.peer is not None
+    assert "hunter22" not in repr(found)
+
+
 def test_the_error_file_is_read_like_a_log() -> None:
     run = LogScene()
     found = run.logs.explain({}, CRASH)

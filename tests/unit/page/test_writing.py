@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
+from lastbeat.fleet.all_records import MOST
 from lastbeat.model.fleet import PassReport
+from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, RunView, StoreOutage
 from lastbeat.page.writing import KEY, MOST_RUNS, PageOfFleet
+from lastbeat.record.codec import encode
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.views.fleet_losses import LossReader
 from support.memory import START, MemoryStore
 
 EVERY_S = 300.0
@@ -36,12 +40,17 @@ class World:
     broken: dict[str, Exception] = field(default_factory=dict)
     looks: list[str] = field(default_factory=list)
     opened: int = 0
+    tells_losses: bool = False
+    most_losses: int = MOST
     slowly: Callable[[], None] = lambda: None
 
     def writer(self) -> PageOfFleet:
         """What one process has; another one knows nothing of it."""
         through = CountingStore(self.store, self.tally)
-        return PageOfFleet(through, self, lambda run_id: _Looking(self, run_id), EVERY_S, stale_s=600, tally=self.tally)
+        return PageOfFleet(
+            through, self, lambda run_id: _Looking(self, run_id), EVERY_S, stale_s=600, tally=self.tally,
+            losses=LossReader(through, "/runs", most=self.most_losses) if self.tells_losses else None,
+        )  # fmt: skip
 
     def open(self, until: float = float("inf"), on_progress: Callable[[int, int], None] | None = None) -> FleetView:
         self.opened += 1
@@ -223,3 +232,64 @@ def test_a_store_that_hangs_does_not_hold_up_the_pass_and_the_page_comes_late(wo
     leave.set()
     assert write(page).notes == REPORT.notes
     assert world.data["fleet"]["runs"]
+
+
+def costly(world: World, runs: int = 1) -> World:
+    """A fleet of which so many runs have failed an hour ago."""
+    at = START - timedelta(hours=1)
+    for number in range(runs):
+        failed = Transition(1, at, None, Status.FAILED, "boom", 1, "oom", fingerprint="aa")
+        record = Record(f"run-{number}", status=Status.FAILED, history=(failed,), transitions=1)
+        world.store.write(f"run-{number}/_watchdog.json", encode(record))
+    return replace(world, tells_losses=True)
+
+
+def record_reads(world: World) -> int:
+    return sum(operation == "read" and key.endswith("_watchdog.json") for operation, key in world.store.calls)
+
+
+def test_it_says_what_failures_cost_and_reads_no_record_twice(world: World) -> None:
+    world = costly(world, runs=3)
+    page = world.writer()
+    write(page)
+    assert [(each["name"], each["failures"]) for each in world.data["causes"]["causes"]] == [("aa", 3)]
+    for _ in range(15):
+        world.store.pass_time(EVERY_S)
+        write(page)
+        assert world.data["causes"]["total"]["failures"] == 3
+    assert record_reads(world) == 3
+
+
+def test_a_large_past_is_read_a_part_at_a_time_and_the_page_says_how_much(world: World) -> None:
+    world = costly(world, runs=700)
+    page, read = world.writer(), []
+    for _ in range(3):
+        write(page)
+        costs = world.data["causes"]
+        read.append((costs["total"]["failures"], costs["unread"]))
+        world.store.pass_time(EVERY_S)
+    assert read == [(300, 400), (600, 100), (700, 0)]
+
+
+def test_what_no_reading_comes_to_is_no_reason_to_read_again_within_the_hour(world: World) -> None:
+    world = replace(costly(world, runs=700), most_losses=500)
+    page, read = world.writer(), []
+    for _ in range(4):
+        world.store.calls.clear()
+        write(page)
+        listed = any(operation in {"list", "folders"} for operation, _ in world.store.calls)
+        read.append((listed, world.data["causes"]["unread"]))
+        world.store.pass_time(EVERY_S)
+    assert read == [(True, 400), (True, 200), (False, 200), (False, 200)]
+
+
+def test_where_what_failures_cost_cannot_be_read_the_page_is_written_without(world: World) -> None:
+    world = costly(world)
+
+    def refuse(operation: str, _key: str) -> None:
+        if operation == "list":
+            raise UnreachableError("503")
+
+    world.store.before = refuse
+    assert write(world.writer()).notes == REPORT.notes
+    assert "causes" not in world.data

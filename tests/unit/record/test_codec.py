@@ -13,7 +13,7 @@ from lastbeat.codec import DamagedError
 from lastbeat.effects.outbox import enqueue
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.cause import Cause, Evidence
-from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, RecordedCause, Transition
+from lastbeat.model.record import Attempt, Finding, HeartbeatMemory, Record, RecordedCause, ToldWarning, Transition
 from lastbeat.model.status import Event, Status
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, encode
 from lastbeat.record.codec import decode_record as decode
@@ -37,6 +37,7 @@ causes = st.builds(
 messages = st.builds(
     Message, run_id=text, event=st.sampled_from(Event), status=statuses, reason=text, at=times, attempt=number,
     cause=maybe_text, confidence=st.none() | st.floats(0, 1), evidence=st.none() | evidence, also_seen=st.tuples(text),
+    second_cause=maybe_text,
     action=maybe_text, conditions=st.dictionaries(text, text, max_size=2), instance_id=maybe_text,
     phase=maybe_text, duration_s=st.none() | seconds, step=st.none() | number, total_steps=st.none() | number,
     loss=st.none() | st.floats(allow_nan=False), last_beat_at=maybe_time, log_tail=st.tuples(text),
@@ -65,9 +66,10 @@ records = st.builds(
                       earlier_starts=st.tuples(times), spent=st.tuples(text)),
     conditions=st.dictionaries(text, text, max_size=2), metadata=st.none() | memories, progress=st.none() | memories,
     log=st.none() | memories, log_lines=st.dictionaries(text, times, max_size=2),
+    warned=st.dictionaries(text, st.builds(ToldWarning, line=number, until=times), max_size=2),
     finding=st.none() | st.builds(Finding, line=text, seen_at=times, alone=st.booleans(), acquitted=st.booleans(),
                                   doubted=st.booleans()),
-    explained=st.none() | st.builds(RecordedCause, cause=causes, also_seen=st.tuples(text)),
+    explained=st.none() | st.builds(RecordedCause, cause=causes, also_seen=st.tuples(text), second=st.none() | causes),
     sentinels=st.tuples(text), continues=maybe_text, transitions=number,
     history=st.tuples(st.builds(Transition, number=number, at=times, before=st.none() | statuses, after=statuses,
                                 reason=text, attempt=number, cause=maybe_text, silenced=maybe_text)),
@@ -92,7 +94,7 @@ def test_a_record_from_before_there_were_silences_and_flapping_is_read(record: R
 @given(records)
 def test_a_record_from_before_logs_were_read_is_read(record: Record) -> None:
     document = json.loads(encode(record))
-    for name in ("log", "log_lines", "finding", "explained"):
+    for name in ("log", "log_lines", "warned", "finding", "explained"):
         del document[name]
     for memory in filter(None, (document["metadata"], document["progress"])):
         del memory["gap_s"]
@@ -100,7 +102,7 @@ def test_a_record_from_before_logs_were_read_is_read(record: Record) -> None:
         for name in ("confidence", "evidence", "also_seen"):
             del alert["message"][name]
     read = decode(json.dumps(document).encode())
-    assert (read.log, read.log_lines, read.finding, read.explained) == (None, {}, None, None)
+    assert (read.log, read.log_lines, read.warned, read.finding, read.explained) == (None, {}, {}, None, None)
     assert (read.cause, read.action, read.history) == (record.cause, record.action, record.history)
     assert read.outbox[0].message.also_seen == ()
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lastbeat.model.silence import SILENCES, Silence
-from lastbeat.record.silences import LIMIT_BYTES, MOST, Silences
+from lastbeat.record.fleet_document import LIMIT_BYTES
+from lastbeat.record.silences import MOST, Silences
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import ConflictError, DeniedError, Store, StoreError, UnreachableError
 from support.memory import START, MemoryStore
@@ -25,8 +26,10 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     return (lambda: memory) if request.param == "memory" else (lambda: DirectoryStore(tmp_path))
 
 
-def silence(number: int = 1, runs: str = "mistral-*", *, hours: float = 2.0, now: datetime = START) -> Silence:
-    return Silence(f"{number:08x}", runs, now, now + timedelta(hours=hours), "moving", "ana@desk")
+def silence(number: int = 1, runs: str = "", *, hours: float = 2.0, now: datetime = START) -> Silence:
+    """Those numbered 1 to 3 cover ``mistral-7b``; each has a glob of its own."""
+    glob = runs or {1: "mistral-*", 2: "mistral-?*", 3: "mistral-7*"}.get(number, f"run-{number}*")
+    return Silence(f"{number:08x}", glob, now, now + timedelta(hours=hours), "moving", "ana@desk")
 
 
 def after(seconds: float) -> datetime:
@@ -36,7 +39,7 @@ def after(seconds: float) -> datetime:
 def test_a_silence_is_honoured_listed_and_lifted(root: Open) -> None:
     assert Silences(root()).all(START) == ()
     assert Silences(root()).why("mistral-7b", START) is None
-    assert Silences(root()).add(silence(), START) is None
+    assert Silences(root()).add(silence(), START).silence == silence()
     assert Silences(root()).all(START) == (silence(),)
     why = Silences(root()).why("mistral-7b", START)
     assert why == "moving (silence 00000001 of mistral-* until 2026-01-01T14:00:00Z, by ana@desk)"
@@ -60,12 +63,36 @@ def test_a_silence_ends_by_itself_and_goes_with_the_next_write(root: Open) -> No
 
 
 def test_lifting_by_glob_lifts_all_of_that_glob_and_no_other(root: Open) -> None:
+    made = [_entry(1, runs="mistral-*"), _entry(2, runs="mistral-7b"), _entry(3, runs="mistral-*")]
+    root().write(SILENCES, json.dumps({"schema": 1, "silences": made}).encode())
     silences = Silences(root())
-    made = [silence(1), silence(2, "mistral-7b"), silence(3)]
-    for each in made:
-        silences.add(each, START)
-    assert silences.lift("mistral-*", START) == (made[0], made[2])
-    assert silences.all(START) == (made[1],)
+    assert [each.id for each in silences.lift("mistral-*", START)] == ["00000001", "00000003"]
+    assert [each.id for each in silences.all(START)] == ["00000002"]
+
+
+@pytest.mark.parametrize(
+    ("more", "until"), [pytest.param(3.0, 4.0, id="a later end"), pytest.param(0.5, 2.0, id="an earlier end")]
+)
+def test_the_same_glob_twice_is_one_that_lasts_as_long_as_either(root: Open, more: float, until: float) -> None:
+    silences, later = Silences(root()), after(3600)
+    silences.add(silence(1), START)
+    again = Silence("0000000a", "mistral-*", later, later + timedelta(hours=more), "still moving", "bo@desk")
+    made = silences.add(again, later)
+    (held,) = silences.all(later)
+    assert made.silence == held
+    assert made.extended == silence(1)
+    assert (held.id, held.until) == ("00000001", after(until * 3600))
+    assert (held.why, held.by, held.starts_at) == ("still moving", "bo@desk", START)
+
+
+def test_those_of_one_glob_that_earlier_versions_made_become_one(root: Open) -> None:
+    entries = [_entry(1, runs="mistral-*"), _entry(2), _entry(3, runs="mistral-*", until="2026-01-01T15:00:00Z")]
+    root().write(SILENCES, json.dumps({"schema": 1, "silences": entries}).encode())
+    Silences(root()).add(silence(4, "mistral-*", hours=1), START)
+    assert [(each.id, each.until) for each in Silences(root()).all(START)] == [
+        ("00000002", after(2 * 3600)),
+        ("00000003", after(3 * 3600)),
+    ]
 
 
 def test_many_writers_at_once_lose_nothing(root: Open) -> None:
@@ -164,7 +191,7 @@ def test_there_is_an_end_to_silences() -> None:
 
     def fill() -> None:
         for number in range(100, 200):
-            Silences(store).add(Silence(f"{number}", "*", START, after(3600), wide, "ana@desk"), START)
+            Silences(store).add(Silence(f"{number}", f"x{number}*", START, after(3600), wide, "ana@desk"), START)
 
     with pytest.raises(StoreError, match="larger than 64 KB"):
         fill()

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.silence import SILENCES, Silence
-from lastbeat.record.silences import LIMIT_BYTES, Silences
+from lastbeat.record.fleet_document import LIMIT_BYTES
+from lastbeat.record.silences import Silences
 from lastbeat.stores.port import StoreError
 from support.memory import START, MemoryStore
 
@@ -62,7 +63,7 @@ def test_a_damaged_document_silences_nobody_and_a_new_silence_replaces_it(
         assert "a new silence replaces it" in told.value.advice
         assert len(str(told.value)) < 400
     assert store.held[SILENCES].body.decode() == text, "nobody asked for it to be replaced"
-    note = Silences(store).add(silence(), START)
+    note = Silences(store).add(silence(), START).note
     assert note is not None
     assert "was damaged" in note
     assert Silences(store).all(START) == (silence(),)

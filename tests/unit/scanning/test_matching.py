@@ -5,14 +5,16 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.scanning.line_templates import template_of
 from lastbeat.scanning.literal_index import LiteralIndex
-from lastbeat.scanning.matching import MATCH_LIMIT, Matcher, matcher_of
+from lastbeat.scanning.matching import MATCH_LIMIT, Matcher, compiled, matcher_of
 from lastbeat.scanning.prefilter import Prefilter
 from lastbeat.scanning.splitting import Batch, Splitter
+from lastbeat.scanning.template_prefilter import are_digits_alike, template_prefilter
 from lastbeat.signals.loading import load
 from support.laws import examples
 
@@ -133,6 +135,18 @@ def test_lines_of_a_healthy_run_are_skipped_though_they_hold_the_words_of_signal
     assert "megatron_iteration" in names(matcher, batch.line(last).text)
 
 
+@pytest.mark.parametrize("name", ["default", "megatron_production"])
+def test_no_signal_makes_each_line_of_a_healthy_run_be_looked_at_by_itself(name: str) -> None:
+    matcher, batch = matcher_of(load(name)), batch_of(HEALTHY.encode())
+    closer = template_prefilter(matcher)
+    for index in matcher.templates.possible(template_of(batch.line(0).text)):
+        signal = matcher.signals[index]
+        assert signal.kind == "progress" or are_digits_alike(signal.pattern) or closer.absent(batch, [index]), (
+            f"{signal.name}: lines that differ in their digits alone are not alike to it, so a healthy log would be "
+            "read ten times slower. Give the part with digits a signal of its own whose pattern begins with its words"
+        )
+
+
 def test_one_line_among_many_of_its_kind_is_found() -> None:
     prefilter = Prefilter(matcher_of(load("megatron_production")))
     lines = HEALTHY.splitlines(keepends=True)
@@ -151,15 +165,42 @@ def test_built_in_signals_lose_no_line_either(data: bytes) -> None:
         assert index in prefilter or not found
 
 
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(draw=st.data(), around=st.sampled_from(["{}", "[rank3]: {}", "error: {} failed, exit 1", "{} its loss nan"]))
+def test_text_made_of_a_built_in_pattern_is_found_as_the_pattern_alone_finds_it(
+    draw: st.DataObject, around: str
+) -> None:
+    catalogue = load("default")
+    signal = draw.draw(st.sampled_from(catalogue.signals), label="signal")
+    text = draw.draw(st.from_regex(compiled(signal), alphabet=st.characters(codec="utf-8")), label="text")
+    line = around.format(re.sub(r"[\r\n\x00\x1b]", " ", text))[:MATCH_LIMIT]
+    batch = batch_of(f"{line}\n".encode())
+    told = [batch.line(index).text for index in range(len(batch))]
+    for native in (False, True):
+        matcher = Matcher(catalogue.signals, native=native)
+        if native:
+            # RE2 is loaded once there was much to look at.
+            matcher.templates.possible_of_each({b"q" * (16_000 + more) for more in range(40)})
+        kept = set(Prefilter(matcher).lines(batch))
+        for index, each in enumerate(told):
+            expected = asked_one_by_one(each, catalogue.signals)
+            assert names(matcher, each) == expected
+            kinds = {other.kind for other in catalogue.signals if other.name in expected}
+            assert (index in kept) == bool(kinds - {"progress"})
+
+
 TEXTS = ["outofmemory", "killed", "nan", "error", "nccl", "rrorx", "xid", "ab"]
 
 
 @settings(max_examples=examples(10, 200))
-@given(lines=st.lists(st.lists(st.sampled_from([*TEXTS, "q", "er", "ror", "a", "b"]), max_size=4).map("".join)))
-def test_each_way_to_look_for_many_texts_finds_the_same(lines: list[str]) -> None:
-    wanted = {index: {text for text in TEXTS if text in line} for index, line in enumerate(lines)}
+@given(
+    lines=st.lists(st.lists(st.sampled_from([*TEXTS, "q", "er", "ror", "a", "b"]), max_size=4).map("".join)),
+    apart=st.sampled_from([1, 7, 100]),
+)
+def test_each_way_to_look_for_many_texts_finds_the_same(lines: list[str], apart: int) -> None:
+    wanted = {index * apart: {text for text in TEXTS if text in line} for index, line in enumerate(lines)}
     expected = {index: texts for index, texts in wanted.items() if texts}
-    little = "\n".join(lines)
+    little = ("\n" * apart).join(lines)
     more, much = little + "\n" * 5_000, little + "\n" * 530_000
     for index, text in (
         (LiteralIndex(TEXTS), little),
@@ -170,10 +211,21 @@ def test_each_way_to_look_for_many_texts_finds_the_same(lines: list[str]) -> Non
         assert {line: set(texts) for line, texts in index.lines(text).items()} == expected
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_where_no_texts_are_wanted_none_are_found(native: bool) -> None:
+    assert LiteralIndex([], native=native).lines("error\n" * 200_000) == {}
+
+
 LOOSE = (
     Signal("fault", r"(?:^|[\s\[])(?:ERROR|error)[\]:]?(?:\s|$)", error_type="exception"),
     Signal("numbered", r"^error 7\d$", error_type="hardware"),
     Signal("around", r"(?<!no )error in stage [3-5]\b", error_type="data"),
+    Signal("counted", r"number of nan iterations:\s{1,6}[1-9]", kind="nan"),
+    Signal("stated", r"loss:?\s*(?:nan|inf)\b", ignore_case=True, kind="nan"),
+    Signal("address", r"^\s{1,16}ip: (?P<peer>[\w.:-]{3,60})\s*$", kind="peer"),
+)
+COUNTED = (
+    "iteration 7/ 9 | lm loss: 2.5 | loss scale: 1.0 | number of skipped iterations: 0 | number of nan iterations: "
 )
 
 
@@ -182,7 +234,18 @@ LOOSE = (
     parts=st.lists(
         st.tuples(
             st.sampled_from(["", "[rank3]: ", "(W pid=12) ", "x "]),
-            st.sampled_from(["errors 0", "error", "error 71", "error 81", "no error in stage 3", "error in stage 4"]),
+            st.sampled_from(
+                [
+                    *("errors 0", "error", "error 71", "error 81", "no error in stage 3", "error in stage 4"),
+                    *(
+                        f"{COUNTED}0",
+                        f"{COUNTED}3",
+                        "Loss NaN",
+                        "lm loss: inf | number of nan iterations:",
+                        " ip: 10.0.0.7",
+                    ),
+                ]
+            ),
             st.sampled_from(["", " ", " 17", "7"]),
         ).map("".join),
         min_size=1,
@@ -236,4 +299,15 @@ def test_hostile_text_is_read_in_bounded_time(data: bytes) -> None:
     began = time.process_time()
     for index in list(prefilter.lines(batch))[:50]:
         list(matcher.matches(batch.line(index).text))
+    assert time.process_time() - began < 20
+
+
+def test_a_pattern_that_could_run_on_over_many_lines_is_not_searched_for_in_all_of_them_at_once() -> None:
+    signals = [
+        Signal("open", r"request failed \([^)]*\) 5[3-9]"),
+        Signal("late", r"request failed [^)]{0,3000}\) 5[3-9]"),
+    ]
+    lines = "".join(f"request failed (of {number} {number * 7919 % 1000}\n" for number in range(30_000))
+    began = time.process_time()
+    assert list(Prefilter(Matcher(signals)).lines(batch_of(lines.encode()))) == []
     assert time.process_time() - began < 20

@@ -137,6 +137,8 @@ def test_a_run_ships_what_it_prints_and_then_gives_the_streams_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # Where it reports to is said through logging, whose handlers may be anybody's.
+    monkeypatch.setattr(logging.getLogger("lastbeat"), "disabled", True)
     with lastbeat.run("run", root=str(tmp_path / "runs"), capture=True):
         sys.stdout.write("login hf_abcdefghijklmnopqrstuvwxyz\n")
         sys.stderr.write("\r1%\r2%")

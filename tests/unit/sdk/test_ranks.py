@@ -103,7 +103,7 @@ def test_a_rank_says_where_it_is_and_how_far() -> None:
     run = Run("r", None)
     run.step(12, loss=0.5)
     run.set_phase("train")
-    document = rank_document(run, Rank(1, 2, 0, "node-2"), 3, 0.0)
+    document = rank_document(run, Rank(1, 2, 0, "node-2"), 3, 0.0, beat_s=60.0)
     assert document.pop("pid") > 0
     assert document == {
         "run_id": "r",
@@ -117,5 +117,6 @@ def test_a_rank_says_where_it_is_and_how_far() -> None:
         "loss": 0.5,
         "attempt": 3,
         "thread_error": None,
+        "beat_seconds": 60.0,
         "last_update": "1970-01-01T00:00:00.000Z",
     }

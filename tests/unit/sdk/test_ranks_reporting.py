@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,13 @@ from lastbeat.sdk.run import Run
 from lastbeat.sdk.thread_errors import ThreadError
 from lastbeat.stores.port import UnreachableError
 from support.memory import MemoryStore
-
-LIMIT_S = 20.0
+from support.waiting import until
 
 
 def training(store: MemoryStore, number: int, world: int = 4, every_s: float = 0.2) -> Run:
     """Rank ``number`` begins to report."""
     rank = Rank(number, world, number % 2, f"node-{number // 2}")
     return Run("r", Reporter(lambda: RunEnvironment(store, "i-1", beat_s=0.1, rank=rank, rank_beat_s=every_s)), 100)
-
-
-def until(true: Callable[[], bool]) -> None:
-    limit = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < limit, "it never became true"
-        time.sleep(0.01)
 
 
 def document(store: MemoryStore, name: str) -> dict[str, Any]:

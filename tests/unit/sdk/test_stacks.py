@@ -1,6 +1,8 @@
 """Where the threads are, written down while training stands still."""
 
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +10,9 @@ from lastbeat.observe.run import innermost
 from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.stacks import LIMIT_BYTES, StackDump, dump_stacks
+from lastbeat.settings import load
 from lastbeat.stores.port import DeniedError
+from lastbeat.training import run_environment
 from support.memory import MemoryStore
 
 KEY = "run/logs/stacks.txt"
@@ -17,11 +21,11 @@ KEY = "run/logs/stacks.txt"
 class Watched:
     """A run whose beats come when the test says so."""
 
-    def __init__(self, stall_s: float = 600.0, beat_s: float = 30.0) -> None:
+    def __init__(self, stall_s: float = 600.0, beat_s: float = 30.0, **more: Any) -> None:
         self.store = MemoryStore()
         self.run = Run("run", None)
         self.now = 1000.0
-        self.stacks = StackDump(stall_s, beat_s, steady=lambda: self.now)
+        self.stacks = StackDump(stall_s, beat_s, steady=lambda: self.now, **more)
 
     def beats(self, seconds: float, every: float = 30.0) -> list[float]:
         """Beat for so long; when, from now on, stacks were written."""
@@ -36,6 +40,27 @@ class Watched:
     @property
     def writes(self) -> list[tuple[str, str]]:
         return [call for call in self.store.calls if call == ("write", KEY)]
+
+
+@pytest.mark.parametrize(
+    ("own", "setting", "first_s"),
+    [
+        pytest.param(None, None, None, id="nobody watches for standing still"),
+        pytest.param(None, "10", 555.0, id="the setting does"),
+        pytest.param(20.0, None, 1155.0, id="the run does itself"),
+        pytest.param(20.0, "10", 1155.0, id="which outranks the setting"),
+        pytest.param(0.1, None, 30.0, id="a tiny limit is a minute, as for whoever watches"),
+        pytest.param(float("nan"), "10", 555.0, id="no number is no limit"),
+        pytest.param(-5.0, None, None, id="nor is a negative one"),
+    ],
+)
+def test_they_are_written_where_the_run_or_the_setting_says(
+    tmp_path: Path, own: float | None, setting: str | None, first_s: float | None
+) -> None:
+    environ = {"LASTBEAT_STALL_MINUTES": setting} if setting is not None else {}
+    settings = load({"MONITORING_ROOT": str(tmp_path)}, environ, tmp_path)
+    tasks = run_environment(settings, stall_minutes=own).tasks
+    assert [task._first_s for task in tasks if isinstance(task, StackDump)] == ([] if first_s is None else [first_s])
 
 
 def test_before_the_first_step_nothing_stalls() -> None:
@@ -215,3 +240,37 @@ def test_many_threads_are_bounded() -> None:
 )
 def test_the_watchdog_reads_the_first_thread_of_anything(text: str, frames: tuple[str, ...]) -> None:
     assert innermost(text) == frames
+
+
+def of_command(printed: list[int]) -> Watched:
+    return Watched(dump=lambda head: f"{head}; of a command".encode(), printed=lambda: printed[0])
+
+
+def test_a_command_that_prints_nothing_more_hangs_though_no_step_of_it_is_known() -> None:
+    printed = [100]
+    watched = of_command(printed)
+    assert watched.beats(900) == [600.0]
+    assert watched.store.held[KEY].body.startswith(b"No new output for 9m 30s, 19")
+    assert watched.store.held[KEY].body.endswith(b"; of a command")
+    printed[0] += 1
+    watched.beats(30)
+    assert KEY not in watched.store.held
+
+
+def test_once_a_step_of_it_is_known_a_command_that_prints_and_makes_none_hangs() -> None:
+    printed = [100]
+    watched = of_command(printed)
+    watched.run.step(5)
+    for _ in range(30):
+        watched.beats(30)
+        printed[0] += 1
+    assert watched.store.held[KEY].body.startswith(b"No new step for 9m 30s, at step 5, 19")
+
+
+def test_stacks_that_a_command_wrote_itself_are_left_as_they_are() -> None:
+    watched = of_command([100])
+    watched.run.step(5)
+    watched.beats(300)
+    watched.store.put_text(KEY, "its own")
+    assert watched.beats(3600) == []
+    assert watched.store.held[KEY].body == b"its own"

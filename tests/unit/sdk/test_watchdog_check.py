@@ -8,9 +8,11 @@ import pytest
 from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.watchdog_check import WatchdogCheck
+from lastbeat.stores.port import DeniedError
 from support.memory import MemoryStore
 
 MARK = "_watchdog/last_pass.json"
+RECORD = "run/_watchdog.json"
 
 
 class Fleet:
@@ -65,7 +67,6 @@ def test_the_age_is_told_by_the_stores_clock_and_not_by_the_document(
 @pytest.mark.parametrize(
     "mark",
     [
-        pytest.param(None, id="nobody sweeps"),
         pytest.param("", id="an empty mark"),
         pytest.param("[]", id="a list"),
         pytest.param('{"at": "2026-01-01T00:00:00Z"}', id="no interval"),
@@ -77,13 +78,51 @@ def test_the_age_is_told_by_the_stores_clock_and_not_by_the_document(
         pytest.param('{"interval_s": 1, "more": "' + "x" * 100_000 + '"}', id="a mark too large to be one"),
     ],
 )
-def test_where_nothing_is_known_nothing_is_said(
-    fleet: Fleet, mark: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    if mark is not None:
-        fleet.store.put_text(MARK, mark)
+def test_where_nothing_is_known_nothing_is_said(fleet: Fleet, mark: str, caplog: pytest.LogCaptureFixture) -> None:
+    fleet.store.put_text(MARK, mark)
     with caplog.at_level(logging.WARNING, logger="lastbeat"):
         fleet.beats(200)
+    assert not caplog.records
+
+
+def test_where_no_pass_has_left_anything_that_is_told_once_after_some_minutes(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        fleet.beats(10)
+        assert not caplog.records
+        fleet.beats(200)
+    (told,) = caplog.records
+    assert "nobody watches this run yet" in told.getMessage()
+    assert "lastbeat watch --run-id run" in told.getMessage()
+    assert fleet.store.calls.count(("read", RECORD)) == 1
+
+
+@pytest.mark.parametrize(
+    ("age_s", "warned"),
+    [
+        pytest.param(60, False, id="a command watches it"),
+        pytest.param(86400, True, id="somebody watched an earlier attempt"),
+    ],
+)
+def test_who_watches_one_run_leaves_its_record(
+    fleet: Fleet, age_s: float, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.store.put_text(RECORD, "{}")
+    fleet.store.pass_time(age_s)
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        fleet.beats(50)
+    assert bool(caplog.records) is warned
+
+
+def test_a_record_that_training_may_not_read_says_nothing(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    def deny(_operation: str, key: str) -> None:
+        if key == RECORD:
+            raise DeniedError("no", "")
+
+    fleet.store.before = deny
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        fleet.beats(50)
     assert not caplog.records
 
 

@@ -105,14 +105,6 @@ def test_what_the_file_says_to_boto3_is_passed_on_and_the_process_is_left_alone(
     assert dict(os.environ) == before
 
 
-def test_a_mistyped_name_is_pointed_out(tmp_path: Path) -> None:
-    settings = load({}, {"LASTBEAT_STAL_MINUTES": "3", "LASTBEAT_QQQ": "1", "MONITORING_ROOT": "/d"}, tmp_path)
-    assert settings.warnings == (
-        "LASTBEAT_QQQ is no setting of lastbeat",
-        "LASTBEAT_STAL_MINUTES is no setting of lastbeat; did you mean LASTBEAT_STALL_MINUTES?",
-    )
-
-
 def test_a_folder_called_dotenv_is_no_settings_file(tmp_path: Path) -> None:
     (tmp_path / ".env").mkdir()
     assert load({}, {}, tmp_path).policy.stale_s == 600

@@ -93,7 +93,7 @@ def test_the_table_of_error_types() -> None:
     }
     assert restartable == {
         *("hang", "deadlock", "nccl", "nccl_timeout", "distributed_timeout", "communication", "watchdog_timeout"),
-        *("cancelled", "slurm_failure", "time_limit", "hardware", "storage", "unknown"),
+        *("cancelled", "slurm_failure", "time_limit", "timeout", "hardware", "storage", "unknown"),
     }
 
 

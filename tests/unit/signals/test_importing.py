@@ -200,7 +200,7 @@ def test_an_error_type_of_its_own_is_declared() -> None:
 def test_each_note_is_one_line_whatever_an_entry_is_called() -> None:
     found = import_monitor('log_events: [{name: "a\\nb", pattern: x, pattern_type: "c\\nd", other: 1}]', "m.yaml")
     first, second = found.notes
-    assert first == "m.yaml:1: other (a b): left out; nothing here goes by it"
+    assert first == "m.yaml:1: other (a b): left out; nothing here uses it"
     assert second.startswith("m.yaml:1: pattern_type: c d (a b): it is none of regex")
 
 
@@ -210,7 +210,7 @@ NOTES = [
     ("log_signals", "metadata.issue (gradient_nan): alerts tell"),
     ("log_events", "defaults: our_cluster: import that file as well"),
     ("log_events", "state_events (timeout): a job's state is not asked for"),
-    ("log_events", "RestartAction (2 entries: out of memory!, timeout): lastbeat restarts nothing"),
+    ("log_events", "RestartAction (2 entries: out of memory!, timeout): a catalogue restarts nothing"),
     ("log_events", "RunCommandAction (checkpoint): lastbeat tells people; what LASTBEAT_WEBHOOK_URL calls"),
     ("log_events", "conditions of actions (out of memory!)"),
     ("log_events", "state: StartedState (started)"),
@@ -221,7 +221,7 @@ NOTES = [
     ("log_events", "filled_in: its pattern is filled in elsewhere"),
     ("log_events", "extract_groups: 3 (checkpoint): the pattern has no such group"),
     ("log_events", "name: out of memory!: its signal is called out_of_memory"),
-    ("job", "CancelAction (2 entries: quota, bad_flag): lastbeat cancels nothing"),
+    ("job", "CancelAction (2 entries: quota, bad_flag): a catalogue cancels nothing"),
     ("job", "condition (quota)"),
     ("job", "match_once (quota)"),
     ("job", "no error_type (bad_flag)"),

@@ -127,6 +127,27 @@ def test_no_folder_leads_out_of_the_root(root: Path, prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "advice"),
+    [
+        pytest.param("my-bucket/training-runs", "; for a bucket write s3://my-bucket/training-runs", id="and prefix"),
+        pytest.param("my-bucket", "; for a bucket write s3://my-bucket", id="a bucket alone"),
+        pytest.param("training-runs", "", id="the root that nobody has to name"),
+        pytest.param("there/runs", "", id="a folder that is there"),
+        pytest.param("My_Runs/x", "", id="no bucket is called so"),
+        pytest.param("/mnt/runs", "", id="an absolute path"),
+    ],
+)
+def test_a_path_that_may_be_meant_as_a_bucket_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, advice: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingStoreError) as raised:
+        DirectoryStore(Path(written)).list("")
+    assert raised.value.advice == f"create it, mount its file system, or correct MONITORING_ROOT{advice}"
+
+
+@pytest.mark.parametrize(
     "call",
     [
         pytest.param(lambda s: s.list(""), id="list"),

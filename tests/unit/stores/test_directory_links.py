@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lastbeat.stores.directory import DirectoryStore
-from lastbeat.stores.port import DeniedError, Expect, UnreachableError
+from lastbeat.stores.port import DeniedError, Expect, StoreError, UnreachableError
 
 SECRET = b"what only the watchdog may read"
 
@@ -387,3 +387,20 @@ def test_this_programs_own_user_writes_into_others_folders(root: Path, monkeypat
     os.link(root / "run" / "_error", root.parent / "another name")
     with pytest.raises(DeniedError, match="it has another name elsewhere"):
         DirectoryStore(root).read("run/_error", 100)
+
+
+def test_clearing_a_run_removes_links_and_nothing_that_they_lead_to(tmp_path: Path) -> None:
+    root, outside = tmp_path / "runs", tmp_path / "outside"
+    for path in (outside, root / "other", root / "run" / "logs"):
+        path.mkdir(parents=True)
+        (path / "kept.txt").write_text("x")
+    (root / "run" / "data").symlink_to(outside)
+    (root / "run" / "logs" / "file").symlink_to(root / "other" / "kept.txt")
+    (root / "alias").symlink_to(root / "other")
+    store = DirectoryStore(root)
+    store.write("run/_watchdog.json", b"{}")
+    store.clear("run/")
+    with pytest.raises(StoreError, match="is a link"):
+        store.clear("alias/")
+    assert sorted(path.name for path in root.iterdir()) == ["alias", "other"]
+    assert (outside / "kept.txt").read_text() == (root / "other" / "kept.txt").read_text() == "x"

@@ -107,6 +107,19 @@ def test_a_log_that_tells_what_error_does_is_shown_in_its_place() -> None:
     assert times(told) == 1
 
 
+def test_an_exit_status_is_shown_where_error_states_it() -> None:
+    evidence = Excerpt("exit status", ("killed by SIGKILL",), None, 0)
+    error = "python was killed by SIGKILL (signal 9): often the OOM killer\n\nThe last lines of its output:\nstep 7\n"
+    (told,) = account(view(evidence=evidence, error=error, said="killed by SIGKILL")).excerpts
+    assert (told.file, told.marked) == ("_error", 0)
+
+
+def test_an_exit_status_stands_alone_where_nothing_else_states_it() -> None:
+    evidence = Excerpt("exit status", ("killed by SIGKILL",), None, 0)
+    (told,) = account(view(evidence=evidence, said="killed by SIGKILL")).excerpts
+    assert (told.file, told.lines, told.note) == ("exit status", ("killed by SIGKILL",), None)
+
+
 def test_error_alone_says_its_exception_once() -> None:
     told = account(view(evidence=Excerpt("_error", (SAID,), 1, 0), error=ERROR))
     (error,) = told.excerpts

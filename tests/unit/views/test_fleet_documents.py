@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, Span, StoreOutage, WatchState
 from lastbeat.views.documents import Delta, fleet_document, row_document
+from lastbeat.views.fleet_state import Table
 from lastbeat.views.order import sorted_rows
-from lastbeat.views.table import Table
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, 250_000, tzinfo=timezone.utc)
 FLEET_KEYS = {
     "schema", "root", "at", "made_at", "version", "live", "interval_s", "seq", "since", "epoch", "stale_s", "older",
-    "unread", "counts", "watching", "fault", "ignored", "notes", "gone", "runs",
+    "unread", "counts", "silenced", "silences", "watching", "fault", "ignored", "notes", "gone", "runs",
 }  # fmt: skip
 ROW_KEYS = {
     "run_id", "status", "shown", "recorded", "rank", "reason", "cause", "action", "conditions", "since", "attempt",
     "phase", "step", "total_steps", "eta_s", "loss", "losses", "steps_per_s", "tokens_per_s", "beat_at", "host",
-    "strip", "pending", "doubt", "fault", "complete",
+    "owner", "team", "strip", "pending", "doubt", "fault", "complete", "silenced", "job",
 }  # fmt: skip
 
 
@@ -51,6 +51,7 @@ def test_a_fleet_is_told_as_it_is() -> None:
     assert document["counts"] == {"FAILED": 1, "RUNNING (WARNING)": 1, "RUNNING": 1}
     assert document["watching"] == {
         "last_pass_at": "2026-01-02T12:00:00Z", "interval_s": 60.0, "overdue": True, "known": True,
+        "recorded_at": None,
     }  # fmt: skip
     assert document["fault"] == {"reason": "no answer", "advice": "wait", "since": "2026-01-02T12:00:00Z"}
     assert [(row["run_id"], row["rank"]) for row in document["runs"]] == [("a", 0), ("b", 1), ("c", 2)]

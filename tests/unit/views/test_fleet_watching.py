@@ -7,6 +7,7 @@ import pytest
 
 from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
+from lastbeat.model.view import WatchState
 from support.fleet_views import HOUR, Looked, settle
 from support.memory import MemoryStore
 
@@ -180,3 +181,22 @@ def test_an_empty_fleet_is_no_fault() -> None:
     view = Looked().watch.open()
     assert (view.rows, view.fault, view.older, view.at is not None) == ((), None, 0, True)
     assert isinstance(Looked().store, MemoryStore)
+
+
+def test_who_watches_single_runs_is_seen_where_no_passes_are_made() -> None:
+    looked = Looked()
+    looked.beat("a", "b")
+    assert looked.watch.open().watching == WatchState(), "nobody has ever watched"
+    looked.passes(mark=False)
+    written = looked.scene.now
+    looked.scene.after(300)
+    assert looked.fresh().open().watching == WatchState(recorded_at=written)
+    looked.passes()
+    watching = looked.fresh().open().watching
+    assert (watching.last_pass_at, watching.recorded_at) == (looked.scene.now, None), "passes are made"
+    looked.scene.after(3 * HOUR)
+    assert looked.fresh().open().watching.recorded_at is None, "they have stopped, and nobody else watches"
+    looked.beat("a")
+    looked.passes(mark=False)
+    watching = looked.fresh().open().watching
+    assert (watching.overdue, watching.recorded_at) == (True, looked.scene.now)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.cause import Cause, Evidence
 from lastbeat.model.record import RecordedCause, Transition
+from lastbeat.model.similar import SimilarFailure
 from lastbeat.model.status import Status
 from lastbeat.model.view import (
     Excerpt,
@@ -36,6 +38,8 @@ FULL = replace(
     explained=RecordedCause(
         Cause("oom", Evidence("logs/a.log", 3, "boom", 1, "node-1", START), 0.87654, "gpu_memory", False, "less", "s"),
         ("also",),
+        SimilarFailure("run-0", START, 2, runs=3, aftermath="went_on"),
+        Cause("cancelled", Evidence("logs/b.log", 4, "scancel"), 0.25, restartable=True, hint="ask"),
     ),
     evidence=Excerpt("logs/a.log", ("boom",), 3, 0, START, 5, "note"),
     beats=(HeartbeatFile("metadata.json", START, START, "fault", {"host": "node-1"}),),
@@ -160,3 +164,23 @@ def test_all_columns_have_one_length_and_no_speed_is_negative_or_endless(points:
     assert {len(column) for column in columns.values()} == {len(points)}
     json.dumps(document, allow_nan=False)
     assert all(speed is None or 0 <= speed < float("inf") for speed in speeds(points))
+
+
+def test_a_failure_that_was_seen_before_names_the_run_and_what_became_of_it() -> None:
+    told: Any = run_document(FULL)["explained"]
+    assert told["similar"] == {
+        "run_id": "run-0",
+        "at": AT,
+        "attempt": 2,
+        "own": False,
+        "runs": 3,
+        "aftermath": "went_on",
+        "text": "same as run run-0 on 1 Jan (3 runs so far), which went on after a restart",
+    }
+
+
+def test_a_second_cause_comes_with_its_own_advice() -> None:
+    told: Any = run_document(FULL)["explained"]
+    second = told["second"]
+    assert (second["error_type"], second["evidence"]["line"], second["hint"]) == ("cancelled", 4, "ask")
+    assert second["restart"] == "from the last checkpoint, it may get past this."

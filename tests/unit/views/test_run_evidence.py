@@ -153,3 +153,13 @@ def test_whatever_a_log_holds_its_evidence_is_shown(said: str, lines: list[str])
     found = look("\n".join(lines), 2, said)
     assert found.marked is not None
     assert found.marked < len(found.lines)
+
+
+def test_an_exit_status_is_no_file_that_is_missing() -> None:
+    found = EvidenceReader(MemoryStore(), Safe()).look(Evidence("exit status", 0, "killed by SIGKILL"), None, START)
+    assert (found.file, found.lines, found.first_line, found.note) == (
+        "exit status",
+        ("killed by SIGKILL",),
+        None,
+        None,
+    )

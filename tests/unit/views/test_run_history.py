@@ -13,8 +13,8 @@ from lastbeat.model.status import Event, Status
 from lastbeat.model.view import Span
 from lastbeat.stores.port import Blob
 from lastbeat.views.alerts import alerts, pending
-from lastbeat.views.attempts import attempts
 from lastbeat.views.excerpts import LINE_LIMIT, Safe, split, tail
+from lastbeat.views.recorded import attempts
 from support.memory import START
 
 HOUR = timedelta(hours=1)

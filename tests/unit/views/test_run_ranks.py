@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
 from lastbeat.stores.port import DeniedError, Entry
 from lastbeat.views.excerpts import Safe
-from lastbeat.views.ranks import MOST, RankReader, choose, compared
+from lastbeat.views.judging import Judged
+from lastbeat.views.ranks import MOST, RankReader, Ranks, choose, compared, standing_out
 from lastbeat.views.run_listing import RANK_PAGES, list_run
 from support.memory import START, MemoryStore
 
@@ -136,3 +138,21 @@ def test_a_rank_whose_thread_died_says_so() -> None:
     store = store_of(1, thread_error="loader: ValueError: shard 7 is torn")
     (line,) = RankReader(store, Safe()).look(list_run(store, RUN).ranks, None, None).lines
     assert line.fault == "a thread of it had ended with an exception: loader: ValueError: shard 7 is torn"
+
+
+@pytest.mark.parametrize(
+    ("status", "conditions", "told"),
+    [
+        pytest.param(Status.TIMED_OUT, {}, "rank 1 on b, last step 7, silent for 50s; 1 other waits", id="it hangs"),
+        pytest.param(Status.RUNNING, {"stalled": "…"}, "rank 1 on b, last step 7, silent for 50s; 1 other waits",
+                     id="it may hang"),
+        pytest.param(Status.RUNNING, {}, None, id="nobody asks while it runs"),
+        pytest.param(Status.SUCCEEDED, {}, None, id="nor after a success"),
+    ],
+)  # fmt: skip
+def test_who_stands_out_is_said_where_people_ask(status: Status, conditions: dict[str, str], told: str | None) -> None:
+    lines = (
+        RankLine(0, START, step=7, host="a", status="running", beat_s=10.0),
+        RankLine(1, START - timedelta(seconds=50), step=7, host="b", status="running", beat_s=10.0),
+    )
+    assert standing_out(Ranks(lines), Judged(status, conditions=conditions), 2, START) == told

@@ -56,8 +56,10 @@ def test_the_first_look_lists_once_and_reads_each_file_once() -> None:
     assert sorted(scene.store.calls) == sorted(
         [
             ("list", f"{RUN}/"),
+            ("read", "_watchdog/silences.json"),
             *(("read", f"{RUN}/{name}") for name in ("_watchdog.json", "metadata.json", "progress.json")),
             *(("read", f"{RUN}/{name}") for name in ("ranks/0.json", LOG)),
+            ("read", "_watchdog/limits.json"),
         ]
     )
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from lastbeat.deliver.port import Channel, DeliveryError
+from lastbeat.deliver.port import Channel, DeliveryError, Receipt
 from lastbeat.effects.dispatch import dispatch
 from lastbeat.effects.outbox import DeliveryClaim
 from lastbeat.model.alert import Message
@@ -185,7 +185,7 @@ def test_channels_that_hang_take_no_longer_together_than_one() -> None:
     release = threading.Event()
 
     class Hanging(ListChannel):
-        def send(self, message: Message) -> None:
+        def send(self, message: Message, receipt: Receipt | None = None) -> None:
             release.wait(30)
 
     claims = [DeliveryClaim(n, identity, message()) for identity in ("a:1", "b:2", "c:3") for n in (1, 2)]
@@ -196,7 +196,7 @@ def test_channels_that_hang_take_no_longer_together_than_one() -> None:
         release.set()
     assert time.monotonic() - began < 10
     assert set(results) == {(1, "a:1"), (1, "b:2"), (1, "c:3")}, "what was not begun has no result"
-    assert all(error is not None and error.retryable for error in results.values())
+    assert all(isinstance(result, DeliveryError) and result.retryable for result in results.values())
 
 
 def test_a_slow_look_does_not_make_a_claim_that_has_run_out() -> None:
@@ -205,7 +205,7 @@ def test_a_slow_look_does_not_make_a_claim_that_has_run_out() -> None:
     other = scene.fresh_watch()
 
     class Slow(ListChannel):
-        def send(self, message: Message) -> None:
+        def send(self, message: Message, receipt: Receipt | None = None) -> None:
             other.tick()
             super().send(message)
 

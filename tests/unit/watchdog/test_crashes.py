@@ -61,7 +61,7 @@ def test_killed_while_sending(story: Story, events: list[str]) -> None:
     story(scene)
 
     class Dying(ListChannel):
-        def send(self, message: object) -> None:
+        def send(self, message: object, receipt: object = None) -> None:
             for store in (scene.store, scene.state):
                 store.die_at(0, before=True)
 

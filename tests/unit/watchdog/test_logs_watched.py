@@ -37,6 +37,39 @@ def test_a_program_that_was_never_changed_is_watched_by_its_log(scene: LoggedSce
     assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
 
 
+CTRL_C = (
+    'Traceback (most recent call last):\n  File "/w/train.py", line 31, in <module>\n    train()\nKeyboardInterrupt\n'
+)
+
+
+def test_a_ctrl_c_that_only_the_log_shows_is_cancelled_and_quiet(scene: LoggedScene) -> None:
+    scene.write(steps(10))
+    scene.look()
+    for text in (CTRL_C, "", ""):
+        scene.after(60)
+        scene.write(text)
+        outcome = scene.look()
+        assert (outcome.status.value, outcome.cause, outcome.action) == ("CANCELLED", "cancelled", None)
+        assert outcome.reason == "Cancelled: the log ends with KeyboardInterrupt (Ctrl-C)"
+    scene.after(3600)
+    assert scene.look().status.value == "CANCELLED", "silence fits that"
+    assert scene.channel.events == []
+    scene.write(steps(60, 11))
+    assert scene.look().status.value == "RUNNING", "a later step takes it back"
+
+
+def test_a_ctrl_c_is_a_failure_once_the_log_shows_that_something_else_had_failed(scene: LoggedScene) -> None:
+    scene.write(steps(10))
+    scene.look()
+    scene.after(60)
+    scene.write(CTRL_C)
+    assert scene.look().status.value == "CANCELLED"
+    scene.after(5)
+    scene.write(CTRL_C.replace("KeyboardInterrupt", "ValueError: bad batch"))
+    assert scene.look().status.value == "FAILED"
+    assert scene.channel.events == ["FAILED"]
+
+
 def test_a_crash_is_told_with_the_line_that_shows_it_and_what_to_do(scene: LoggedScene) -> None:
     scene.write(steps(10))
     scene.look()
@@ -218,6 +251,15 @@ def test_a_log_that_is_read_seldom_lives_all_the_same() -> None:
         scene.write(steps(minute + 1, minute + 1))
         assert scene.look(restarted=False).status.value == "RUNNING"
         scene.after(60)
+
+
+def test_a_log_that_is_read_seldom_does_not_stand_still_for_that() -> None:
+    scene = LoggedScene(Policy(poll_s=180.0, stall_s=60.0))
+    for step in range(40):
+        scene.write(steps(step + 1, step + 1))
+        outcome = scene.look(restarted=False)
+        assert (outcome.status.value, [*outcome.conditions]) == ("RUNNING", [])
+        scene.after(15)
 
 
 @pytest.mark.parametrize("age_s", [600.0, 7200.0, 86400.0], ids=["minutes ago", "hours ago", "yesterday"])

@@ -24,12 +24,15 @@ ALERT_OF_TOMORROW: dict[str, Any] = {
 }
 CHANGE_OF_TOMORROW: dict[str, Any] = {
     "number": 9, "at": "2026-01-01T11:50:00Z", "before": "RUNNING", "after": "RESTING", "reason": "x", "attempt": 1,
-    "cause": None, "silenced": None, "mood": "calm",
+    "cause": None, "silenced": None, "step": None, "confidence": None, "subsystem": None, "signal": None,
+    "fingerprint": None, "node": None,
+    "mood": "calm",
 }  # fmt: skip
 ACTION_OF_TOMORROW: dict[str, Any] = {
     "name": "mistral-nap", "kind": "nap", "asked_at": "2026-01-01T11:59:00Z", "asked_by": "a policy", "why": "tired",
     "attempt": 1, "details": {"where": "sofa"}, "not_before": None, "claims": 0, "claimed_by": None,
-    "claimed_until": None, "done_at": None, "result": None, "failed": None, "last_error": None, "dream": ["sheep"],
+    "claimed_until": None, "done_at": None, "result": None, "failed": None, "last_error": None, "in_doubt": False,
+    "begun": False, "dream": ["sheep"],
 }  # fmt: skip
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from lastbeat import watchdog
 from lastbeat.decide.transition import decide
+from lastbeat.deliver.port import Receipt
+from lastbeat.model.alert import Message
 from lastbeat.record.silences import Silences
 from support.growing import LoggedScene
 from support.memory import MemoryStore
@@ -41,10 +43,10 @@ class Traced:
     def _watch(self, name: str, store: MemoryStore) -> None:
         store.before = lambda operation, _key: self.calls.append((self._step(), f"{name} {operation}"))
 
-    def _sent(self, message: object) -> None:
+    def _sent(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
         # Sent on a thread of the channel's own, which begins in the step that waits for it.
         self.calls.append(("carry out", "send"))
-        self._send(message)  # type: ignore[arg-type]
+        return self._send(message, receipt)
 
     def _step(self) -> str:
         if threading.current_thread() is not threading.main_thread():

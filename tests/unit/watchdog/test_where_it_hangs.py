@@ -44,7 +44,7 @@ def test_stalled_and_timed_out_alerts_show_the_innermost_frames(scene: Scene) ->
     assert [message.event for message in sent] == [Event.WARNING, Event.TIMED_OUT]
     assert [message.stack for message in sent] == [FRAMES, FRAMES]
     shown = render(sent[0])
-    assert shown.index("Where the main thread hangs") < shown.index("train.py") < shown.index("Last log lines")
+    assert shown.index("Where it hangs") < shown.index("train.py") < shown.index("Last log lines")
 
 
 def test_a_run_that_fell_silent_while_it_hung_shows_them_too(scene: Scene) -> None:

@@ -4,14 +4,9 @@ const Account = (() => {
   const { el } = Draw;
   const SURE = [
     [0.85, "sure"],
-    [0.5, "likely"],
+    [0.6, "likely"],
     [0, "perhaps"],
   ];
-  const RESTART = new Map([
-    [true, "From the last checkpoint it may well get past this."],
-    [false, "Only after something was changed; as it is, it will end here again."],
-    [null, "It depends on what was behind this."],
-  ]);
 
   const some = (value) => value !== null && value !== undefined && value !== "";
 
@@ -83,13 +78,16 @@ const Account = (() => {
       el("p", { class: "state" }, Draw.statusOf(run), since(run, now)),
       some(run.reason) && !shows(doc, run.reason) ? el("p", { class: "lead-reason" }, run.reason) : null,
       run.doubt ? box("doubt", "This may be out of date: ", run.doubt) : null,
+      run.silenced
+        ? box("doubt", "Silenced: ", `no alerts until ${run.silenced.until}, by ${run.silenced.by}: ${run.silenced.why}`)
+        : null,
       run.fault
         ? box(
             "doubt",
-            "Something of it could not be read: ",
+            "Part of it could not be read: ",
             run.fault,
             el("br", {}),
-            "What stands here is as it was last read.",
+            "This shows it as it was last read.",
           )
         : null,
       run.recorded === false
@@ -99,7 +97,7 @@ const Account = (() => {
             "No pass of the watchdog has recorded this run yet: this is what a first look says.",
           )
         : null,
-      run.complete === false ? el("p", { class: "muted" }, "Something of it is still to be read.") : null,
+      run.complete === false ? el("p", { class: "muted" }, "Part of it is still to be read.") : null,
       conditions.length > 0
         ? el(
             "ul",
@@ -119,6 +117,8 @@ const Account = (() => {
         ["Attempt", Format.integer(run.attempt)],
         ["Phase", run.phase ?? null],
         ["Host", run.host ?? null],
+        ["Owner", run.owner ?? null],
+        ["Team", run.team ?? null],
         [
           "Alerts",
           some(doc.alerts?.pending)
@@ -130,7 +130,21 @@ const Account = (() => {
     ];
   }
 
+  /** Where it is undecided which of two causes it is: both beside each other, each with what to do about it. */
+  function either(told) {
+    const reading = ({ error_type: name, hint, restart }) =>
+      el(
+        "div",
+        { class: "note todo", "data-key": name },
+        el("h3", {}, "If it is ", el("code", {}, name)),
+        some(hint) ? el("p", {}, hint) : null,
+        some(restart) ? el("p", {}, el("strong", {}, "Restart: "), restart) : null,
+      );
+    return el("div", { class: "either" }, [told, told.second].map(reading));
+  }
+
   function todo(doc) {
+    if (some(doc.explained?.second)) return either(doc.explained);
     const advice = doc.explained?.hint || doc.run.action;
     return some(advice) ? el("div", { class: "note todo" }, el("h3", {}, "What to do"), el("p", {}, advice)) : null;
   }
@@ -160,13 +174,15 @@ const Account = (() => {
             "p",
             { class: "cause-name" },
             el("code", {}, name),
+            some(told?.second) ? [" or ", el("code", {}, told.second.error_type)] : null,
             sure === null ? null : [" ", el("span", { class: "sure" }, sure)],
             some(told?.subsystem) ? el("span", { class: "muted" }, ` · ${told.subsystem}`) : null,
             some(told?.signal) ? el("span", { class: "muted" }, " · signal ", el("code", {}, told.signal)) : null,
           )
         : null,
+      seenBefore(doc, told?.similar),
       todo(doc),
-      told ? el("p", {}, el("strong", {}, "Restart: "), RESTART.get(told.restartable ?? null)) : null,
+      some(told?.restart) && !some(told.second) ? el("p", {}, el("strong", {}, "Restart: "), told.restart) : null,
       evidence(doc, line, where, now, whole),
       told?.also_seen?.length > 0
         ? [
@@ -181,6 +197,21 @@ const Account = (() => {
     ];
   }
 
+  /** The last failure of the same cause; the run is a link where it is one of those on the page. */
+  function seenBefore(doc, similar) {
+    if (!similar || !some(similar.text)) return null;
+    const lead = el("strong", {}, "Seen before: ");
+    const id = similar.run_id;
+    const [before, after] = similar.own || !some(id) ? [similar.text, ""] : split(similar.text, id);
+    const name = after === "" && before === similar.text ? null : Draw.runLink(id);
+    return el("p", { class: "seen-before" }, lead, before, name, after);
+  }
+
+  function split(text, id) {
+    const at = text.indexOf(id);
+    return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + id.length)];
+  }
+
   /** What shows it: evidence, `_error` and the end of the log as one account, in which no line stands twice. */
   function evidence(doc, line, where, now, whole) {
     const told = doc.account?.excerpts ?? [];
@@ -192,7 +223,7 @@ const Account = (() => {
       lines: [line.text],
       first_line: line.line > 0 ? line.line : null,
       marked: 0,
-      note: "The lines around it are not to be had any more.",
+      note: "The lines around it are no longer available.",
     };
     return [el("h3", {}, "Evidence"), box(alone)];
   }

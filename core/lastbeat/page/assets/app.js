@@ -1,8 +1,8 @@
 "use strict";
 /* App: which view is shown, the header and the banners above it, the theme, and what a screen reader is told.
  *
- * The view is in the address: #/ is the fleet (with its filter: #/?q=oom&status=FAILED), #/runs/ID is one run. A
- * view is shown by Fleet.show(main) or Run.show(main, id), which returns a function that is called before another
+ * The view is in the address: #/ is the fleet (with its filter: #/?q=oom&status=FAILED), #/runs/ID is one run, #/causes
+ * what failures cost. A view is shown by Fleet.show(main), Run.show(main, id) or Losses.show(main), which returns a function that is called before another
  * view comes. App.announce(text) tells screen readers; "themechange" is dispatched on document when the colours are
  * others.
  */
@@ -52,25 +52,30 @@ const App = (() => {
     } catch {
       id = null;
     }
-    const next = id === null ? "fleet" : `run ${id}`;
+    const causes = id === null && /^#\/causes(?:\?|$)/.test(hash), fleet = id === null && !causes;
+    const next = causes ? "causes" : fleet ? "fleet" : `run ${id}`;
     if (next === shown) {
-      if (id === null) Fleet.follow();
+      if (fleet) Fleet.follow();
       return;
     }
     const first = shown === null;
     if (leave) leave();
     shown = next;
     put(main);
-    if (id === null) {
+    if (fleet) {
       leave = Fleet.show(main, { first });
+    } else if (causes) {
+      window.scrollTo(0, 0);
+      leave = Losses.show(main);
+      if (!first) main.focus({ preventScroll: true });
     } else {
       window.scrollTo(0, 0);
       Data.want([id]);
       leave = Run.show(main, id);
       if (!first) main.focus({ preventScroll: true });
     }
-    if (id === null) fleetHash = location.hash || "#/";
-    setText(skip, id === null ? "Skip to the runs" : "Skip to the run");
+    if (fleet) fleetHash = location.hash || "#/";
+    setText(skip, fleet ? "Skip to the runs" : causes ? "Skip to the causes" : "Skip to the run");
     title();
   }
 
@@ -82,7 +87,8 @@ const App = (() => {
   function title() {
     const many = Data.fleet === null ? 0 : Data.rows.filter(Rows.needs).length;
     const count = many ? `(${many}) ` : "";
-    document.title = shown?.startsWith("run ") ? `${count}${shown.slice(4)} · lastbeat` : `${count}lastbeat · fleet`;
+    document.title = shown?.startsWith("run ") ? `${count}${shown.slice(4)} · lastbeat`
+      : `${count}lastbeat · ${shown === "causes" ? "causes" : "fleet"}`;
   }
 
   // ---- header and banners -------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ const App = (() => {
         : Data.fresh ? ["live", old ? `as of ${old} ago${more}` : "reading …"]
         : ["refreshing", old ? `as of ${old} ago${more}` : "…"],
       lost: ["no answer", old && `as of ${old} ago`],
-      file: ["file", old ? `made ${old} ago` : "made at a time that is not known"],
+      file: ["file", old ? `made ${old} ago` : "made at an unknown time"],
       broken: ["file", "unreadable"],
     }[mode];
     const off = mode === "lost" || mode === "broken" || (mode === "live" && (paused || Boolean(Data.fleet?.fault)));
@@ -133,7 +139,7 @@ const App = (() => {
     if (fleet.fault) {
       const stood = fleet.fault.since ? ` since ${Format.time(fleet.fault.since)}` : "";
       const asOf = fleet.at ? `What you see is as of ${Format.time(fleet.at, Date.now(), true)}.`
-        : "Nothing of it has been seen yet.";
+        : "It has not been seen yet.";
       say("bad", `The store cannot be seen${stood}: ${Format.clip(fleet.fault.reason, 400)}`,
         `${asOf} ${Format.clip(fleet.fault.advice || "", 400)}`);
     }
@@ -143,15 +149,19 @@ const App = (() => {
         "What happened since is not in it, and the passes that write it may have stopped. `lastbeat fleet` shows the " +
         "fleet as it is now.");
     }
-    const { last_pass_at: last, overdue, known } = fleet.watching || {};
-    if (overdue) {
+    const { last_pass_at: last, overdue, known, recorded_at: recorded } = fleet.watching || {};
+    if (recorded) {
+      say("warn", "No sweep watches this fleet.",
+        `\`lastbeat watch\` recorded one run ${Format.age(recorded, Data.now())} ago. Start \`lastbeat sweep\` to have ` +
+        "all of them watched.");
+    } else if (overdue) {
       say("warn", `Nobody watches: no pass has left its mark for ${Format.age(last, Data.now())}.`,
-        "Statuses may be out of date, and nobody is told. See why it stopped, and start `lastbeat sweep` again.");
+        "Statuses may be out of date, and no alerts are sent. See why it stopped, and start `lastbeat sweep` again.");
     } else if (!last && known !== false && Data.rows.length > 0) {
       say("warn", "Nobody watches this fleet: no pass has left its mark.",
-        "Statuses are what a first look says, and nobody is told. Start `lastbeat sweep`, or run it from cron.");
+        "Statuses are what a first look says, and no alerts are sent. Start `lastbeat sweep`, or run it from cron.");
     }
-    if (Data.outdated) say("info", "lastbeat has been updated.", "Load this page anew.");
+    if (Data.outdated) say("info", "lastbeat has been updated.", "Reload this page.");
     return found;
   }
 

@@ -2,8 +2,8 @@
 /* Around: what is said below the table of a fleet, and in its place where there is nothing to show. */
 const Around = (() => {
   const { el } = Draw;
-  const SEARCHED = "All words must stand in a run's name, status, conditions, phase, host, cause or reason, or in " +
-    "what makes it doubtful.";
+  const SEARCHED = "All words must be in a run's name, status, conditions, phase, host, cause or reason, or in " +
+    "why its status may be out of date.";
 
   /** How people begin, of a fleet without runs. */
   function beginning(root) {
@@ -15,7 +15,7 @@ const Around = (() => {
         "the file ", el("code", {}, "my-run/metadata.json"), " by itself, every minute or so:"),
       el("pre", { tabindex: "0" }, el("code", {},
         "{\"run_id\": \"my-run\", \"status\": \"running\", \"phase\": \"train\"}")),
-      el("p", {}, "Then ", el("code", {}, "lastbeat sweep"), " watches all of them and tells people. New runs show ",
+      el("p", {}, "Then ", el("code", {}, "lastbeat sweep"), " watches all of them and tells people. New runs appear ",
         "here by themselves.")];
   }
 
@@ -24,14 +24,14 @@ const Around = (() => {
     switch (kind) {
       case "unseen":
         return [el("h2", {}, "Nothing of this fleet has been seen yet."),
-          el("p", {}, "It shows here as soon as the store answers.")];
+          el("p", {}, "It appears here as soon as the store answers.")];
       case "waiting":
         return el("p", { class: "muted" }, "Reading the fleet …");
       case "begin":
         return beginning(root);
       case "old":
-        return [el("h2", {}, "No run lives, and none ended lately."),
-          el("p", {}, "How to see older ones stands below.")];
+        return [el("h2", {}, "No run is alive, and none ended lately."),
+          el("p", {}, "See below for older ones.")];
       case "nothing":
         return [el("h2", {}, "No run matches."),
           el("p", {}, SEARCHED),
@@ -53,6 +53,10 @@ const Around = (() => {
   /** Sentences below the table: what is not in it, and how to see that. */
   function notes(fleet) {
     const told = [];
+    if (fleet.silenced > 0) {
+      told.push(`${Format.count(fleet.silenced, "run")} ${fleet.silenced === 1 ? "is" : "are"} silenced: ` +
+        "they send no alerts.");
+    }
     if (fleet.older > 0) {
       told.push(`${Format.count(fleet.older, "older run")}, over or silent for longer than this page looks back, ` +
         `${fleet.older === 1 ? "is" : "are"} not shown. \`lastbeat fleet --since 30d\` lists them.`);
@@ -60,7 +64,7 @@ const Around = (() => {
     if (fleet.ignored?.length) {
       const names = fleet.ignored.slice(0, 5).map((name) => Format.clip(name, 80)).join(", ");
       const more = fleet.ignored.length > 5 ? ` and ${fleet.ignored.length - 5} more` : "";
-      told.push(`Not shown, for no run may have such a name: ${names}${more}.`);
+      told.push(`Not shown, because no run may have such a name: ${names}${more}.`);
     }
     for (const note of (fleet.notes ?? []).slice(0, 10)) told.push(Format.clip(note, 400));
     return told;

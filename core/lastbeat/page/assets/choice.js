@@ -37,7 +37,7 @@ const Choice = (() => {
     clearTimeout(writing);
     App.fleetAt(address());
     writing = setTimeout(() => {
-      if (location.hash.startsWith("#/runs/")) return;
+      if (/^#\/(?:runs\/|causes)/.test(location.hash)) return;
       try {
         history.replaceState(null, "", address());
       } catch {

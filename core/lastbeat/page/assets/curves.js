@@ -182,10 +182,10 @@ const Curves = (() => {
       tools.hidden = table.element.hidden = (points.at ?? []).length === 0;
       const missing = SERIES.filter((series) => !shown.some((each) => each.series === series));
       const notes = [];
-      if (tools.hidden) notes.push("No points are known of this run: progress.json tells none.");
-      else if (shown.length === 0) notes.push("Nothing is known of the points on this axis.");
+      if (tools.hidden) notes.push("This run has no points yet: there are none in progress.json.");
+      else if (shown.length === 0) notes.push("No point has a place on this axis.");
       else if (missing.length > 0) {
-        notes.push(`Not told by this run: ${missing.map((series) => series.name.toLowerCase()).join(", ")}.`);
+        notes.push(`Not reported by this run: ${missing.map((series) => series.name.toLowerCase()).join(", ")}.`);
       }
       if (shared.placing.left > 0 && shown.length > 0) {
         const why =

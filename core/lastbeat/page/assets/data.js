@@ -6,6 +6,7 @@
  *   Data.fleet                       the fleet document without its runs; null until there is one
  *   Data.run(id)                     → Promise of a run document; rejects with a Data.Fault: message, advice, status
  *                                      (404: no such run; 0: the server does not answer; null: not in this file)
+ *   Data.causes()                    → Promise of what failures cost, as `lastbeat causes --json` has it; rejects likewise
  *   Data.subscribe(listener)         → a function that ends it. listener({ kind: "fleet", full, changed: Set of ids,
  *                                      gone: [id], before: Map id → row }) after each answer, also where nothing
  *                                      changed (a run view asks anew then); listener({ kind: "state" }) when
@@ -18,6 +19,8 @@
  *   Data.fresh                       whether that is as short as it gets
  *   Data.want(ids)                   which runs people see right now; the server reads those first
  *   Data.pause(yes), Data.again()    stop and go on; ask now
+ *   Data.maySilence                  whether this browser was let in by the dashboard's token
+ *   Data.silence(asked)              → Promise of what became of it: { silences, matches, notes }; rejects as Data.run
  */
 const Data = (() => {
   const TIMEOUT_MS = 60000;
@@ -25,8 +28,8 @@ const Data = (() => {
   const MOST_WANTED = 60;
   const listeners = new Set();
   const rows = new Map();
-  let order = [], list = [], fleet = null, embeddedRuns = null, receivedAt = 0, firstVersion = null;
-  let wanted = [], timer = null, asking = null, failures = 0, embedded = false;
+  let order = [], list = [], fleet = null, embeddedRuns = null, embeddedCauses = null, receivedAt = 0, firstVersion = null;
+  let wanted = [], timer = null, asking = null, failures = 0, embedded = false, maySilence = false;
   let state = Object.freeze({ mode: "loading", paused: false, since: null, message: "", advice: "", retryAt: null });
 
   /** Why something could not be had, and what people can do. */
@@ -57,7 +60,7 @@ const Data = (() => {
 
   function take(told) {
     if (told === null || typeof told !== "object" || told.schema !== 1 || !Array.isArray(told.runs)) {
-      throw new Fault("The data is of another version of lastbeat than this page.", "Load the page anew.");
+      throw new Fault("The data is from another version of lastbeat than this page.", "Reload the page.");
     }
     const full = told.since === null || told.since === undefined || fleet === null;
     const before = new Map(), changed = new Set();
@@ -104,17 +107,24 @@ const Data = (() => {
 
   // ---- the server ---------------------------------------------------------------------------------------------
 
-  async function get(path) {
+  const get = (path) => ask(path, { headers: { Accept: "application/json" } });
+
+  /** The mode stays "cors": in any other one browsers hide the origin that the server compares. */
+  const silence = (asked) => ask("api/silences", { method: "POST", body: JSON.stringify(asked),
+    headers: { Accept: "application/json", "Content-Type": "application/json", "X-Lastbeat": "page" } });
+
+  async function ask(path, options) {
     const stop = new AbortController();
     const alarm = setTimeout(() => stop.abort(), TIMEOUT_MS);
     let answer, body;
     try {
       answer = await fetch(path, { signal: stop.signal, cache: "no-store", redirect: "error",
-        credentials: "same-origin", headers: { Accept: "application/json" } });
+        credentials: "same-origin", ...options });
+      if (path.startsWith("data/fleet") && answer.ok) maySilence = answer.headers.get("X-Lastbeat-May") === "silence";
       body = await answer.json();
     } catch (fault) {
       if (answer && answer.ok === false) body = null;
-      else if (answer) throw new Fault("The server's answer cannot be read.", "Load the page anew.", answer.status);
+      else if (answer) throw new Fault("The server's answer cannot be read.", "Reload the page.", answer.status);
       else {
         throw new Fault("The server does not answer.",
           "Is `lastbeat dashboard` still running, and can it be reached?", 0);
@@ -190,6 +200,7 @@ const Data = (() => {
     try {
       const whole = await unpack(text);
       embeddedRuns = whole.runs || {};
+      embeddedCauses = whole.causes ?? null;
       state = Object.freeze({ ...state, mode: "file" });
       take(whole.fleet);
       tell({ kind: "state" });
@@ -206,6 +217,12 @@ const Data = (() => {
     throw rows.has(id)
       ? new Fault("This file does not hold all about this run.", command("show", id), null)
       : new Fault("There is no such run in this file.", command("show", id), 404);
+  }
+
+  async function causes() {
+    if (!embedded) return get("data/causes");
+    if (embeddedCauses !== null) return embeddedCauses;
+    throw new Fault("This file does not hold what failures cost.", "In a terminal: `lastbeat causes`");
   }
 
   /** What tells more of a run in a terminal, for any shell, whatever root is in its settings. */
@@ -251,7 +268,7 @@ const Data = (() => {
   }
 
   return Object.freeze({
-    Fault, start, run, command, again, pause, now, age, subscribe,
+    Fault, start, run, causes, command, again, pause, now, age, subscribe, silence,
     want: (ids) => { wanted = ids.slice(0, MOST_WANTED); },
     row: (id) => rows.get(id) ?? null,
     get rows() { return list; },
@@ -260,6 +277,7 @@ const Data = (() => {
     /** Always so in a file, which says itself how old it is. */
     get fresh() { return embedded || isFresh(); },
     get embedded() { return embedded; },
+    get maySilence() { return maySilence; },
     /** The server has been updated since this page was loaded. */
     get outdated() { return fleet !== null && fleet.version !== firstVersion; },
   });

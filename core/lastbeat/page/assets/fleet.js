@@ -38,6 +38,7 @@ const Fleet = (() => {
   function refresh(moved) {
     if (view === null) return;
     if (Data.fleet === null) return showAround();
+    view.quiet.update(Data.fleet.silences ?? []);
     const ids = Choice.ids();
     const order = Choice.folds ? Groups.folded(ids) : ids.map((id) => ({ key: `run ${id}`, id, member: false }));
     const held = !moved && view.order.length > 0 && busy();
@@ -304,7 +305,8 @@ const Fleet = (() => {
       el("label", { class: "sort-by" }, el("span", { class: "unseen" }, "Sort by "), sortBy));
     parts.table = el("table", { class: "runs", role: "table" }, el("caption", { class: "unseen" }, "Runs"),
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, [...heads.values()])), parts.body);
-    put(main, el("div", { class: "fleet" }, el("h1", { class: "unseen" }, "Fleet"), parts.tools, parts.table,
+    parts.quiet = Silencing.make();
+    put(main, el("div", { class: "fleet" }, el("h1", { class: "unseen" }, "Fleet"), parts.tools, parts.quiet.element, parts.table,
       parts.empty, parts.more, parts.notes, parts.hint, parts.reorder));
     return parts;
   }

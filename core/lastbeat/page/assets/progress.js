@@ -64,7 +64,7 @@ const Progress = (() => {
         el(
           "p",
           { class: "muted" },
-          "This run tells no progress: there is no progress.json that could be read, and no step in its log.",
+          "This run reports no progress: there is no progress.json that could be read, and no step in its log.",
         ),
       ];
     }

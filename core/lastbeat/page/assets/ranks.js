@@ -21,7 +21,7 @@ const Ranks = (() => {
     failed: { sign: "✖", words: "failed" },
     silent: { sign: "◷", words: "silent" },
     unreadable: { sign: "?", words: "cannot be read" },
-    untold: { sign: "·", words: "never told anything" },
+    untold: { sign: "·", words: "never reported" },
   };
 
   /** For so long a rank that lives may tell nothing, in seconds. */
@@ -64,7 +64,7 @@ const Ranks = (() => {
   function words(line) {
     const parts = [`Rank ${line.rank}`];
     if (line.host) parts.push(Format.clip(line.host, 80));
-    if (line.state === "untold") return [...parts, "has never told anything"].join(", ");
+    if (line.state === "untold") return [...parts, "has never reported"].join(", ");
     if (line.state === "failed") parts.push("failed");
     if (line.state === "unreadable") parts.push(`cannot be read: ${Format.clip(String(line.fault), 200)}`);
     if (line.age !== null)

@@ -45,10 +45,18 @@ const Records = (() => {
     );
   }
 
-  /** Heartbeat files: how old, what time they give themselves, what else stands in them. */
+  /** Which limits hold for the run and from where, and which one decided that it is TIMED_OUT. */
+  function limits(doc) {
+    const held = (doc.limits ?? []).map((each) => String(each.text));
+    if (held.length === 0) return [];
+    const by = doc.exceeded ? `; TIMED_OUT by: ${doc.exceeded.text}` : "";
+    return [el("p", { class: "muted small", "data-key": "limits" }, `Limits: ${held.join(", ")}${by}`)];
+  }
+
+  /** Heartbeat files: how old, what time they give themselves, what else stands in them; and the limits for them. */
   function beats(doc, now) {
     const list = doc.beats ?? [];
-    if (list.length === 0) return [el("p", { class: "muted" }, "No heartbeat file was found.")];
+    if (list.length === 0) return [el("p", { class: "muted" }, "No heartbeat file was found."), ...limits(doc)];
     return [
       table(
         "Heartbeats",
@@ -77,6 +85,7 @@ const Records = (() => {
           ],
         })),
       ),
+      ...limits(doc),
     ];
   }
 
@@ -117,7 +126,7 @@ const Records = (() => {
         `${dropped}.`,
       ),
       list.length === 0
-        ? el("p", { class: "muted" }, "The record keeps no alert.")
+        ? el("p", { class: "muted" }, "There are no alerts in the record.")
         : table(
             "Alerts",
             ["Alert", "When", "Reason", "Deliveries"],
@@ -155,7 +164,7 @@ const Records = (() => {
     return [
       table(
         "Transitions",
-        ["#", "When", "Change", "Reason", "Attempt"],
+        ["#", "When", "Change", "Reason", "Attempt", "Step"],
         list.map((each) => ({
           key: each.number,
           cells: [
@@ -174,9 +183,10 @@ const Records = (() => {
             [
               Account.reason(doc, each.reason),
               each.cause ? [" ", el("code", {}, each.cause)] : null,
-              each.silenced ? el("p", { class: "muted" }, `Nobody was told: ${each.silenced}`) : null,
+              each.silenced ? el("p", { class: "muted" }, `No alert was sent: ${each.silenced}`) : null,
             ],
             Format.integer(each.attempt),
+            typeof each.step === "number" ? Format.integer(each.step) : null,
           ],
         })),
       ),
@@ -187,6 +197,56 @@ const Records = (() => {
             `${Format.count(more, "earlier transition")} ${more === 1 ? "is" : "are"} not kept.`,
           )
         : null,
+    ];
+  }
+
+  /** What the policy's `on:` noted and ran, the latest first. */
+  function reactions(known, now) {
+    const notes = [...(known.notes ?? [])].reverse(), commands = [...(known.commands ?? [])].reverse();
+    return [
+      notes.length === 0 ? null : table("Notes of the policy", ["When", "On", "Note"],
+        notes.map((each, index) => ({ key: `note-${index}`, cells: [when(each.at, now), el("code", {}, each.on), each.text] }))),
+      commands.length === 0 ? null : table("Commands of the policy", ["Command", "Started", "How it ended", "Output"],
+        commands.map((each) => ({
+          key: each.name,
+          cells: [
+            el("code", {}, each.name),
+            when(each.at, now),
+            each.ended_at ? [el("span", { class: each.failed ? "s-failed" : null }, `${each.failed ? "✖ " : ""}${each.how ?? ""}`),
+              " ", when(each.ended_at, now)] : "runs",
+            each.output ? el("code", {}, each.output) : null,
+          ],
+        }))),
+    ];
+  }
+
+  /** The job of a supervised run: what its launcher says, who looks after it, and what is left of its restarts. */
+  function job(doc, now) {
+    const known = doc.job;
+    if (!known) return null;
+    const at = (iso) => (iso ? when(iso, now) : null);
+    const ruling = known.ruling, found = known.checkpoint;
+    const nodes = (known.nodes ?? []).slice(0, 8).join(", ");
+    const budgets = (known.budgets ?? []).map((each) =>
+      each.limit === null ? `${each.name} ${each.used}, no limit` : `${each.name} ${each.left} of ${each.limit}`);
+    return [
+      Account.facts([
+        ["Job", known.id ? [el("code", {}, String(known.id)), ` (${known.launcher}) ${known.state ?? ""}`] : "not started yet"],
+        ["Nodes", nodes || null],
+        ["Supervised by", known.supervised_by ? [known.supervised_by, ...(known.supervised_since ? [", since ", at(known.supervised_since)] : [])]
+          : known.over ? null : el("strong", { class: "s-warning" }, "▲ nobody now")],
+        ["Restart policy", known.policy ?? "none: nothing is restarted"],
+        ["Restarts", Format.integer(known.restarts)],
+        ["Budget left", budgets.length > 0 ? budgets.join(", ") : null],
+        ["Next job", known.next ? [el("code", {}, known.next), known.starts_at ? [" not before ", at(known.starts_at)] : " now"] : null],
+        ["Last checkpoint", found ? [typeof found.step === "number" ? `step ${Format.integer(found.step)}, ` : null,
+          el("code", {}, found.url), found.saved_at ? [", saved ", at(found.saved_at)] : null] : null],
+        ["Decided", ruling ? [ruling.action === "restart" ? `restart, attempt ${ruling.attempt ?? ""}: ` : "not restarted: ",
+          ruling.reason, " ", at(ruling.at)] : null],
+      ]),
+      ...reactions(known, now),
+      known.supervised_by || known.over || doc.run.run_id.startsWith("-") ? null
+        : copied("Go on with it", Data.command("supervise --resume", doc.run.run_id), "resume"),
     ];
   }
 
@@ -239,5 +299,5 @@ const Records = (() => {
     ];
   }
 
-  return Object.freeze({ beats, alerts, transitions, logs, files });
+  return Object.freeze({ beats, alerts, transitions, job, logs, files });
 })();

@@ -29,8 +29,8 @@ const Rows = (() => {
   function text(row) {
     let known = texts.get(row);
     if (known === undefined) {
-      known = [row.run_id, row.shown, row.cause, row.reason, row.phase, row.host, row.doubt, row.fault,
-        ...row.conditions].filter(Boolean).join("\n").toLowerCase();
+      known = [row.run_id, row.shown, row.cause, row.reason, row.phase, row.host, row.owner, row.team, row.doubt,
+        row.fault, row.job && row.job.text, ...row.conditions].filter(Boolean).join("\n").toLowerCase();
       texts.set(row, known);
     }
     return known;
@@ -88,6 +88,8 @@ const Rows = (() => {
   function whyCell(row) {
     const bad = troubled(row), told = bad ? row.doubt || row.reason : row.reason;
     const asides = [
+      row.job ? `job ${Format.clip(row.job.text, 60)}` : null,
+      row.silenced ? `silenced until ${row.silenced.until}: ${Format.clip(row.silenced.why, 100)}` : null,
       row.pending > 0 ? `${Format.count(row.pending, "alert")} waiting to be sent` : null,
       row.fault ? `not all could be read: ${Format.clip(row.fault, 200)}` : null,
       row.recorded === false ? "no pass has recorded it yet" : null,
@@ -113,7 +115,8 @@ const Rows = (() => {
     if (row.fault) told.push(el("p", {}, `Not all could be read: ${Format.clip(row.fault, 300)}`));
     if (troubled(row) && row.action) told.push(el("p", { class: "todo" }, Format.clip(row.action, 600)));
     const facts = [row.conditions.length > 0 && row.conditions.join(", "), row.phase && `phase ${Format.clip(row.phase, 120)}`, row.host && Format.clip(row.host, 200),
-      `attempt ${Format.integer(row.attempt)}`].filter(Boolean);
+      row.owner && `owner ${Format.clip(row.owner, 120)}`, row.team && `team ${Format.clip(row.team, 120)}`,
+      `attempt ${Format.integer(row.attempt)}`, row.job && `${Format.clip(row.job.launcher, 40)} job ${Format.clip(row.job.text, 60)}`].filter(Boolean);
     told.push(el("p", { class: "muted" }, facts.join(" · ")));
     return told;
   }
@@ -149,13 +152,13 @@ const Rows = (() => {
       draw: (row, context) => Draw.strip(row.strip, context.at), none: (row) => row.strip.length === 0 },
     { key: "cause", title: "What happened", hint: "sorts by cause", by: (row) => row.cause && row.cause.toLowerCase(),
       facts: (row) => [row.shown, row.cause, row.conditions, row.reason, row.doubt, row.fault, row.pending,
-        row.recorded, row.phase, row.complete],
+        row.recorded, row.phase, row.complete, row.silenced, row.job && row.job.text],
       draw: whyCell },
     { key: "attempt", title: "Attempt", down: true, by: (row) => row.attempt,
       facts: (row) => [row.attempt], draw: (row) => Format.integer(row.attempt), none: (row) => row.attempt === 1 },
     { key: "more", title: null, by: null,
-      facts: (row) => [row.reason, row.action, row.doubt, row.fault, row.conditions, row.phase, row.host, row.attempt,
-        row.shown],
+      facts: (row) => [row.reason, row.action, row.doubt, row.fault, row.conditions, row.phase, row.host, row.owner, row.team,
+        row.attempt, row.shown, row.job && row.job.text],
       draw: details },
   ]);
 

@@ -67,13 +67,13 @@ const Run = (() => {
     const [advice, command] = known
       ? ["A terminal tells more:", fault.advice]
       : gone
-        ? [fault.advice || "It may have been deleted, or its name is another. In a terminal:", "lastbeat fleet"]
+        ? [fault.advice || "It may have been deleted, or have another name. In a terminal:", "lastbeat fleet"]
         : Data.embedded
           ? [
               "The page that lastbeat dashboard serves has all about every run, and so has the terminal:",
               Data.command("show", id),
             ]
-          : [`${fault.advice ?? ""} It is asked for again with each update.`.trim(), Data.command("show", id)];
+          : [`${fault.advice ?? ""} It is tried again with each update.`.trim(), Data.command("show", id)];
     return [
       el("h2", {}, gone ? "There is no such run." : Data.embedded ? fault.message : "This run cannot be seen now."),
       gone || !Data.embedded ? el("p", {}, fault.message) : null,
@@ -96,6 +96,7 @@ const Run = (() => {
     const loading = el("p", { class: "muted loading", role: "status" }, "Reading this run …");
     const sections = Sections.ALL.map(([name, words]) => section(name, words));
     const contents = el("nav", { class: "contents", "aria-label": "On this page" });
+    const quiet = Silencing.make(id);
     sections.find((each) => each.id === "curves").body.append(curves.element);
     const all = el("div", { class: "run-sections" }, ...sections.map((each) => each.element));
     const root = el(
@@ -104,7 +105,7 @@ const Run = (() => {
       el("header", { class: "run-head" }, el("a", { class: "back", href: "#/" }, "← All runs"), title),
       banner,
       loading,
-      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, all)),
+      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, quiet.element, all)),
     );
     state.hidden = contents.hidden = true;
     main.replaceChildren(root);
@@ -115,6 +116,7 @@ const Run = (() => {
       state.hidden = contents.hidden = false;
       state.dataset.status = Draw.looksOf(doc.run).name;
       change(state, Account.state(doc, now));
+      showSilence();
       sections.forEach((each, index) => {
         const build = Sections.ALL[index][2];
         if (build === null) {
@@ -151,6 +153,12 @@ const Run = (() => {
       ]);
     }
 
+    /** The fleet's listing shows a change sooner than the run does, which remembers silences for a minute. */
+    function showSilence() {
+      const row = Data.row(id);
+      quiet.update([row === null ? doc?.run.silenced : row.silenced]);
+    }
+
     function take(next) {
       doc = next;
       change(banner, []);
@@ -174,7 +182,7 @@ const Run = (() => {
             "p",
             {},
             fault.advice ? `${fault.advice} ` : null,
-            `What stands here is how it was last seen, ${Format.time(doc.at, Date.now(), true)}.`,
+            `This is how it was last seen, ${Format.time(doc.at, Date.now(), true)}.`,
           ),
         ),
       ]);
@@ -234,6 +242,7 @@ const Run = (() => {
     // The fleet's data come with each interval, changed or not. A server that does not answer is told of by the page.
     const unsubscribe = Data.subscribe((event) => {
       if (event.kind === "fleet" || doc === null) look();
+      if (event.kind === "fleet" && doc !== null) showSilence();
       loading.hidden ||= Data.state.mode === "broken";
     });
     look();

@@ -4,8 +4,6 @@ import json
 import logging
 import math
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,7 @@ from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run, is_cancelled
 from support.hostile import EXCEPTIONS, VALUES, Made, plainly
 from support.memory import MemoryStore
-
-LIMIT_S = 30.0
+from support.waiting import until
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.complex_numbers(), st.text(max_size=50))
 ANYTHING = st.one_of(
@@ -41,13 +38,6 @@ def strict(body: bytes) -> dict[str, Any]:
     found = json.loads(body.decode("utf-8"), parse_constant=refuse)
     assert isinstance(found, dict)
     return found
-
-
-def until(true: Callable[[], object]) -> None:
-    limit = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < limit, "it never became true"
-        time.sleep(0.001)
 
 
 def value_of(drawn: Any) -> Any:

@@ -1,6 +1,7 @@
 """What a beat writes of what training said."""
 
 import json
+import logging
 import math
 import time
 from contextlib import suppress
@@ -12,6 +13,8 @@ import pytest
 from lastbeat.sdk.documents import AttemptIdentity, ProgressHistory, encode, iso_time, metadata_document
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.run import MAX_PHASES, Run
+from lastbeat.sdk.safe_log import WarnOnce
+from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import LIMIT_CHARS
 
 AT = 1_700_000_000.0
@@ -284,3 +287,56 @@ def test_a_document_with_broken_text_is_still_written() -> None:
     run = Run("run-1", None)
     run.set_phase("half a \ud83d pair")
     assert json.loads(encode(metadata_document(run, WHO, AT)))["phase"] == "half a ? pair"
+
+
+def test_what_is_logged_by_name_becomes_a_curve_beside_the_steps() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    run.step(10, loss=2.0)
+    run.log({"val_acc": 0.5, "val_loss": np.float32(1.5)})
+    run.step(11, loss=1.0)
+    first = read(pace.document(run, time.time()))
+    run.log(val_acc=0.75, step=20)
+    run.step(21, loss=0.5)
+    second = read(pace.document(run, time.time() + 1))
+    assert (first["step"], first["loss"]) == (11, 1.0)
+    assert (second["step"], second["loss"]) == (21, 0.5)
+    curves = second["metric_points"]
+    assert [point[1:] for point in curves["val_acc"]] == [[10, 0.5], [20, 0.75]]
+    assert [point[1:] for point in curves["val_loss"]] == [[10, 1.5]]
+
+
+def test_who_only_logs_gets_on_with_that() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    for loss in (3.0, 2.0):
+        run.log({"loss": loss, "lr": 0.1})
+    run.log(val_acc=0.5)
+    found = read(pace.document(run, time.time()))
+    assert (found["step"], found["loss"], found["phase"]) == (2, 2.0, "training")
+    run.log(step=100, loss=1.0)
+    run.log(val_acc=0.6)
+    later = read(pace.document(run, time.time() + 1))
+    assert (later["step"], later["loss"]) == (101, 1.0)
+
+
+def test_what_is_no_number_is_refused_with_one_line_and_nothing_raises(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = WarnOnce()
+    run, pace = Run("run-1", None), ProgressHistory(reader=ValueReader(warnings=warnings))
+    run.step(1)
+    given: list[Any] = [
+        ["a"],
+        3,
+        "text",
+        Odd(),
+        {Odd(): 1.0},
+        {7: 2.0},
+        {"note": "best so far"},
+        {"image": np.zeros(9)},
+    ]
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        for step, each in enumerate(given):
+            run.log(each, step=Odd() if step == 3 else step)
+            pace.document(run, time.time())
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("is no dictionary; use run.log(" in line for line in told) == 1
+    assert any("metric 'note'" in line and "is not a number" in line for line in told)
+    assert run.latest is not None

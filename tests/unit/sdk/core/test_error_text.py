@@ -132,7 +132,7 @@ ENDINGS = [
     pytest.param(None, "_complete", "", id="no exception"),
     pytest.param(SystemExit(0), "_complete", "", id="exit 0"),
     pytest.param(SystemExit(), "_complete", "", id="exit"),
-    pytest.param(SystemExit(3), "_error", "SystemExit: training exited with '3'", id="exit 3"),
+    pytest.param(SystemExit(3), "_error", "SystemExit: training ended with exit status 3", id="exit 3"),
     pytest.param(KeyboardInterrupt(), "_error", "Cancelled: KeyboardInterrupt (Ctrl-C)", id="Ctrl-C is no crash"),
     pytest.param(ValueError("bad"), "_error", "ValueError: bad", id="anything else"),
 ]

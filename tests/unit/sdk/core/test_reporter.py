@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,8 +14,7 @@ from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.memory import MemoryStore
-
-LIMIT_S = 30.0
+from support.waiting import until
 
 
 @contextmanager
@@ -36,13 +35,6 @@ def running(
 def read(store: MemoryStore, name: str) -> dict[str, Any]:
     blob = store.read(f"run-1/{name}", 1 << 20)
     return dict(json.loads(blob.body)) if blob is not None else {}
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.002)
 
 
 def written(store: MemoryStore) -> list[str]:

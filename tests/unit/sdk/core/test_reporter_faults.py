@@ -19,6 +19,7 @@ from lastbeat.sdk.run import END_WAIT_S, Run
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.hostile import Panic
 from support.memory import MemoryStore
+from support.waiting import until
 
 LIMIT_S = 60.0
 FAULTS: dict[str, Callable[[], BaseException]] = {
@@ -28,13 +29,6 @@ FAULTS: dict[str, Callable[[], BaseException]] = {
     "a panic in a library": lambda: Panic("index out of bounds"),
     "an exit": lambda: SystemExit(3),
 }
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.002)
 
 
 def failing(store: MemoryStore, operation: str, name: str, fault: Callable[[], BaseException]) -> None:

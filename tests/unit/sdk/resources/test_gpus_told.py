@@ -44,8 +44,10 @@ def run(script: str, driver: Path | None, **env: str) -> Any:
     """What ``script`` prints, as JSON."""
     settings = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT / "core"),
+        "PYTHONPATH": f"{ROOT / 'core'}{os.pathsep}{ROOT / 'tests'}",
         "PYTHONWARNINGS": "error",
+        # Not where it reports to.
+        "LASTBEAT_LOG_LEVEL": "error",
         **({"LD_LIBRARY_PATH": str(driver)} if driver is not None else {}),
         **env,
     }
@@ -93,11 +95,13 @@ def test_without_a_driver_nothing_is_known() -> None:
 
 
 BEATS = """
-import json, os, sys, time
+import json, os
+from functools import partial
 from pathlib import Path
 import lastbeat
+from support import waiting
 
-began = time.monotonic()
+until = partial(waiting.until, limit_s=50)
 run = lastbeat.run("run-1", root=os.environ["ROOT"])
 metadata = Path(os.environ["ROOT"], "run-1", "metadata.json")
 
@@ -106,12 +110,6 @@ def look():
         return json.loads(metadata.read_text())
     except (OSError, ValueError):
         return {}
-
-def until(found):
-    while not (thing := found()):
-        assert time.monotonic() - began < 50
-        time.sleep(0.01)
-    return thing
 
 def beats(count):
     seen = set()

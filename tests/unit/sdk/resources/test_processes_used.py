@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.sdk.resources import ProcessUsage, ResourceMeter, own_usage, tree_usage
-from support.training import LIMIT_S, until
+from support.waiting import until
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 BUSY = """
@@ -89,9 +89,9 @@ def test_a_command_is_measured_with_what_it_started() -> None:
                 time.sleep(0.2)
                 return meter.measure() or {}
 
-            found = until(lambda: found if (found := measured()).get("cpu", 0) > 0 else None, LIMIT_S)
+            found = until(lambda: found if (found := measured()).get("cpu", 0) > 0 else None)
             assert found
-            until(lambda: measured()["rss_bytes"] > 50_000_000, LIMIT_S)
+            until(lambda: measured()["rss_bytes"] > 50_000_000)
         finally:
             for number in (*children(command.pid), command.pid):
                 os.kill(number, 9)

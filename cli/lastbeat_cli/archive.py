@@ -1,0 +1,116 @@
+"""``archive``: leave runs out of passes and of the fleet; they stay readable."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import click
+
+from lastbeat import opening
+from lastbeat.codec import DamagedError
+from lastbeat.fleet.leaving import Leaving
+from lastbeat.model.record import Record
+from lastbeat.model.runid import RECORD
+from lastbeat.model.silence import is_pattern
+from lastbeat.model.text import counted, one_line
+from lastbeat.model.times import format_time
+from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
+from lastbeat.stores.port import Store, StoreError
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.author import author
+from lastbeat_cli.document import dump
+from lastbeat_cli.run import one_run
+from lastbeat_cli.taken_out import check_names, choose, confirm, refuse_the_living
+
+WHAT = "What is archived"
+EPILOG = """\
+\b
+Exit status:
+  0  it was done, or was not confirmed
+  3  it could not be done; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat archive mistral-20250804-171621
+  lastbeat archive 'mistral-2025*' --yes
+  lastbeat archive --undo mistral-20250804-171621
+"""
+
+
+@click.command("archive", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.argument("runs", group=WHAT, listed=("RUN…", "Ids or quoted globs."), metavar="[RUN]...", nargs=-1)
+@options.option("--undo", is_flag=True, group=WHAT, help="Take these runs back.")
+@options.option("--list", "listed", is_flag=True, group=WHAT, help="Show what is archived.")
+@options.option("--force", is_flag=True, help="Also runs that are alive.")
+@options.option("--yes", is_flag=True, help="Do not ask.")
+@options.place
+@options.form
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    runs: tuple[str, ...],
+    undo: bool,
+    listed: bool,
+    force: bool,
+    yes: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Leave runs out of passes, alerts and the view of the fleet. 'lastbeat show' still shows them.
+
+    An archived run comes back when training writes to it again; one that was alive, with its next attempt. Its
+    alerts that are not delivered yet are not sent.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    check_names(runs, faults)
+    if bool(runs) == listed:
+        faults.append("ask for one thing: RUN…, or --list")
+    settings = values.settings(given, faults)
+    logs.follow(settings)
+    store = opening.store(settings)
+    leaving = Leaving(store, author(), opening.state(settings))
+    if listed:
+        return _list(store, as_json=as_json)
+    chosen = choose(settings, store, runs)
+    if undo:
+        done = [run.run_id for run in chosen if leaving.undo(run.run_id)]
+        if not done:
+            raise StoreError("none of these runs is archived", "see what is: lastbeat archive --list")
+        return _tell([f"Back in the fleet: {run_id}" for run_id in done], {"undone": done}, as_json=as_json)
+    unseen = [run.run_id for run in chosen if run.view is None]
+    if unseen:
+        raise StoreError(f"nobody has seen {unseen[0]}, so there is nothing to keep", f"lastbeat forget {unseen[0]}")
+    if not force:
+        refuse_the_living(chosen, "archive")
+    many = f"Archive {counted(len(chosen), 'run')}?"
+    if any(map(is_pattern, runs)) and not confirm(chosen, many, yes=yes):
+        return exits.OK
+    told = []
+    for run in chosen:
+        dropped = leaving.archive(run.run_id, alive=run.beat_s is not None)
+        unsent = f"; {counted(dropped, 'alert that waited is', 'alerts that waited are')} not sent" if dropped else ""
+        told.append(f"Archived: {run.run_id} ({run.status}){unsent}")
+    return _tell(told, {"archived": [run.run_id for run in chosen]}, as_json=as_json)
+
+
+def _list(store: Store, *, as_json: bool) -> int:
+    def read(run_id: str) -> Record | None:
+        blob = store.read(f"{run_id}/{RECORD}", RECORD_LIMIT_BYTES)
+        try:
+            return None if blob is None else decode_record(blob.body)
+        except DamagedError:
+            return None  # Whatever is wrong with it, the fleet shows that run and says so.
+
+    names = one_run.run_names(store)
+    if names is None:
+        raise StoreError(f"the runs in {store.url} could not be listed in time", "try again in a moment")
+    with ThreadPoolExecutor(8) as pool:
+        records = [record for record in pool.map(read, sorted(names)) if record is not None]
+    held = [(each.run_id, each.left_out) for each in records if each.left_out and not each.left_out.forgotten]
+    told = [f"{run_id}  since {format_time(left.at.replace(microsecond=0))}, by {left.by}" for run_id, left in held]
+    rows = [{"run_id": run_id, "at": format_time(left.at), "by": logs.redact(left.by)} for run_id, left in held]
+    return _tell(told or [f"no run in {store.url} is archived"], {"archived": rows}, as_json=as_json)
+
+
+def _tell(lines: list[str], document: dict[str, object], *, as_json: bool) -> int:
+    print(dump(document) if as_json else "\n".join(one_line(logs.redact(line)) for line in lines))
+    return exits.OK

@@ -1,0 +1,125 @@
+"""``backtest``: replays the recorded histories of a fleet through restart policies."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from lastbeat import opening
+from lastbeat.decide.backtest import backtest, past_run
+from lastbeat.fleet.all_records import all_records
+from lastbeat.model.backtest import Backtest
+from lastbeat.model.restart import RestartPolicy
+from lastbeat.restarts import loading
+from lastbeat.settings import Settings, table
+from lastbeat.stores.port import MissingStoreError
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.backtest.told import FleetBacktest, backtest_document, backtest_lines
+from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli.policy.command import load
+from lastbeat_cli.run import one_run
+from lastbeat_cli.terminal import paint
+
+WHICH = "Which policies"
+_LIMIT_S: Final = 900.0
+_MOST_POLICIES: Final = 6
+MOST_DECISIONS: Final = 10_000
+"""So many are listed one by one; all are counted."""
+_EPILOG = """\
+\b
+Exit status:
+  0  the answer is printed
+  3  the fleet could not be read, or a policy cannot be used; also wrong settings or arguments
+
+\b
+What the words mean:
+  saved    restarted; in the history somebody started it again later, and it got on: the time that it lay dead
+  wasted   restarted; it died again of the same cause without getting further: the time of that attempt
+  missed   stopped; somebody started it again, and it got on: the time that it lay dead
+  spared   stopped; somebody started it again in vain: the time of that attempt
+  unknown  nobody started it again, or how far it got was not recorded
+
+\b
+Examples:
+  lastbeat backtest s3://bucket/training-runs --policy megatron_transient
+  lastbeat backtest --policy megatron_conservative --policy mine.yaml --decisions
+"""
+
+
+@click.command("backtest", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@options.argument(
+    "place", group=WHICH, listed=("ROOT", "The fleet: a directory, s3://…, gs://… or az://… [as set]."),
+    metavar="[ROOT]", required=False,
+)  # fmt: skip
+@options.option(
+    "--policy",
+    "named",
+    multiple=True,
+    metavar="NAME-OR-FILE",
+    group=WHICH,
+    help=f"May be repeated, to compare [{loading.RECOMMENDED}].",
+)
+@options.option("--decisions", "listed", is_flag=True, help="Also each decision, the latest first.")
+@options.place
+@options.form
+def command(
+    *, place: str | None, named: tuple[str, ...], listed: bool, as_json: bool, verbose: bool, **given: str | None
+) -> int:
+    """What restart policies would have made of the past of a fleet: what each would have restarted and stopped, why,
+    and what that would have saved or wasted.
+
+    It reads what is recorded of each run and changes nothing. Budgets and windows count as they would have.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    if place is not None and any(given.get(each) for each in ("root", "bucket")):
+        faults.append("ROOT and --root name two fleets; leave one of them out")
+    if len(named) > _MOST_POLICIES:
+        faults.append(f"--policy may be given {_MOST_POLICIES} times at most")
+    settings = values.settings(given if place is None else {**given, "root": place}, faults)
+    logs.follow(settings)
+    policies = [load(each) for each in dict.fromkeys(named or (loading.RECOMMENDED,))]
+    found = _tested(settings, _apart(policies))
+    if as_json:
+        print(dump(masked_throughout(backtest_document(found), logs.redact)))
+        return exits.OK
+    told = backtest_lines(found, paint.width(sys.stdout), decisions=listed)
+    paint.show([tuple((logs.redact(text), style) for text, style in each) for each in told])
+    return exits.OK
+
+
+def _apart(policies: Sequence[RestartPolicy]) -> list[RestartPolicy]:
+    """Two files may have one name."""
+    names = [policy.name for policy in policies]
+    return [
+        policy if names.count(policy.name) == 1 else replace(policy, name=f"{policy.name} ({number})")
+        for number, policy in enumerate(policies, 1)
+    ]
+
+
+def _tested(settings: Settings, policies: Sequence[RestartPolicy]) -> FleetBacktest:
+    store = opening.store(settings)
+    until = time.monotonic() + _LIMIT_S
+    try:
+        records = all_records(store, until=until)
+    except MissingStoreError as fault:
+        raise one_run.missing(fault) from None
+    found = FleetBacktest(opening.root_url(settings), records, {each.name: Backtest(each.name) for each in policies})
+    delay_s = settings[table.RESTART_DELAY_SECONDS]
+    for record in records.read(until):
+        if record.left_out is not None and record.left_out.forgotten:
+            continue
+        past = past_run(record)
+        found.runs += 1
+        found.thin += past.thin
+        found.cut += past.cut
+        for each in past.ends:
+            found.saw(each)
+        for policy in policies:
+            for decision in backtest(policy, past, delay_s):
+                found.tests[policy.name].add(decision)
+                found.keep(policy.name, decision, MOST_DECISIONS)
+    return found

@@ -1,0 +1,293 @@
+"""What a backtest found, as lines for people and as a document."""
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from typing import Final
+
+from lastbeat.fleet.all_records import FleetRecords
+from lastbeat.model.backtest import Backtest, Hindsight, PastDecision, PastEnd, Worth
+from lastbeat.model.status import Status
+from lastbeat.model.text import counted, one_line
+from lastbeat.model.times import format_time
+from lastbeat.signals.error_types import traits_of
+from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
+
+SCHEMA: Final = 1
+_SHOWN: Final = 40
+_REASONS: Final = 12
+_RESTARTS: Final = (Hindsight.SAVED, Hindsight.WASTED, Hindsight.UNKNOWN, Hindsight.BACK)
+_STOPS: Final = (Hindsight.MISSED, Hindsight.SPARED, Hindsight.UNKNOWN, Hindsight.BACK)
+_WORDS: Final = {
+    Hindsight.SAVED: "saved",
+    Hindsight.WASTED: "wasted",
+    Hindsight.MISSED: "missed",
+    Hindsight.SPARED: "spared",
+    Hindsight.UNKNOWN: "unknown",
+    Hindsight.BACK: "it came back by itself",
+}
+
+
+@dataclass
+class FleetBacktest:
+    """What was replayed, and what came of it."""
+
+    root: str
+    records: FleetRecords
+    tests: dict[str, Backtest]
+    """Policy → what it would have done."""
+    runs: int = 0
+    """Whose history was read."""
+    thin: int = 0
+    """Of them, those whose record keeps no transition."""
+    cut: int = 0
+    """Of them, those whose first transitions are not kept."""
+    ends: int = 0
+    failures: int = 0
+    """Ends that nobody had asked for and that were not good."""
+    causeless: int = 0
+    """Of them, those without a known cause."""
+    stepless: int = 0
+    """Of them, those without a known step."""
+    first: datetime | None = None
+    last: datetime | None = None
+    decisions: list[tuple[datetime, int, str, PastDecision]] = field(default_factory=list)
+    """The latest ones; a heap."""
+    unlisted: int = 0
+    """How many more there were."""
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def saw(self, end: PastEnd) -> None:
+        """Count one end of a run's attempt."""
+        self.ends += 1
+        self.first = min(end.at, self.first or end.at)
+        self.last = max(end.at, self.last or end.at)
+        if end.status is Status.SUCCEEDED or end.end.asked_by is not None:
+            return
+        self.failures += 1
+        self.causeless += traits_of(end.end.error_type).says_nothing
+        self.stepless += end.end.step is None
+
+    def keep(self, policy: str, decision: PastDecision, most: int) -> None:
+        """List ``decision``, unless there are ``most`` later ones. Ends that were good need no decision."""
+        if decision.hindsight is Hindsight.DONE:
+            return
+        # A number of its own, for decisions have no order.
+        entry = (decision.past.at, next(self._numbers), policy, decision)
+        if len(self.decisions) < most:
+            heapq.heappush(self.decisions, entry)
+        else:
+            heapq.heappushpop(self.decisions, entry)
+            self.unlisted += 1
+
+    @property
+    def listed(self) -> list[tuple[str, PastDecision]]:
+        """The decisions that are kept, the latest first."""
+        newest = sorted(self.decisions, key=lambda each: (each[0], -each[1]), reverse=True)
+        return [(policy, decision) for _, _, policy, decision in newest]
+
+
+def backtest_lines(found: FleetBacktest, columns: int, *, decisions: bool) -> Iterator[Line]:
+    """All of it, for people."""
+    yield from _head(found, columns)
+    if not found.ends:
+        return
+    yield line("")
+    yield from _table(found, columns)
+    for name, test in found.tests.items():
+        yield line("")
+        yield from _reasons(name, test, columns)
+    if decisions:
+        yield line("")
+        yield from _decisions(found, columns)
+    notes = list(_notes(found))
+    if notes:
+        yield line("")
+    for note in notes:
+        yield from (line(part, "dim") for part in wrapped(note, columns, ""))
+
+
+def _head(found: FleetBacktest, columns: int) -> Iterator[Line]:
+    when = ""
+    if found.first is not None and found.last is not None:
+        when = (
+            f", {format_time(found.first.replace(microsecond=0))} to {format_time(found.last.replace(microsecond=0))}"
+        )
+    many = f"{found.ends:,} ends of attempts in {found.runs:,} recorded runs, {found.failures:,} of them failures"
+    yield from (line(part, "heading") for part in wrapped(f"{found.root}: {many}{when}", columns, ""))
+
+
+def _table(found: FleetBacktest, columns: int) -> Iterator[Line]:
+    names = list(found.tests)
+    rows: list[tuple[str, list[str]]] = [("", names)]
+    tests = list(found.tests.values())
+    rows.append(("would restart", [f"{_count(test.restarts):,}" for test in tests]))
+    rows += [_row(each, [test.restarts for test in tests]) for each in _RESTARTS]
+    rows.append(("would stop", [f"{_count(test.stops):,}" for test in tests]))
+    rows += [_row(each, [test.stops for test in tests]) for each in _STOPS]
+    rows.append(("ended by a person", [str(_worth_of(test, Hindsight.ASKED)) for test in tests]))
+    rows.append(("ended well", [str(_worth_of(test, Hindsight.DONE)) for test in tests]))
+    first = max(cells(label) for label, _ in rows)
+    widths = [max(cells(each[index]) for _, each in rows) for index in range(len(names))]
+    for number, (label, told) in enumerate(rows):
+        padded = "  ".join(f"{text}{' ' * (width - cells(text))}" for text, width in zip(told, widths, strict=True))
+        yield line(cut(f"{label}{' ' * (first - cells(label))}  {padded}".rstrip(), columns), "" if number else "dim")
+
+
+def _row(what: Hindsight, tallies: list[dict[Hindsight, Worth]]) -> tuple[str, list[str]]:
+    return f"  {_WORDS[what]}", [_told(each.get(what)) for each in tallies]
+
+
+def _told(tally: Worth | None) -> str:
+    """``12: 31.5 h, 4,000 steps (of 7)``: how often, how long, how many steps; and of how many that is known."""
+    if tally is None:
+        return "0"
+    parts = []
+    if tally.timed:
+        of = f" (of {tally.timed})" if tally.timed < tally.count else ""
+        parts.append(f"{tally.seconds / 3600:,.1f} h{of}")
+    if tally.stepped:
+        of = f" (of {tally.stepped})" if tally.stepped < tally.count else ""
+        parts.append(f"{counted(tally.steps, 'step')}{of}")
+    return f"{tally.count:,}{': ' if parts else ''}{', '.join(parts)}"
+
+
+def _count(tallies: Mapping[Hindsight, Worth]) -> int:
+    apart = (Hindsight.ASKED, Hindsight.DONE)
+    return sum(tally.count for what, tally in tallies.items() if what not in apart)
+
+
+def _worth_of(test: Backtest, what: Hindsight) -> int:
+    return sum(each[what].count for each in (test.restarts, test.stops) if what in each)
+
+
+def _reasons(name: str, test: Backtest, columns: int) -> Iterator[Line]:
+    yield line(f"Why, by {name}", "heading")
+    ranked = sorted(test.reasons.items(), key=lambda each: (-each[1], each[0]))
+    for reason, many in ranked[:_REASONS]:
+        yield line(cut(f"  {many:>5,}  {one_line(reason)}", columns))
+    if len(ranked) > _REASONS:
+        yield line(f"  … and {len(ranked) - _REASONS:,} more reasons (--json has them)", "dim")
+
+
+def _decisions(found: FleetBacktest, columns: int) -> Iterator[Line]:
+    yield line("Decisions, the latest first", "heading")
+    several = len(found.tests) > 1
+    for policy, each in found.listed[: _SHOWN * len(found.tests)]:
+        past, worth = each.past, _worth(each)
+        who = f"{policy}: " if several else ""
+        what = f"restart {each.decision.attempt}" if each.decision.restart else "stop"
+        at = format_time(past.at.replace(microsecond=0))
+        step = f", step {past.end.step:,}" if past.end.step is not None else ""
+        told = f"{at}  {each.run_id}, attempt {past.attempt}, {past.status}{step}: {who}{what}: {each.decision.reason}"
+        yield from map(line, wrapped(f"{one_line(told)} ({worth})", columns, "  "))
+    more = len(found.listed) - _SHOWN * len(found.tests)
+    if more > 0:
+        yield line(f"  … and {more:,} earlier ones (--json has them)", "dim")
+
+
+def _worth(each: PastDecision) -> str:
+    said = str(_WORDS.get(each.hindsight, each.hindsight))
+    hours = f" {each.seconds / 3600:,.1f} h" if each.seconds is not None else ""
+    steps = f", {counted(each.steps, 'step')}" if each.steps is not None else ""
+    return f"{said}{hours}{steps}"
+
+
+def _notes(found: FleetBacktest) -> Iterator[str]:
+    """How far that can be trusted."""
+    records = found.records
+    if found.thin:
+        yield f"Too thin to judge: {counted(found.thin, 'run')}, of which no change of status is kept."
+    if found.cut:
+        yield f"Known in part: {counted(found.cut, 'run')}: of a longer history the latest 50 changes are kept."
+    if found.causeless:
+        yield f"No cause was recorded of {counted(found.causeless, 'failure')}, which count as unknown."
+    if found.stepless:
+        yield f"No step was recorded of {counted(found.stepless, 'failure')}: older versions kept none."
+    if found.ends:
+        yield (
+            "Where no checkpoint was recorded, restarts in a row are never given back: budgets look tighter than they "
+            "would have been."
+        )
+    if records.unrecorded:
+        yield f"No watchdog has looked at {counted(records.unrecorded, 'run')}."
+    if records.partial is not None:
+        yield f"Not all runs are known: {records.partial}."
+    if records.unread:
+        yield f"{counted(records.unread, 'record')} not read: there are too many, or no time was left."
+    if records.unusable:
+        run_id, why = next(iter(records.faults.items()))
+        yield f"{counted(records.unusable, 'run')} could not be looked at; {run_id}: {why}"
+
+
+def backtest_document(found: FleetBacktest) -> dict[str, object]:
+    """The same for programs: the promised keys, all of them always there; what is not known is null."""
+    return {
+        "schema": SCHEMA,
+        "root": found.root,
+        "at": format_time(found.records.at),
+        "runs": found.runs,
+        "thin": found.thin,
+        "cut": found.cut,
+        "unrecorded": found.records.unrecorded,
+        "unread": found.records.unread,
+        "unusable": found.records.unusable,
+        "ends": found.ends,
+        "failures": found.failures,
+        "without_cause": found.causeless,
+        "without_step": found.stepless,
+        "first_at": format_time(found.first),
+        "last_at": format_time(found.last),
+        "notes": list(_notes(found)),
+        "policies": [
+            {
+                "name": name,
+                "restarts": _tallies(test.restarts),
+                "stops": _tallies(test.stops),
+                "reasons": dict(sorted(test.reasons.items(), key=lambda each: (-each[1], each[0]))),
+            }
+            for name, test in found.tests.items()
+        ],
+        "decisions": [_decision(policy, each) for policy, each in found.listed],
+        "unlisted": found.unlisted,
+    }
+
+
+def _tallies(tallies: Mapping[Hindsight, Worth]) -> dict[str, object]:
+    return {
+        str(what): {
+            "count": tally.count,
+            "hours": round(tally.seconds / 3600, 3) if tally.timed else None,
+            "hours_known_of": tally.timed,
+            "steps": tally.steps if tally.stepped else None,
+            "steps_known_of": tally.stepped,
+        }
+        for what in Hindsight
+        for tally in (tallies.get(what, Worth()),)
+    }
+
+
+def _decision(policy: str, each: PastDecision) -> dict[str, object]:
+    past, end = each.past, each.past.end
+    return {
+        "policy": policy,
+        "run_id": each.run_id,
+        "attempt": past.attempt,
+        "at": format_time(past.at),
+        "died_at": format_time(past.died_at),
+        "status": past.status.value,
+        "mode": end.mode.value,
+        "error_type": end.error_type,
+        "confidence": round(end.confidence, 3),
+        "step": end.step,
+        "action": "restart" if each.decision.restart else "stop",
+        "reason": each.decision.reason,
+        "budget": each.decision.attempt or None,
+        "delay_s": each.decision.delay_s,
+        "resumed_at": format_time(past.resumed_at),
+        "hindsight": str(each.hindsight),
+        "hours": None if each.seconds is None else round(each.seconds / 3600, 3),
+        "steps": each.steps,
+    }

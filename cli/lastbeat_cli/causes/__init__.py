@@ -1,0 +1,1 @@
+"""``causes``: what the failures of a fleet cost."""

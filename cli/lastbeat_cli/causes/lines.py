@@ -1,0 +1,108 @@
+"""What failures cost as lines for people: a table for each of causes, nodes, users and ranges of steps."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lastbeat.model.losses import CountedFailure, Dimension, LossGroup
+from lastbeat.model.text import counted
+from lastbeat.model.times import format_time
+from lastbeat.views.fleet_losses import FleetLosses, notes
+from lastbeat_cli.terminal.paint import Line, cut, line, wrapped
+from lastbeat_cli.terminal.signs import Signs, harmless
+
+_SHOWN: Final = {Dimension.CAUSE: 8}
+_SHOWN_BESIDE: Final = 5
+_MOST: Final = 50
+_BAR: Final = 12
+_HEADINGS: Final = {
+    Dimension.CAUSE: "What to mend first",
+    Dimension.NODE: "On which nodes",
+    Dimension.USER: "Whose runs",
+    Dimension.STEPS: "At which steps",
+}
+_WHAT: Final = {
+    Dimension.CAUSE: "CAUSE",
+    Dimension.NODE: "NODE",
+    Dimension.USER: "USER",
+    Dimension.STEPS: "STEPS",
+}
+_NAMELESS: Final = {
+    Dimension.NODE: "not known",
+    Dimension.USER: "nobody is named",
+    Dimension.STEPS: "not known",
+}
+
+
+def loss_lines(found: FleetLosses, only: Dimension | None, columns: int, signs: Signs) -> list[Line]:
+    """All of it; with ``only`` one of the tables, and more of that."""
+    told = list(_head(found, columns))
+    for each in Dimension if only is None else (only,):
+        groups = found.by(each)
+        if not groups:
+            continue
+        most = _MOST if only is not None else _SHOWN.get(each, _SHOWN_BESIDE)
+        told += [line(""), *_table(each, groups, most, columns, signs)]
+    remarks = notes(found)
+    if remarks:
+        told.append(line(""))
+    told += [line(part, "dim") for text in remarks for part in wrapped(harmless(text), columns, "")]
+    return [signs.line(each) for each in told]
+
+
+def _head(found: FleetLosses, columns: int) -> Iterator[Line]:
+    total = found.total
+    since = format_time(found.since.replace(microsecond=0))
+    if not total.failures:
+        text = f"{found.root}: no failure is recorded since {since}, of {counted(found.runs, 'run')} that changed"
+    else:
+        lost = "not known" if total.lost_s is None else f"{hours(total.lost_s)}{' at least' if total.at_least else ''}"
+        failures, runs = counted(total.failures, "failure"), counted(len(total.runs), "run")
+        text = f"{found.root}: {failures} of {runs} since {since}, lost: {lost}"
+    yield from (line(part, "heading") for part in wrapped(harmless(text), columns, ""))
+
+
+def hours(seconds: float) -> str:
+    """``31.2 h``; ``1,204 h`` of many."""
+    told = seconds / 3600
+    return f"{told:,.1f} h" if told < 1000 else f"{told:,.0f} h"
+
+
+def _table(by: Dimension, groups: Sequence[LossGroup], most: int, columns: int, signs: Signs) -> Iterator[Line]:
+    yield line(_HEADINGS[by], "heading")
+    heads = f"{'THROWN AWAY ':>12} {'DEAD ':>10} {'FAILED':>6} {'RUNS':>5} {'LAST':<6} {_WHAT[by]}"
+    yield line(f"{'LOST ':>11} {'':<{_BAR}} {heads}", "dim")
+    top = max((group.lost_s or 0.0 for group in groups), default=0.0)
+    for group in groups[:most]:
+        yield from _row(by, group, top, columns, signs)
+    if len(groups) > most:
+        more = f"… and {len(groups) - most:,} more (--by {by}, or --json)"
+        yield line(f"{'':>11} {more}", "dim")
+
+
+def _row(by: Dimension, group: LossGroup, top: float, columns: int, signs: Signs) -> Iterator[Line]:
+    latest = group.latest
+    when = f"{latest.at.day} {latest.at:%b}" if latest is not None else ""
+    lost = "? " if group.lost_s is None else hours(group.lost_s) + ("+" if group.at_least else " ")
+    thrown = _known(group.thrown_away_s, group.thrown_away_known, group.failures)
+    dead = _known(group.dead_s, group.dead_known, group.failures)
+    filled = 0 if top <= 0 or not group.lost_s else max(1, round(_BAR * group.lost_s / top))
+    bar = ("#" if signs.plain else "█") * filled
+    figures = f" {thrown:>12} {dead:>10} {group.failures:>6,} {len(group.runs):>5,} {when:<6} "
+    name = _cause(latest) if by is Dimension.CAUSE else harmless(group.name) or _NAMELESS[by]
+    room = max(12, columns - 11 - 1 - _BAR - len(figures))
+    yield ((f"{lost:>11} ", ""), (f"{bar:<{_BAR}}", "bad"), (figures, ""), (cut(name, room), "mark"))
+    if by is Dimension.CAUSE and latest is not None and latest.said:
+        said = f"{harmless(latest.said)} ({latest.run_id})"
+        yield line(f"{'':>12}{cut(said, columns - 12)}")
+
+
+def _known(seconds: float, of: int, failures: int) -> str:
+    """Hours of which the share of ``of`` failures is known."""
+    return hours(seconds) + ("+" if of < failures else " ") if of else "? "
+
+
+def _cause(latest: CountedFailure | None) -> str:
+    if latest is None:
+        return ""
+    name = latest.error_type or "no cause known"
+    return harmless(f"{name} · {latest.signal}" if latest.signal else name)

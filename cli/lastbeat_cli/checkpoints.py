@@ -1,0 +1,162 @@
+"""``checkpoints``: what lies in a place of checkpoints, and which one a restart would take."""
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from lastbeat import opening
+from lastbeat import settings as configuration
+from lastbeat.checkpoints.survey import survey
+from lastbeat.decide.quarantine import quarantined
+from lastbeat.model import runid
+from lastbeat.model.checkpoint import Checkpoint, CheckpointSurvey
+from lastbeat.model.record import Record
+from lastbeat.model.text import counted
+from lastbeat.model.times import format_duration, format_time, parse_time
+from lastbeat.record.repository import RecordRepository
+from lastbeat.settings import Settings, SettingsError
+from lastbeat_cli import exits, logs, options, places, report, values
+from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli.lines import size
+from lastbeat_cli.terminal.signs import harmless
+
+SHOWN = 20
+_EPILOG = """\
+\b
+Exit status:
+  0  there is a complete checkpoint
+  1  there is none: training would begin anew
+  3  the place could not be read; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat checkpoints /scratch/run-7/checkpoints
+  lastbeat checkpoints s3://bucket/run-7/ckpt --json | jq -r .chosen.url
+  lastbeat checkpoints --run-id llama
+"""
+
+
+@click.command("checkpoints", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.argument("place", metavar="DIR-OR-URL", required=False)
+@options.option(
+    "--run-id",
+    metavar="ID",
+    help="A supervised run: its own place, unless one is named, and its checkpoints in quarantine.",
+)
+@options.option("--crashed-at", metavar="TIME", help="When training died: what was then being written does not count.")
+@options.option("--all", "everything", is_flag=True, help=f"Show all of them, not only the newest {SHOWN}.")
+@options.option(
+    "--settle",
+    type=click.FloatRange(0, 600),
+    default=2.0,
+    metavar="SECONDS",
+    help="Time between two looks at files that were written a moment ago [2].",
+)
+@options.place
+@options.form
+def command(  # noqa: PLR0913 - each is an option
+    *,
+    place: str | None,
+    run_id: str | None,
+    crashed_at: str | None,
+    everything: bool,
+    settle: float,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """The checkpoints in DIR-OR-URL, the newest first: complete ones, and why others are not."""
+    logs.verbose(on=verbose)
+    crashed = parse_time(crashed_at)
+    if crashed_at is not None and crashed is None:
+        raise SettingsError([f"--crashed-at: {crashed_at!r} is no time; write it as 2026-01-31T12:00:00Z"])
+    faults: list[str] = []
+    name = report.run_id(run_id, faults) if run_id is not None else None
+    if name is not None:
+        settings = values.settings(given, faults)
+    else:
+        settings = configuration.load(options.arguments(given), channels=False)
+    record = _supervised(settings, name) if name is not None else None
+    place = place or (record.supervision.checkpoints if record is not None and record.supervision is not None else None)
+    if not place:
+        what = (
+            "use for example lastbeat checkpoints ckpt, or --run-id of a run that is supervised with --checkpoint-dir"
+        )
+        raise SettingsError([f"no place is named: {what}"])
+    store = opening.place(settings, place)
+    kept_from = quarantined(record.restarts) if record is not None else {}
+    with places.named_by("name another place"):
+        found = survey(store, crashed_at=crashed, quarantined=kept_from, settle_s=settle)
+    if as_json:
+        print(dump(masked_throughout(document(found), settings.redactor)))
+    else:
+        shown = len(found.checkpoints) if everything else SHOWN
+        print("\n".join(harmless(settings.redactor(each)) for each in lines(found, store.clock(), shown)))
+    return exits.OK if found.chosen is not None else exits.WARNING
+
+
+def _supervised(settings: Settings, run_id: str) -> Record:
+    key = f"{run_id}/{runid.RECORD}"
+    record = RecordRepository(opening.store(settings), key, os.urandom(6).hex()).reload()
+    if record is None or record.supervision is None:
+        raise SettingsError([f"{run_id} is not supervised: name the place of its checkpoints"])
+    return record
+
+
+def document(found: CheckpointSurvey) -> dict[str, Any]:
+    """A survey for programs."""
+    return {
+        "place": found.url,
+        "chosen": None if found.chosen is None else _checkpoint_document(found.chosen),
+        "checkpoints": [_checkpoint_document(each) for each in found.checkpoints],
+        "complete_listing": found.complete_listing,
+        "notes": list(found.notes),
+    }
+
+
+def _checkpoint_document(each: Checkpoint) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "url": each.url,
+        "step": each.step,
+        "layout": each.layout,
+        "completeness": each.completeness.value,
+        "why": each.why,
+        "saved_at": format_time(each.saved_at),
+        "bytes": each.size_bytes,
+        "files": each.files,
+    }
+
+
+def lines(found: CheckpointSurvey, now: datetime, most: int) -> list[str]:
+    """A survey for people."""
+    if not found.checkpoints:
+        return [f"{found.url}: no checkpoints; training would begin anew", *_notes(found)]
+    head = f"{found.url}: {counted(len(found.checkpoints), 'checkpoint')}"
+    if found.chosen is None:
+        head += "; none is complete: training would begin anew"
+    else:
+        step = "" if found.chosen.step is None else f" (step {found.chosen.step})"
+        head += f"; a restart would take {found.chosen.name}{step}"
+    shown = found.checkpoints[:most]
+    older = len(found.checkpoints) - len(shown)
+    more = [f"  … and {counted(older, 'older one')}; --all shows all"] if older else []
+    return [head, *_table(found, shown, now), *more, *_notes(found)]
+
+
+def _table(found: CheckpointSurvey, shown: Sequence[Checkpoint], now: datetime) -> list[str]:
+    width = max(len(each.name) for each in shown)
+    rows = []
+    for each in shown:
+        sign = ">" if each == found.chosen else " "
+        age = f"{format_duration(now - each.saved_at)} ago"
+        what = f"{size(each.size_bytes)}, {each.layout}"
+        rows.append(f"{sign} {each.name:<{width}}  {age:>12}  {what:<24}  {each.completeness.value}: {each.why}")
+    return rows
+
+
+def _notes(found: CheckpointSurvey) -> list[str]:
+    return [f"note: {note}" for note in found.notes]

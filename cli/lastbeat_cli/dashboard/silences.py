@@ -1,0 +1,166 @@
+"""Silences that people make and lift on the page: what they ask for, checked, and done while they wait."""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.silence import (
+    LEAST_S,
+    MOST_S,
+    WHY_LIMIT,
+    InvalidSilenceError,
+    Silence,
+    check_glob,
+    check_why,
+)
+from lastbeat.model.text import fit, one_line
+from lastbeat.stores.port import Store, StoreError, UnreachableError
+from lastbeat.views.documents import silence_document
+from lastbeat.views.fleet_index import shown_silence
+from lastbeat_cli import logs
+from lastbeat_cli.dashboard.answer import Response, json_body, refusal
+from lastbeat_cli.silencing import NoSuchSilenceError, SilenceWish, lift_silence, make_silence
+
+log = logging.getLogger(__name__)
+
+NAME_LIMIT: Final = 50
+WAIT_S: Final = 20.0
+"""For so long a browser waits for the store; then it is told that nobody knows."""
+_AT_ONCE: Final = 4
+"""So many changes are under way at the same time, those that hang included."""
+
+
+class InvalidChangeError(ValueError):
+    """Not a change that can be made; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the page asks for: ``wish``, or else that ``lift`` ends."""
+
+    wish: SilenceWish | None = None
+    lift: str = ""
+    name: str = ""
+    """What the person who asks is called, as they say; perhaps nothing."""
+
+
+def read_change(body: bytes) -> Change:
+    """Of ``{"runs", "for_s", "why", "by"}`` or ``{"lift"}``. Raises :class:`InvalidChangeError`."""
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict):
+        raise InvalidChangeError("the request is no JSON object")
+    if set(asked) == {"lift"}:
+        which = asked["lift"]
+        if not isinstance(which, str) or not 0 < len(which) <= 200:
+            raise InvalidChangeError("which silence is to be lifted has to be said by its id")
+        return Change(lift=which)
+    if not {"runs", "for_s", "why"} <= set(asked) <= {"runs", "for_s", "why", "by"}:
+        raise InvalidChangeError("a silence has runs, for_s and why, perhaps by, and nothing else")
+    return _wished(asked["runs"], asked["for_s"], asked["why"], asked.get("by", ""))
+
+
+def _wished(runs: object, for_s: object, why: object, name: object) -> Change:
+    if not (isinstance(runs, str) and isinstance(why, str) and isinstance(name, str)):
+        raise InvalidChangeError("runs, why and by have to be texts")
+    if not isinstance(for_s, int) or isinstance(for_s, bool) or not LEAST_S <= for_s <= MOST_S:
+        raise InvalidChangeError(f"for_s has to be a whole number of seconds from {LEAST_S:.0f} to {MOST_S:.0f}")
+    if not one_line(why):
+        raise InvalidChangeError("the reason is missing; people who wonder read it")
+    if len(one_line(why)) > WHY_LIMIT:
+        raise InvalidChangeError(f"the reason has {len(one_line(why))} characters; {WHY_LIMIT} is the most")
+    try:
+        wish = SilenceWish(check_glob(runs), timedelta(seconds=for_s), check_why(why))
+    except InvalidSilenceError as fault:
+        raise InvalidChangeError(str(fault)) from None
+    if len(one_line(name)) > NAME_LIMIT:
+        raise InvalidChangeError(f"the name has {len(one_line(name))} characters; {NAME_LIMIT} is the most")
+    return Change(wish, name=one_line(name))
+
+
+def page_author(name: str, address: str) -> str:
+    """Who made a silence on the page. Nobody checks the name, so where it came from is always told."""
+    return fit(one_line(f"{logs.redact(name) or 'token holder'}, on the page from {address or 'somewhere'}"), 100)
+
+
+class StoredSilences:
+    """Changes the silences in ``store``, for as many browsers as ask."""
+
+    def __init__(self, store: Store, *, wait_s: float = WAIT_S) -> None:
+        self._store = store
+        self._wait_s = wait_s
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+
+    def answer(self, asked: bytes, address: str) -> Response:
+        """What became of a change: 200 only for one that is in the store."""
+        try:
+            change = read_change(asked)
+        except InvalidChangeError as fault:
+            return refusal("400 Bad Request", _sentence(str(fault)), data=True)
+        if not self._places.acquire(blocking=False):
+            advice = "The store takes long to answer; try again in a moment."
+            return refusal("503 Service Unavailable", "Other changes are under way.", advice, data=True)
+        got: list[Response] = []
+
+        def work() -> None:
+            try:
+                got.append(self._done(change, address))
+            finally:
+                self._places.release()
+
+        # A thread, because a store may never answer, and the server has not many.
+        working = threading.Thread(target=work, name="lastbeat-silence", daemon=True)
+        working.start()
+        working.join(self._wait_s)
+        if not got:
+            return _unsure(f"The store has not answered for {self._wait_s:.0f} s.", "Check that it answers.")
+        return got[0]
+
+    def _done(self, change: Change, address: str) -> Response:
+        try:
+            now = self._store.clock()
+            if change.wish is None:
+                lifted = lift_silence(self._store, change.lift, now)
+                for each in lifted:
+                    log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
+                return _told(lifted)
+            made = make_silence(self._store, change.wish, page_author(change.name, address), now)
+            return _told((made.silence,), made.covered, made.notes)
+        except NoSuchSilenceError:
+            return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
+        except UnreachableError as fault:
+            return _unsure(_masked(str(fault)), _masked(fault.advice))
+        except StoreError as fault:
+            return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
+        except Exception:
+            log.exception("a silence could not be changed")
+            return refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=True)
+
+
+def _told(silences: Sequence[Silence], covered: int | None = None, notes: Sequence[str] = ()) -> Response:
+    told: Mapping[str, object] = {
+        "silences": [silence_document(shown_silence(each, logs.redact)) for each in silences],
+        "matches": covered,
+        "notes": [_masked(note) for note in notes],
+    }
+    return Response("200 OK", json_body(told))
+
+
+def _unsure(error: str, advice: str) -> Response:
+    # The write may have happened, though its answer was lost.
+    return refusal("504 Gateway Timeout", error, advice, data=True)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _masked(text: str) -> str:
+    return one_line(mask_tokens(logs.redact(text)))

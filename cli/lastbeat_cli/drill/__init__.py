@@ -1,0 +1,1 @@
+"""``drill``: faults on purpose, in harmless jobs, to see that they are survived."""

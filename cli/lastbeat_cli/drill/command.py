@@ -1,0 +1,359 @@
+"""``drill``: try restarts out, with faults on purpose in harmless jobs."""
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat.launchers import registry
+from lastbeat.launchers.registry import LAUNCHERS
+from lastbeat.model.restart import RestartPolicy
+from lastbeat.restarts import loading
+from lastbeat.restarts.names import KnownNames
+from lastbeat.settings import SettingsError, catalogues, every_setting, table
+from lastbeat.settings.named import is_named
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.document import dump
+from lastbeat_cli.drill.faults import SABOTEURS, NotInjectedError
+from lastbeat_cli.drill.rehearsal import FAULT, RUNS, Ground, InterruptedDrillError, Rehearsal, Stage, UnexpectedError
+from lastbeat_cli.drill.scenarios import SCENARIOS, Scenario
+from lastbeat_cli.loop import Stop
+
+log = logging.getLogger(__name__)
+ALL: Final = "all"
+WHAT: Final = "What is drilled"
+WHERE: Final = "Where"
+_SIGNALS: Final = "megatron_production"
+_INTERVALS: Final = {"local": 0.5, "slurm": 5.0}
+_STALLS: Final = {"local": 4.0, "slurm": 20.0}
+"""The limit on standing still, in s. A log on a file system that machines share may be seen some seconds late."""
+_SCRIPT: Final = Path(__file__).with_name("job.sh")
+
+
+def _table() -> str:
+    rows = []
+    for each in SCENARIOS.values():
+        here = "-" if each.local_s is None else f"{each.local_s} s"
+        rows.append(f"  {each.name:<18} {here:>6} {f'{each.slurm_s} s':>7}  {each.what}")
+    return "\n".join(rows)
+
+
+_EPILOG = f"""\
+\b
+Scenarios, and roughly how long each takes here and on an idle cluster of Slurm:
+{_table()}
+
+\b
+They run at the same time, up to --at-once. What a job waits in the queue comes on top; a requeued job waits two
+minutes by Slurm's defaults. Nothing but the drill's own jobs is touched; they are ended by their ids, on Ctrl-C
+too. Nobody is alerted. If something went wrong, the jobs' output and the supervisors' logs are kept.
+
+\b
+Exit status:
+  0  what was drilled went as it should
+  1  something did not
+  3  wrong settings or arguments; or nothing could be drilled
+
+\b
+Examples:
+  lastbeat drill --launcher local
+  lastbeat drill --launcher slurm --scenario scancel --option=--partition=gpu --option=--account=lab
+  lastbeat drill --launcher slurm --policy ours.yaml --interval 30 --root /scratch/$USER/drill
+"""
+
+
+@dataclass(frozen=True)
+class DrillResult:
+    """What came of one rehearsal."""
+
+    scenario: str
+    result: str
+    """``PASS``, ``FAIL``, ``SKIPPED`` or ``STOPPED``."""
+    why: str
+    seconds: float
+    stages: tuple[Stage, ...] = ()
+    run_id: str = ""
+    left: tuple[str, ...] = field(default=())
+    """Jobs that could not be ended."""
+
+
+@click.command("drill", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), required=True, group=WHAT, help="Where jobs run.")
+@options.option(
+    "--scenario",
+    "named",
+    type=click.Choice([*SCENARIOS, ALL]),
+    multiple=True,
+    default=(ALL,),
+    group=WHAT,
+    help="What happens; may be repeated [all].",
+)
+@options.option("--iterations", metavar="N", default="1", group=WHAT, help="How often each is drilled [1].")
+@options.option(
+    "--policy",
+    metavar="NAME-OR-FILE",
+    default=loading.RECOMMENDED,
+    group=WHAT,
+    help=f"Restart policy [{loading.RECOMMENDED}].",
+)
+@options.option("--signals", metavar="NAMES-OR-PATHS", group=WHAT, help=f"What is looked for in logs [{_SIGNALS}].")
+@options.option(
+    "--node-loss-command",
+    metavar="COMMAND",
+    group=WHAT,
+    help="Takes the node {node} away, for node_lost; no shell. Without it that is not drilled.",
+)
+@options.option(
+    "--option",
+    "launcher_options",
+    multiple=True,
+    metavar="ARG",
+    group=WHERE,
+    help="An option for the launcher, as --option=--partition=gpu; may be repeated.",
+)
+@options.option(
+    "--root",
+    metavar="DIR",
+    group=WHERE,
+    help="Folder for runs, jobs' output and evidence; of Slurm on a shared file system [drill in LASTBEAT_STATE_DIR].",
+)
+@options.option("--keep", is_flag=True, group=WHERE, help="Keep the evidence of what passed, too.")
+@options.option("--interval", metavar="SECONDS", help="Between two passes of a supervisor [local: 0.5, Slurm: 5].")
+@options.option(
+    "--stall", metavar="SECONDS", help="Limit on standing still; a hang takes twice that [local: 4, Slurm: 20]."
+)
+@options.option("--patience", metavar="MINUTES", default="15", help="How long a job may wait for its turn [15].")
+@options.option("--at-once", metavar="N", default="4", help="How many scenarios run at the same time [4].")
+@options.form
+def command(  # noqa: PLR0913 - each is an option
+    *,
+    launcher: str,
+    named: tuple[str, ...],
+    iterations: str,
+    policy: str,
+    signals: str | None,
+    node_loss_command: str | None,
+    launcher_options: tuple[str, ...],
+    root: str | None,
+    keep: bool,
+    interval: str | None,
+    stall: str | None,
+    patience: str,
+    at_once: str,
+    as_json: bool,
+    verbose: bool,
+) -> int:
+    """Try restarts out where your jobs run: harmless jobs of the drill's own are killed, hung and cancelled, each
+    under a real lastbeat supervise, and what follows is compared with what should.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    times = values.whole("--iterations", iterations, faults, least=1) or 1
+    together = values.whole("--at-once", at_once, faults, least=1) or 1
+    interval_s = _INTERVALS.get(launcher, 5.0) if interval is None else values.interval(interval, faults, least=0.1)
+    stall_s = _STALLS.get(launcher, 20.0) if stall is None else _positive("--stall", stall, faults)
+    patience_s = 60 * _positive("--patience", patience, faults)
+    own = values.settings({"signals": signals}, faults, watching=True)
+    logs.follow(own)
+    if own.state_dir is None and root is None:
+        raise SettingsError(["LASTBEAT_STATE_DIR is not set, and there is no home: say where by --root"])
+    looked_for = own[table.SIGNALS]
+    looked_for = _SIGNALS if signals is None and looked_for == table.DEFAULT_CATALOGUE else looked_for
+    restart_policy = _policy(policy, looked_for)
+    folder = _folder(Path(root).expanduser().absolute() if root is not None else Path(str(own.state_dir)) / "drill")
+    chosen = list(SCENARIOS.values()) if ALL in named else [SCENARIOS[name] for name in dict.fromkeys(named)]
+    asked = {
+        table.MONITORING_ROOT.name: str(folder / "runs"),
+        table.STATE_DIR.name: str(folder / "state"),
+        table.SIGNALS.name: _absolute(looked_for),
+        table.RESTART_DELAY_SECONDS.name: "0",
+    }
+    environment = {name: text for name, text in os.environ.items() if not _is_ours(name)} | asked
+    environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if Path(entry).is_absolute())
+    with Stop() as stop:
+        with suppress(OSError, ValueError):
+            signal.signal(signal.SIGHUP, lambda *_: stop.ask())
+        wish = threading.Event()
+        ground = Ground(
+            kind=launcher,
+            launcher=registry.module(launcher).launcher(folder / "state"),
+            saboteur=SABOTEURS[launcher],
+            settings=configuration.load(environ=environment, directory=folder),
+            folder=folder,
+            policy=policy if policy in loading.names() else str(Path(policy).absolute()),
+            interval_s=interval_s,
+            patience_s=patience_s,
+            options=launcher_options,
+            environment=environment,
+            stalls={table.STALL_MINUTES.name: f"{stall_s / 60:.6f}"},
+            tell=_tell,
+            stop=wish,
+            node_loss=node_loss_command,
+        )
+        began = time.monotonic()
+        results = _rehearsed(ground, restart_policy, [each for each in chosen for _ in range(times)], together, stop)
+        seconds = time.monotonic() - began
+    return _told(ground, looked_for, results, seconds, keep=keep, as_json=as_json)
+
+
+def _positive(name: str, text: str, faults: list[str]) -> float:
+    found = values.number(name, text, faults)
+    if found is not None and not 0 < found < 1e6:
+        faults.append(f"{name}={text[:40]!r} is not above 0; use for example {name} 20")
+    return found if found is not None and 0 < found < 1e6 else 1.0
+
+
+def _policy(policy: str, looked_for: str) -> RestartPolicy:
+    try:
+        return loading.load(policy, KnownNames.of(catalogues.catalogue(looked_for)))
+    except ValueError as error:
+        raise SettingsError(str(error).splitlines()) from None
+
+
+def _folder(root: Path) -> Path:
+    """A new folder of this drill, with its runs and its job."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=root))
+        for name in ("runs", "state", "output"):
+            (folder / name).mkdir()
+        shutil.copyfile(_SCRIPT, folder / "job.sh")
+        (folder / "job.sh").chmod(0o755)
+    except OSError as error:
+        raise SettingsError([f"{root}: {error.strerror or error}; say by --root where the drill may write"]) from None
+    return folder
+
+
+def _absolute(looked_for: str) -> str:
+    """Catalogues in files, by paths that mean the same elsewhere."""
+    return ",".join(str(Path(part).absolute()) if Path(part).is_file() else part for part in looked_for.split(","))
+
+
+def _is_ours(name: str) -> bool:
+    """Whether it is a setting of lastbeat: no channel and no limit of the user's has a part in a drill."""
+    return is_named(name) or name.startswith("LASTBEAT_") or name in {each.name for each in every_setting()}
+
+
+def _rehearsed(
+    ground: Ground, policy: RestartPolicy, scenarios: list[Scenario], together: int, stop: Stop
+) -> list[DrillResult]:
+    prefix = f"drill-{os.urandom(3).hex()}"
+    with ThreadPoolExecutor(together) as pool:
+        tasks = [
+            pool.submit(_one, ground, policy, scenario, f"{prefix}-{scenario.name}-{number}")
+            for number, scenario in enumerate(scenarios, 1)
+        ]
+        while wait(tasks, timeout=0)[1]:
+            if stop.asked and not ground.stop.is_set():
+                print("stopping: the drill's jobs are being ended", file=sys.stderr, flush=True)
+                ground.stop.set()
+            if not stop.wait(0.2):
+                continue
+            if ground.stop.is_set():
+                time.sleep(0.1)
+    return [task.result() for task in tasks]
+
+
+def _one(ground: Ground, policy: RestartPolicy, scenario: Scenario, run_id: str) -> DrillResult:
+    if ground.stop.is_set():
+        return DrillResult(scenario.name, "STOPPED", "not begun", 0.0)
+    rehearsal = Rehearsal(ground, scenario.name, run_id, scenario.fault, 1, scenario.stands_still, scenario.causes)
+    began = time.monotonic()
+    result, why = "PASS", ""
+    try:
+        scenario.play(rehearsal, policy)
+        why = "; ".join(rehearsal.notes)
+    except UnexpectedError as error:
+        result, why = "FAIL", str(error)
+    except NotInjectedError as error:
+        result, why = "SKIPPED", str(error)
+    except InterruptedDrillError:
+        result, why = "STOPPED", "by a person"
+    except Exception as error:
+        # A defect of the drill's is no reason to leave jobs behind, or to lose what the others found.
+        log.exception("the drill itself broke")
+        result, why = "FAIL", f"the drill itself broke: {type(error).__name__}: {error}"
+    seconds = time.monotonic() - began
+    left = tuple(rehearsal.clean_up())
+    ground.tell(run_id, f"{result}{f': {why}' if why else ''}")
+    return DrillResult(scenario.name, result, why, round(seconds, 1), tuple(rehearsal.stages), run_id, left)
+
+
+_printing = threading.Lock()
+
+
+def _tell(run_id: str, line: str) -> None:
+    scenario = run_id.split("-", 2)[-1]
+    with _printing:
+        print(f"{time.strftime('%H:%M:%S')}  {scenario:<20} {logs.redact(line)}", file=sys.stderr, flush=True)
+
+
+def _told(
+    ground: Ground, looked_for: str, results: list[DrillResult], seconds: float, *, keep: bool, as_json: bool
+) -> int:
+    counts = {word: sum(each.result == word for each in results) for word in ("PASS", "FAIL", "SKIPPED", "STOPPED")}
+    left = [job for each in results for job in each.left]
+    kept = keep or bool(counts["FAIL"]) or bool(left)
+    if not kept:
+        shutil.rmtree(ground.folder, ignore_errors=True)
+    evidence = str(ground.folder) if kept else None
+    if as_json:
+        told: dict[str, Any] = {
+            "launcher": ground.kind,
+            "policy": ground.policy,
+            "signals": looked_for,
+            "interval_s": ground.interval_s,
+            "seconds": round(seconds, 1),
+            "results": [asdict(each) for each in results],
+            "evidence": evidence,
+            "left_running": left,
+        }
+        print(dump(told))
+    else:
+        for each in results:
+            print(logs.redact(f"{each.result:<8} {each.scenario:<18} {each.seconds:6.1f} s  {_way(each)}".rstrip()))
+            if each.why:
+                print(logs.redact(f"{'':<9}{each.why}"))
+        words = [f"{counts['PASS']} passed", f"{counts['FAIL']} failed"]
+        words += [
+            f"{count} {word}"
+            for word, count in (("skipped", counts["SKIPPED"]), ("stopped", counts["STOPPED"]))
+            if count
+        ]
+        print(
+            f"{', '.join(words)} in {seconds:.0f} s on {ground.kind}, "
+            f"with the signals of {looked_for} and the policy {Path(ground.policy).name}"
+        )
+        if evidence is not None:
+            print(f"Evidence: {evidence}")
+        if left:
+            print(f"Could not be ended: {', '.join(left)}")
+    if counts["FAIL"] or left:
+        return exits.WARNING
+    if counts["STOPPED"]:
+        return exits.INTERRUPTED
+    return exits.OK if counts["PASS"] else exits.UNKNOWN
+
+
+def _way(result: DrillResult) -> str:
+    """From the last fault that led to a new job, or the last one, to what came of it."""
+    ways: list[list[Stage]] = []
+    for stage in result.stages:
+        if stage.what == FAULT:
+            ways.append([])
+        elif ways:
+            ways[-1].append(stage)
+    shown = next((way for way in reversed(ways) if any(stage.what == RUNS for stage in way)), ways[-1] if ways else [])
+    return " → ".join([FAULT, *(f"{stage.what} {stage.after_s:.1f} s" for stage in shown)]) if shown else ""

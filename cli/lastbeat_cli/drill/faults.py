@@ -1,0 +1,140 @@
+"""What a drill does to jobs, and asks about them, that differs between launchers."""
+
+import os
+import shlex
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+_CALL_S: Final = 60.0
+_LOSS_S: Final = 300.0
+"""How long a command may take that takes a node away."""
+_REQUEUED: Final = ("--requeue",)
+# A job that Slurm starts again by itself does not end with its node.
+_OF_SCENARIOS: Final = {"oom": (*_REQUEUED, "--mem=512M"), "node_lost": ("--no-requeue",)}
+_MINUTES: Final = "--time=20"
+
+
+class NotInjectedError(Exception):
+    """The fault could not be made here, so nothing can be said of what would follow. ``str()`` says why."""
+
+
+class Saboteur(Protocol):
+    """Makes the faults that the jobs cannot make themselves."""
+
+    requeues: bool
+    """Whether a preempted job is started again by the scheduler itself, under the same id."""
+    limited: bool
+    """Whether a job's memory may be limited by the scheduler."""
+
+    def command(self, script: Path) -> tuple[str, ...]:
+        """How ``script`` is named to the launcher."""
+        ...
+
+    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
+        """The launcher's options for a job of ``scenario``, with those that the user gave."""
+        ...
+
+    def preempt(self, job: str, pid: int, script: Path) -> None:
+        """What happens to a job that another one is preferred to. Raises :class:`NotInjectedError`."""
+        ...
+
+    def named(self, name: str) -> tuple[str, ...]:
+        """Ids of all jobs that have this name, as far as the launcher itself may not be believed about it."""
+        ...
+
+    def why_no_node_is_lost(self, command: str | None) -> str | None:
+        """Why no node can be taken away. None: ``command`` does."""
+        ...
+
+
+class LocalSaboteur:
+    """Of processes of this machine."""
+
+    requeues = False
+    limited = False
+
+    def command(self, script: Path) -> tuple[str, ...]:
+        return ("/bin/sh", str(script))
+
+    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002 - as of Saboteur
+        return given
+
+    def preempt(self, job: str, pid: int, script: Path) -> None:
+        with suppress(OSError):
+            # A number that another process may have by now.
+            if str(script).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGTERM)
+                return
+        raise NotInjectedError(f"process {pid} of job {job} is not there")
+
+    def named(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - a name is used once here
+        return ()
+
+    def why_no_node_is_lost(self, command: str | None) -> str | None:  # noqa: ARG002 - as of Saboteur
+        return "a local job has no node but this machine"
+
+
+class SlurmSaboteur:
+    """Of a cluster of Slurm."""
+
+    requeues = True
+    limited = True
+
+    def command(self, script: Path) -> tuple[str, ...]:
+        return (str(script),)
+
+    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
+        asked = ["--open-mode=append", *_OF_SCENARIOS.get(scenario, _REQUEUED)]
+        if not any(each.startswith(("--time", "-t")) for each in given):
+            asked.append(_MINUTES)
+        # Who names a limit of memory knows what the cluster takes.
+        kept = (
+            each for each in asked if not (each.startswith("--mem") and any(its.startswith("--mem") for its in given))
+        )
+        return (*kept, *given)
+
+    def preempt(self, job: str, pid: int, script: Path) -> None:  # noqa: ARG002 - as of Saboteur
+        _call("scontrol", "requeue", job)
+
+    def named(self, name: str) -> tuple[str, ...]:
+        told = _call("squeue", "--noheader", "--states=all", "--me", f"--name={name}", "--format=%A")
+        return tuple(dict.fromkeys(told.split()))
+
+    def why_no_node_is_lost(self, command: str | None) -> str | None:
+        if command is not None:
+            return None
+        return (
+            "a drill takes no node away by itself; give it a command that does, "
+            "as --node-loss-command 'ssh {node} systemctl stop slurmd', and bring the node back afterwards"
+        )
+
+
+SABOTEURS: Final[dict[str, Saboteur]] = {"local": LocalSaboteur(), "slurm": SlurmSaboteur()}
+"""By launcher."""
+
+
+def lose(node: str, command: str) -> None:
+    """Run ``command``, which takes ``node`` away: a list of arguments, no shell. Raises :class:`NotInjectedError`."""
+    _call(*(each.replace("{node}", node) for each in shlex.split(command)), limit_s=_LOSS_S)
+
+
+def _call(*command: str, limit_s: float = _CALL_S) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - what the user named, or Slurm's own, as a list
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotInjectedError(f"{command[0]}: {error}") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise NotInjectedError(f"{command[0]} ended with {done.returncode}: {said[-1][:300] if said else 'no word'}")
+    return done.stdout[:100_000]

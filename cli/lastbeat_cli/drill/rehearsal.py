@@ -1,0 +1,439 @@
+"""One drill of one fault: a real supervisor, its jobs, and what is seen of them."""
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from lastbeat import opening
+from lastbeat.launchers.port import Launcher, LauncherError
+from lastbeat.model import runid
+from lastbeat.model.job import JobState
+from lastbeat.model.record import Record
+from lastbeat.model.restart import RESTART_KIND, RestartRuling
+from lastbeat.model.times import format_duration
+from lastbeat.record.repository import RecordRepository
+from lastbeat.settings import Settings
+from lastbeat.stores.port import StoreError
+from lastbeat.supervision.restarting import CLOCKS, job_name
+from lastbeat_cli.drill.faults import NotInjectedError, Saboteur
+
+T = TypeVar("T")
+FAULT: Final = "fault"
+"""The stage that begins the others."""
+RUNS: Final = "new job runs"
+CLEAN_UP_S: Final = 90.0
+_MOST_JOBS: Final = 20
+_MOST_BYTES: Final = 4 << 20
+_SKEW_S: Final = 1.0
+"""How far the clocks of two nodes may be apart."""
+_SAID: Final = re.compile(r"^drill (\d{1,12}(?:\.\d{1,9})?) (\w+) ?(.*)$", re.MULTILINE)
+_STAMP: Final = re.compile(r"\bdrill (\d{1,12}(?:\.\d{1,9})?)")
+_LASTBEAT: Final = "import sys; from lastbeat_cli.main import main; sys.exit(main())"
+
+
+class UnexpectedError(Exception):
+    """What should have happened did not; ``str()`` says what did."""
+
+
+class InterruptedDrillError(Exception):
+    """A person asked for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step from the fault to the new job."""
+
+    what: str
+    after_s: float
+    """Since the fault."""
+    job: str | None = None
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all rehearsals of a drill have in common."""
+
+    kind: str
+    launcher: Launcher
+    saboteur: Saboteur
+    settings: Settings
+    """With the drill's own fleet root and state directory."""
+    folder: Path
+    policy: str
+    interval_s: float
+    patience_s: float
+    """How long a job may wait for its turn."""
+    options: tuple[str, ...]
+    environment: dict[str, str]
+    stalls: dict[str, str]
+    """The limit on standing still, as a setting: for jobs that do. Any other may be slow to be seen."""
+    tell: Callable[[str, str], None]
+    """Progress: of what, and a line."""
+    stop: threading.Event
+    node_loss: str | None = None
+
+    @property
+    def pause_s(self) -> float:
+        """Between two looks: a scheduler is asked less often."""
+        return 0.1 if self.kind == "local" else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """From the first to the last line of a job, by its own clock."""
+
+    attempt: int
+    host: str
+    pid: int
+    first: float
+    last: float
+
+
+@dataclass
+class Rehearsal:
+    """One run of one scenario."""
+
+    ground: Ground
+    scenario: str
+    run_id: str
+    fault: str = "none"
+    times: int = 0
+    """In how many attempts the job makes that fault."""
+    stands_still: bool = False
+    """That fault is to stand still."""
+    causes: frozenset[str] = frozenset()
+    """What the cause may be taken for; empty: anything."""
+    stages: list[Stage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    fault_at: float | None = None
+    _process: "subprocess.Popen[bytes] | None" = None
+    _passes: list[float] = field(default_factory=list)
+    _told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        store = opening.store(self.ground.settings)
+        self._repository = RecordRepository(store, f"{self.run_id}/{runid.RECORD}", os.urandom(6).hex())
+        self._begun = store.clock()
+        self._ahead_s = self._begun.timestamp() - time.time()
+
+    @property
+    def folder(self) -> Path:
+        """Output of its jobs and of its supervisors."""
+        return self.ground.folder / "output" / self.run_id
+
+    @property
+    def script(self) -> Path:
+        return self.ground.folder / "job.sh"
+
+    # The supervisor
+
+    def supervise(self) -> None:
+        """Begin the run under a supervisor of its own."""
+        ground = self.ground
+        python = sys.executable if ground.kind == "local" else "python3"
+        limited = "limited" if ground.saboteur.limited else "free"
+        command = (*ground.saboteur.command(self.script), self.fault, str(self.times), limited, python)
+        name = "{job_name}.log" if ground.kind == "local" else "{job_name}-%j.log"
+        options = [f"--option={each}" for each in ground.saboteur.options(self.scenario, ground.options)]
+        what = ["--run-id", self.run_id, "--launcher", ground.kind, "--policy", ground.policy, *options]
+        self._start([*what, "--output", str(self.folder / name)], ["--", *command])
+
+    def resume(self) -> None:
+        """Another supervisor goes on with it."""
+        self._start(["--resume", self.run_id], [])
+
+    def kill(self) -> None:
+        """SIGKILL to the supervisor."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _start(self, what: list[str], command: list[str]) -> None:
+        asked = [*what, "--interval", f"{self.ground.interval_s:g}", "--json", *command]
+        with (self.folder / "supervise.log").open("ab") as said:
+            said.write(f"$ lastbeat supervise {' '.join(asked)}\n".encode())
+            said.flush()
+            self._process = subprocess.Popen(  # noqa: S603 - this very program
+                [sys.executable, "-c", _LASTBEAT, "supervise", *asked],
+                cwd=self.ground.folder,
+                env=self.ground.environment | (self.ground.stalls if self.stands_still else {}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                # A Ctrl-C at the terminal is the drill's to hear.
+                start_new_session=True,
+            )
+        threading.Thread(target=self._note_passes, args=(self._process,), daemon=True).start()
+
+    def _note_passes(self, process: "subprocess.Popen[bytes]") -> None:
+        """One line of its output is one pass."""
+        assert process.stdout is not None  # noqa: S101 - it was asked for
+        with (self.folder / "passes.jsonl").open("ab") as kept, process.stdout as lines:
+            for line in lines:
+                self._passes.append(time.time())
+                kept.write(line)
+
+    @property
+    def has_left(self) -> int | None:
+        """The supervisor's exit status, once it has ended."""
+        return None if self._process is None else self._process.poll()
+
+    # What is seen
+
+    def record(self) -> Record | None:
+        try:
+            return self._repository.reload()
+        except StoreError:
+            return None
+
+    def job(self, number: int) -> str | None:
+        """The id of the run's job with this number, as the record has it."""
+        record = self.record()
+        if record is None:
+            return None
+        if record.job is not None and record.job.number == number:
+            return record.job.id
+        name = job_name(self.run_id, number)
+        done = (each.result for each in record.actions if each.kind == RESTART_KIND and each.name == name)
+        return next((result.partition(" ")[0] for result in done if result), None)
+
+    def found(self, number: int) -> str | None:
+        """The id of that job, as the launcher has it."""
+        try:
+            return self.ground.launcher.find(job_name(self.run_id, number), self._begun - CLOCKS)
+        except LauncherError:
+            return None
+
+    def ruling(self, number: int) -> RestartRuling | None:
+        """What was decided about that job's end."""
+        record = self.record()
+        ruling = record.ruling if record is not None else None
+        return ruling if ruling is not None and ruling.number == number else None
+
+    def lives(self) -> list[Life]:
+        """Of all jobs, by what they wrote."""
+        found = []
+        for path in sorted(self.folder.glob("*.log")):
+            if path.name != "supervise.log":
+                found += list(_lives(_read(path)))
+        return sorted(found, key=lambda life: life.first)
+
+    def said(self, number: int, word: str) -> tuple[float, str] | None:
+        """When that job last said ``word``, and what it said besides."""
+        for path in sorted(self.folder.glob(f"{job_name(self.run_id, number)}*.log")):
+            found = [(float(at), rest) for at, its, rest in _SAID.findall(_read(path)) if its == word]
+            if found:
+                return found[-1]
+        return None
+
+    # Waiting
+
+    def wait(self, what: str, look: Callable[[], T | None], limit_s: float, *, leaves: bool = False) -> T:
+        """What ``look`` finds. Raises :class:`UnexpectedError` after ``limit_s``, or when the supervisor ends first,
+        unless it ``leaves`` here."""
+        until = time.monotonic() + limit_s
+        while (found := look()) is None:
+            if self.ground.stop.is_set():
+                raise InterruptedDrillError
+            if self.has_left is not None and not leaves and look() is None:
+                raise UnexpectedError(f"the supervisor ended with {self.has_left} before {what}{self._present()}")
+            if time.monotonic() > until:
+                raise UnexpectedError(f"{what}: not within {format_duration(limit_s)}{self._present()}")
+            self.ground.stop.wait(self.ground.pause_s)
+        return found
+
+    def running(self, number: int) -> str:
+        """Wait until that job runs and has begun to count; its id."""
+        ground = self.ground
+
+        def look() -> str | None:
+            job = self.job(number)
+            if job is None or self.said(number, "began") is None:
+                return None
+            return job if ground.launcher.state(job).state is JobState.RUNNING else None
+
+        return self.wait(f"job {job_name(self.run_id, number)} runs", look, ground.patience_s)
+
+    def _present(self) -> str:
+        record = self.record()
+        if record is None:
+            return "; the run has no record"
+        job = record.job
+        told = f"; the run is {record.status}: {record.reason}"
+        if job is not None:
+            told += f", job {job.id} {job.state}{f' ({job.reason})' if job.reason else ''}"
+            if job.state is not JobState.PENDING and not self.lives():
+                told += (
+                    f"; no job has written into {self.folder}: do the nodes share that file system? --root names one"
+                )
+        return told
+
+    # The way from the fault to the new job
+
+    def tell(self, line: str) -> None:
+        self.ground.tell(self.run_id, line)
+
+    def strike(self, at: float | None = None) -> None:
+        """The fault happens now, or happened ``at``."""
+        now = time.time()
+        self.fault_at = now if at is None or at > now else at
+        self.stages.append(Stage(FAULT, 0.0))
+
+    def reached(self, what: str, job: str | None = None) -> None:
+        """Another stage."""
+        after_s = 0.0 if self.fault_at is None else time.time() - self.fault_at
+        self.stages.append(Stage(what, round(max(0.0, after_s), 2), job))
+        self.tell(f"{what}{f' ({job})' if job else ''}, {after_s:.1f} s after the fault")
+
+    def fault_line(self, number: int) -> None:
+        """Wait until the job has made its fault."""
+        at, _ = self.wait("the job makes its fault", lambda: self.said(number, "fault"), self.ground.patience_s)
+        self.strike(at)
+        self.tell(f"fault {self.fault}")
+
+    def dead(self, job: str, limit_s: float) -> None:
+        """Wait until the launcher says that the job has ended."""
+        state = self.ground.launcher.state
+        self.wait(f"job {job} is dead", lambda: True if state(job).state.ended else None, limit_s, leaves=True)
+        self.reached("old job dead", job)
+
+    def noticed(self, number: int, limit_s: float, *, leaves: bool = False) -> RestartRuling:
+        """Wait until it is decided what becomes of that job."""
+        what = f"it is decided what becomes of {job_name(self.run_id, number)}"
+        ruling = self.wait(what, lambda: self.ruling(number), limit_s, leaves=leaves)
+        self.reached("noticed")
+        return ruling
+
+    def restarted(self, number: int, limit_s: float) -> str:
+        """Wait for the new job's id, and until it runs."""
+        job = self.wait(f"{job_name(self.run_id, number)} is submitted", lambda: self.job(number), limit_s)
+        self.reached("new job", job)
+        self.running(number)
+        self.reached(RUNS, job)
+        return job
+
+    @property
+    def passes(self) -> int:
+        """How many passes its supervisors have made."""
+        return len(self._passes)
+
+    def passes_between(self, dead_s: float, number: int) -> int:
+        """How many passes it took from ``dead_s`` after the fault until that job was started."""
+        record, name = self.record(), job_name(self.run_id, number)
+        actions = record.actions if record is not None else ()
+        done = next((each.done_at for each in actions if each.name == name and each.done_at is not None), None)
+        if done is None or self.fault_at is None:
+            raise UnexpectedError(f"the record does not say when {name} was started")
+        until = done.timestamp() - self._ahead_s
+        # The pass that started it had not ended yet.
+        return 1 + sum(self.fault_at + dead_s < at < until for at in list(self._passes))
+
+    # What must hold at the end
+
+    def check_jobs(self, last: int) -> None:
+        """Raises :class:`UnexpectedError` unless the run had exactly the jobs 0 to ``last``, one after the other."""
+        for number in range(last + 2):
+            name, job = job_name(self.run_id, number), self.found(number)
+            if number > last:
+                if job is not None:
+                    raise UnexpectedError(f"one job too many: {job}, {name}")
+            elif job is None:
+                raise UnexpectedError(f"the launcher knows no job {name}")
+            with suppress(NotInjectedError):
+                several = self.ground.saboteur.named(name)
+                if len(several) > 1:
+                    raise UnexpectedError(f"{name} was submitted {len(several)} times: {', '.join(several)}")
+        self.check_lives()
+
+    def check_lives(self) -> None:
+        """Raises :class:`UnexpectedError` if two jobs wrote at the same time."""
+        lives = self.lives()
+        for before, after in itertools.pairwise(lives):
+            over_s = before.last - after.first
+            if over_s > (0.0 if before.host == after.host else _SKEW_S):
+                raise UnexpectedError(
+                    f"two jobs wrote at once for {over_s:.1f} s: attempt {before.attempt} on {before.host}, "
+                    f"and attempt {after.attempt} on {after.host}"
+                )
+
+    def clean_up(self) -> list[str]:
+        """End the supervisor, then its jobs, by their ids. Returns what may still run."""
+        if self._process is not None:
+            # With what it has just called; jobs have sessions of their own.
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self.kill()
+        until = time.monotonic() + CLEAN_UP_S
+        try:
+            left = self._every_job(until)
+        except LauncherError as error:
+            return [f"jobs named {self.run_id}-r… ({error.told})"]
+        while left:
+            for job in list(left):
+                report = self.ground.launcher.state(job)
+                if report.state.ended:
+                    left.remove(job)
+                elif report.state is not JobState.UNKNOWN:
+                    with suppress(LauncherError):
+                        self.ground.launcher.cancel(job)
+            if not left or time.monotonic() > until:
+                break
+            time.sleep(self.ground.pause_s)
+        return left
+
+    def _every_job(self, until: float) -> list[str]:
+        """Ids of all jobs that were ever submitted. Raises :class:`LauncherError` if that cannot be found out."""
+        jobs: dict[str, None] = {}
+        for number in range(_MOST_JOBS):
+            name = job_name(self.run_id, number)
+            while True:
+                try:
+                    job = self.ground.launcher.find(name, self._begun - CLOCKS)
+                    break
+                except LauncherError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(self.ground.pause_s)
+            if job is None:
+                # Numbers follow one another.
+                break
+            jobs[job] = None
+            with suppress(NotInjectedError):
+                jobs.update(dict.fromkeys(self.ground.saboteur.named(name)))
+        return list(jobs)
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _lives(text: str) -> Iterator[Life]:
+    begins = [found for found in _SAID.finditer(text) if found[2] == "began"]
+    for number, began in enumerate(begins):
+        end = begins[number + 1].start() if number + 1 < len(begins) else len(text)
+        stamps = [float(at) for at in _STAMP.findall(text[began.start() : end])]
+        told = dict(re.findall(r"(\w+)=(\S+)", began[3]))
+        attempt, pid = told.get("attempt", "0"), told.get("pid", "0")
+        yield Life(
+            int(attempt) if attempt.isdecimal() else 0,
+            told.get("host", "?"),
+            int(pid) if pid.isdecimal() else 0,
+            min(stamps),
+            max(stamps),
+        )

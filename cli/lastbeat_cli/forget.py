@@ -1,0 +1,81 @@
+"""``forget``: remove what lastbeat recorded of runs; their files stay, unless they are to be deleted, too."""
+
+import click
+
+from lastbeat import opening
+from lastbeat.fleet.leaving import Leaving, Removed
+from lastbeat.model.silence import is_pattern
+from lastbeat.model.text import counted, one_line
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.author import author
+from lastbeat_cli.document import dump
+from lastbeat_cli.lines import size
+from lastbeat_cli.taken_out import check_names, choose, confirm, refuse_the_living
+
+WHAT = "What is forgotten"
+EPILOG = """\
+\b
+Exit status:
+  0  it was done, or was not confirmed
+  3  it could not be done; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat forget mistral-20250804-171612
+  lastbeat forget 'test-*' --delete
+"""
+
+
+@click.command("forget", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.argument(
+    "runs", group=WHAT, listed=("RUN…", "Ids or quoted globs."), metavar="RUN...", nargs=-1, required=True
+)
+@options.option("--delete", is_flag=True, group=WHAT, help="Delete training's files too: the whole folder of each run.")
+@options.option("--force", is_flag=True, help="Also runs that are alive.")
+@options.option("--yes", is_flag=True, help="Do not ask.")
+@options.place
+@options.form
+def command(
+    *,
+    runs: tuple[str, ...],
+    delete: bool,
+    force: bool,
+    yes: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Remove what lastbeat recorded of runs: status, history, alerts. A name that was mistyped is gone then.
+
+    Training's files stay, and passes leave them alone; what training writes from then on is a new run. With --delete
+    the whole folder of the run is deleted, checkpoints too; of links only the links themselves.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    check_names(runs, faults)
+    settings = values.settings(given, faults)
+    logs.follow(settings)
+    store = opening.store(settings)
+    chosen = choose(settings, store, runs)
+    if not force:
+        refuse_the_living(chosen, "forget")
+    what = counted(len(chosen), "run")
+    question = f"Forget {what} and delete all of their files?" if delete else f"Forget {what}?"
+    if (delete or any(map(is_pattern, runs))) and not confirm(chosen, question, yes=yes):
+        return exits.OK
+    leaving = Leaving(store, author(), opening.state(settings))
+    told: list[dict[str, object]] = []
+    for run in chosen:
+        removed = leaving.forget(run.run_id, alive=run.beat_s is not None, delete=delete)
+        told.append({"run_id": run.run_id, "files": removed.count, "bytes": removed.size_bytes})
+        if not as_json:
+            gone = f", deleted {_files(removed)}" if delete else ""
+            print(one_line(logs.redact(f"Forgotten: {run.run_id} ({run.status}){gone}")), flush=True)
+    leaving.tidy([run.run_id for run in chosen])
+    if as_json:
+        print(dump({"forgotten": told}))
+    return exits.OK
+
+
+def _files(removed: Removed) -> str:
+    return f"{counted(removed.count, 'file')} ({size(removed.size_bytes)})"

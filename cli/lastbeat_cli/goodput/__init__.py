@@ -1,0 +1,1 @@
+"""``goodput``: what wall time went into."""

@@ -1,0 +1,153 @@
+"""``goodput``: how much of the wall time was training."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from lastbeat import opening, wire
+from lastbeat.model.times import format_time
+from lastbeat.settings import Settings
+from lastbeat.stores.port import MissingStoreError, StoreError
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.document import dump
+from lastbeat_cli.run import one_run
+from lastbeat_cli.terminal import paint, signs
+
+if TYPE_CHECKING:
+    from lastbeat.model.view import FleetView
+    from lastbeat.views.fleet_goodput import FleetGoodput
+
+WHICH: Final = "Which runs"
+_LIMIT_S: Final = 300.0
+"""So long looking at a fleet may take; what was not read by then is said to be unread."""
+_MOST: Final = 20_000
+_LOG_LINES: Final = 40
+EPILOG = """\
+\b
+Words:
+  ETTR      effective training time ratio: productive steps over wall time, from the first submission on
+  lost      steps that were done again after a restart, and the one that a failure cut off
+  unseen    dead or standing still, and nobody had noticed (MTTD: mean time to detect)
+  restart   dead and noticed, until the next attempt was submitted
+  MTTR      mean time to recover, from a failure to the next step
+
+\b
+Exit status:
+  0  it was told
+  3  there is no such run, or it could not be seen; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat goodput llama-7b
+  lastbeat goodput 'llama-*' --json | jq .total.ettr
+
+It reads the record and the progress of a run, and nothing else. What they do not tell is "not known", and not zero.
+"""
+
+
+@click.command("goodput", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.argument(
+    "globs",
+    group=WHICH,
+    listed=("RUN…", "One run in full; several, or a quoted glob, as a table [all]."),
+    metavar="[RUN-GLOB]...",
+    nargs=-1,
+)
+@options.option(
+    "--since", metavar="TIME", default="30d", group=WHICH, help="Only runs that were alive within this time [30d]."
+)
+@options.option("--most", metavar="N", default="1000", group=WHICH, help="Read no more runs than this [1000].")
+@options.place
+@options.form
+def command(*, globs: tuple[str, ...], since: str, most: str, as_json: bool, verbose: bool, **given: str | None) -> int:
+    """How much of the wall time was training: productive steps, steps done again, the queue, start-up, dead unnoticed,
+    dead and restarting.
+
+    Of one run, or as a table over the fleet, the run that lost the most time first.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    single = globs[0] if len(globs) == 1 and not set(globs[0]) & set("*?[") else None
+    since_s = values.since(since, faults)
+    count = values.count("--most", most, faults, _MOST)
+    if single is not None:
+        return _one(one_run.read(single, given, faults), single, as_json=as_json)
+    faults += [fault for fault in map(values.glob_fault, globs) if fault]
+    settings = values.settings(given, faults)
+    logs.follow(settings)
+    return _fleet(settings, globs, since, since_s, count, as_json=as_json)
+
+
+def _one(settings: Settings, run: str, *, as_json: bool) -> int:
+    from lastbeat.views.goodput import SCHEMA, goodput_document, times_document  # noqa: PLC0415 - one of two forms
+    from lastbeat_cli.goodput.lines import run_lines  # noqa: PLC0415 - as above
+
+    store = opening.store(settings)
+    try:
+        view = wire.run_watch(settings, run, at=store, places=True).look(log_lines=_LOG_LINES)
+    except MissingStoreError as fault:
+        raise one_run.missing(fault) from None
+    if view is None:
+        raise one_run.unknown(store, run)
+    found = view.goodput
+    if as_json:
+        told = goodput_document(found) if found is not None else None
+        document = {"schema": SCHEMA, "run_id": run, "status": str(view.row.status), "at": format_time(view.at)}
+        print(dump({**document, "goodput": told, "attempts": times_document(view.times)}))
+        return exits.OK
+    if found is None:
+        print(f"Run {run}: nothing is known of its time yet: no pass has recorded it, and it has written nothing.")
+        return exits.OK
+    paint.show(run_lines(run, found, view.times, paint.width(sys.stdout), signs.of(sys.stdout)))
+    return exits.OK
+
+
+def _fleet(settings: Settings, globs: tuple[str, ...], since: str, since_s: float, most: int, *, as_json: bool) -> int:
+    from lastbeat.views.fleet_goodput import fleet_goodput  # noqa: PLC0415 - of many runs alone
+    from lastbeat.views.order import select  # noqa: PLC0415 - as above
+    from lastbeat_cli.goodput.lines import fleet_lines  # noqa: PLC0415 - as above
+
+    store, until = opening.store(settings), time.monotonic() + _LIMIT_S
+    view = wire.fleet_watch(settings, since_s=since_s, at=store).open(until)
+    if view.at is None:
+        outage = view.fault
+        raise StoreError(*((outage.reason, outage.advice) if outage is not None else ("it could not be seen",)))
+    rows = select(view.rows, globs, ())
+    found = fleet_goodput(store, [row.run_id for row in rows[:most]], view.at, until)
+    left = max(0, len(rows) - most)
+    if as_json:
+        print(logs.redact(dump(_document(settings, view, found, left))))
+    else:
+        unasked = [f"Not read: {left:,} more; name them, or raise --most."] if left else []
+        if view.older:
+            unasked.append(f"Older than --since {since}: {view.older:,}.")
+        if view.fault is not None:
+            unasked.append(f"Not all of the fleet could be seen: {view.fault.reason}.")
+        columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
+        lines = fleet_lines(opening.root_url(settings), found, unasked, columns, made_of)
+        paint.show([tuple((logs.redact(text), style) for text, style in each) for each in lines])
+    return exits.OK
+
+
+def _document(settings: Settings, view: "FleetView", found: "FleetGoodput", left: int) -> dict[str, object]:
+    from lastbeat.views.goodput import SCHEMA, goodput_document, spent_document  # noqa: PLC0415 - as above
+
+    runs = [
+        {"run_id": each.run_id, "status": str(each.status), **goodput_document(each.goodput)}
+        for each in found.runs
+        if each.goodput is not None
+    ]
+    return {
+        "schema": SCHEMA,
+        "root": opening.root_url(settings),
+        "at": format_time(view.at),
+        "fault": view.fault.reason if view.fault is not None else None,
+        "runs": runs,
+        "total": {"runs": len(runs), **spent_document(found.total)},
+        "unrecorded": found.unrecorded,
+        "unread": [[each.run_id, each.fault] for each in found.unread],
+        "left_out": left,
+        "older": view.older,
+    }

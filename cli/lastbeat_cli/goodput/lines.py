@@ -1,0 +1,180 @@
+"""Goodput as lines for people: of one run a bar and what it is made of, of a fleet a table."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from lastbeat.model.goodput import MEANINGS, Goodput, TimeSpent
+from lastbeat.model.text import counted
+from lastbeat.model.times import format_duration, format_time
+from lastbeat.model.timesheet import AttemptTimes, TimeUse
+from lastbeat.views.fleet_goodput import FleetGoodput, RunGoodput
+from lastbeat_cli.terminal.paint import Line, line, sentence
+from lastbeat_cli.terminal.signs import Signs, harmless, middle_cut, padded
+
+_WIDEST: Final = 100
+_INDENT: Final = "  "
+_MOST_ATTEMPTS: Final = 8
+_MOST_FAULTS: Final = 5
+_SURE: Final = 0.005
+"""Less than this of the wall time that is not known changes no figure that people read."""
+_SIGNS: Final[Mapping[TimeUse, tuple[str, str, str]]] = {
+    TimeUse.PRODUCTIVE: ("█", "#", "good"),
+    TimeUse.LOST: ("\u00d7", "x", "bad"),
+    TimeUse.QUEUED: ("░", ".", ""),
+    TimeUse.STARTING: ("▒", ":", ""),
+    TimeUse.UNNOTICED: ("!", "!", "mark"),
+    TimeUse.RESTARTING: ("~", "~", "mark"),
+    TimeUse.UNKNOWN: ("?", "?", "unknown"),
+}
+"""A sign of each, the same without UTF-8, and its colour: the sign says it."""
+_HEADINGS: Final[Mapping[TimeUse, str]] = {
+    TimeUse.LOST: "LOST",
+    TimeUse.QUEUED: "QUEUE",
+    TimeUse.STARTING: "START",
+    TimeUse.UNNOTICED: "UNSEEN",
+    TimeUse.RESTARTING: "RESTART",
+    TimeUse.UNKNOWN: "UNKNOWN",
+}
+_NUMBERS: Final = 9
+"""Columns of the table behind the run and its wall time."""
+_CELL: Final = 7
+
+
+def run_lines(run_id: str, found: Goodput, attempts: Sequence[AttemptTimes], columns: int, signs: Signs) -> list[Line]:
+    """One run."""
+    since = format_time(found.since.replace(microsecond=0))
+    many = counted(found.attempts, "attempt")
+    over = "" if not found.over else "; it is over"
+    told = [
+        (("Run ", "heading"), (run_id, "heading"), (f": {ettr(found)}", "")),
+        line(f"{format_duration(found.wall_s)} of wall time since {since}, {many}{over}"),
+        line(""),
+        bar(found, min(columns, _WIDEST), signs),
+        line(""),
+        *_parts(found, signs),
+        line(""),
+        *(line(text) for text in _means(found)),
+    ]
+    if found.first_attempt > 1:
+        told.append(line(f"Of the attempts before number {found.first_attempt} nothing is known."))
+    if len(attempts) > 1:
+        told += [line(""), *_attempts(attempts)]
+    return [signs.line(each) for each in told]
+
+
+def ettr(found: TimeSpent) -> str:
+    """The ratio in words: a span where what is not known could change it."""
+    least, most = found.ettr, found.ettr_most
+    if least is None or most is None:
+        return "ETTR not known: no step of it is"
+    if most - least < _SURE:
+        return f"ETTR {percent(least)}"
+    return f"ETTR {percent(least)} at least, {percent(most)} at most: the rest is not known"
+
+
+def percent(share: float | None) -> str:
+    """With one digit behind the point; ``?`` where it is not known."""
+    return "?" if share is None else f"{100 * share:.1f}%"
+
+
+def bar(found: TimeSpent, columns: int, signs: Signs) -> Line:
+    """``columns`` signs, shared out by the time of each use; what took any time has one at least."""
+    used = [(use, seconds) for use, seconds in found.spent.items() if seconds > 0]
+    widths = [1] * len(used)
+    wall_s = sum(seconds for _, seconds in used)
+    for _ in range(columns - len(used) if used else 0):
+        # To whom most is missing.
+        lacks = [columns * seconds / wall_s - width for (_, seconds), width in zip(used, widths, strict=True)]
+        widths[lacks.index(max(lacks))] += 1
+    return tuple((_sign(use, signs) * width, _SIGNS[use][2]) for (use, _), width in zip(used, widths, strict=True))
+
+
+def _sign(use: TimeUse, signs: Signs) -> str:
+    return _SIGNS[use][1 if signs.plain else 0]
+
+
+def _parts(found: TimeSpent, signs: Signs) -> Iterator[Line]:
+    for use, what in MEANINGS.items():
+        seconds = found.spent.get(use)
+        if use is TimeUse.UNKNOWN and not seconds:
+            continue
+        if use is TimeUse.LOST and found.lost_steps:
+            what += f": {counted(found.lost_steps, 'step')}"  # noqa: PLW2901 - the same words, and more
+        if seconds is None:
+            yield line(f"{_INDENT}{_sign(use, signs)} {'?':>7} {'not known':>9}  {what}")
+            continue
+        share, long = percent(found.share(seconds)), format_duration(seconds)
+        yield ((_INDENT, ""), (_sign(use, signs), _SIGNS[use][2]), (f" {share:>7} {long:>9}  {what}", ""))
+
+
+def _means(found: Goodput) -> Iterator[str]:
+    if not found.failures:
+        yield "No failure was seen."
+        return
+    failures = counted(found.failures, "failure")
+    detect, recover = found.mean_detect_s, found.mean_recover_s
+    seen = "not known" if detect is None else format_duration(detect)
+    never = "it has not come back" if found.down else "not known"
+    back = never if recover is None else format_duration(recover)
+    yield f"{failures}: mean time to detect {seen}, to recover {back}"
+
+
+def _attempts(attempts: Sequence[AttemptTimes]) -> Iterator[Line]:
+    yield line("Attempts", "heading")
+    for each in attempts[-_MOST_ATTEMPTS:]:
+        begun = each.began_at
+        when = format_time(begun.replace(microsecond=0)) if begun is not None else "not known when"
+        steps = ""
+        if each.first_step is not None and each.last_step is not None:
+            steps = f", steps {each.first_step:,} to {each.last_step:,}"
+        given = f", from step {each.resumed_from:,}" if each.resumed_from else ""
+        end = str(each.end) if each.end is not None else "nobody saw its end" if each is not attempts[-1] else "lives"
+        yield line(f"{_INDENT}{each.number}: {when}{given}{steps}, {end}")
+    if len(attempts) > _MOST_ATTEMPTS:
+        yield line(f"{_INDENT}and {len(attempts) - _MOST_ATTEMPTS} before those (--json has the latest 16)")
+
+
+def fleet_lines(where: str, found: FleetGoodput, unasked: Sequence[str], columns: int, signs: Signs) -> list[Line]:
+    """A table with a total; ``unasked`` says which runs were not asked for, a sentence each."""
+    told: list[Line] = [((harmless(where), "heading"), (f" · {ettr(found.total)}", ""))]
+    if found.runs:
+        told += [line(""), *_table(found, columns)]
+    else:
+        told.append(line("Of no run anything is known of this: passes, or lastbeat supervise, record it.", "dim"))
+    remarks = [*unasked]
+    if found.unrecorded:
+        remarks.append(f"Nothing of this recorded yet: {found.unrecorded:,}.")
+    remarks += [f"{each.run_id} could not be read: {each.fault}" for each in found.unread[:_MOST_FAULTS]]
+    if len(found.unread) > _MOST_FAULTS:
+        remarks.append(f"and {len(found.unread) - _MOST_FAULTS:,} more could not be read.")
+    if remarks:
+        told.append(line(""))
+        told += [line(part, "dim") for text in remarks for part in sentence(harmless(text), columns, 3)]
+    return [signs.line(each) for each in told]
+
+
+def _table(found: FleetGoodput, columns: int) -> Iterator[Line]:
+    room = max(12, columns - 9 - _NUMBERS * (_CELL + 1) - 6)
+    longest = max(len(each.run_id) for each in found.runs)
+    width = min(room, max(longest, len("total, 1,000 runs")))
+    heads = ("ETTR", *_HEADINGS.values(), "MTTD", "MTTR")
+    yield line(f"{'RUN':<{width}} {'WALL':>8} " + " ".join(f"{head:>{_CELL}}" for head in heads), "dim")
+    for each in found.runs:
+        yield _row(each, width)
+    count = f"total, {counted(len(found.runs), 'run')}"
+    yield line(f"{padded(count, width)} {_figures(found.total)}", "heading")
+
+
+def _row(each: RunGoodput, width: int) -> Line:
+    assert each.goodput is not None  # noqa: S101 - the table has those alone
+    return line(f"{padded(middle_cut(harmless(each.run_id), width), width)} {_figures(each.goodput)}")
+
+
+def _figures(found: TimeSpent) -> str:
+    means = [found.mean_detect_s, found.mean_recover_s]
+    cells = [
+        percent(found.ettr),
+        *(percent(found.share(found.spent.get(use))) for use in _HEADINGS),
+        *("-" if mean is None else format_duration(mean) for mean in means),
+    ]
+    return f"{format_duration(found.wall_s):>8} " + " ".join(f"{cell:>{_CELL}}" for cell in cells)

@@ -1,0 +1,292 @@
+"""``limits``: how long the runs of this fleet may be silent, stand still or take to begin."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+from lastbeat import opening
+from lastbeat.model.limits import EVERY_RUN, FIXED, LEARNED, LIMITS, LimitEntry, limits_of
+from lastbeat.model.policy import Policy
+from lastbeat.model.runid import METADATA
+from lastbeat.model.setting import number
+from lastbeat.model.silence import check_glob, is_pattern
+from lastbeat.model.text import one_line
+from lastbeat.model.times import format_time
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
+from lastbeat.record.limits import FleetLimits, check_minutes
+from lastbeat.stores.port import Store, StoreError
+from lastbeat.views.limits import in_force, limits_shown
+from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.author import author
+from lastbeat_cli.document import dump
+
+WHAT: Final = "Which runs"
+WHICH: Final = "Which limits; 'default' takes one back"
+DEFAULT: Final = "default"
+_OFF: Final = "off"
+_NAMES: Final = ("stale_minutes", "stall_minutes", "start_minutes")
+EPILOG = """\
+\b
+Which limit holds for a run, each by itself:
+  1. the run's own: stale_minutes and stall_minutes in lastbeat.run or metadata.json
+  2. the fleet's, kept here: the run's id outranks a glob, and the glob with more characters of its own
+     outranks one with fewer ('mistral-7b-*' before 'mistral-*' before '*')
+  3. the settings of whoever watches: STALE_MINUTES, LASTBEAT_STALL_MINUTES, LASTBEAT_START_MINUTES
+
+\b
+Exit status:
+  0  the limits were shown or changed
+  3  it could not be, or what is kept is damaged; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat limits
+  lastbeat limits --stale-minutes 20
+  lastbeat limits 'mistral-*' --stale learned --stall-minutes 30
+  lastbeat limits mistral-7b-3
+  lastbeat limits 'mistral-*' --stall-minutes default
+  lastbeat limits 'mistral-*' --clear
+"""
+
+
+@click.command("limits", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.argument(
+    "runs",
+    group=WHAT,
+    listed=("[RUN-GLOB]", "Runs that the limits are for, quoted; to set or clear limits: every run ['*']."),
+    metavar="[RUN-GLOB]",
+    required=False,
+)
+@options.option("--stale-minutes", "stale_minutes", metavar="N", group=WHICH, help="Silence for longer is TIMED_OUT.")
+@options.option(
+    "--stale",
+    metavar="HOW",
+    group=WHICH,
+    help="learned: sooner, if a run's own beats show that it has died; or fixed.",
+)
+@options.option(
+    "--stall-minutes",
+    metavar="N",
+    group=WHICH,
+    help="No new step for this long is a warning, for twice as long TIMED_OUT; off: not watched.",
+)
+@options.option("--start-minutes", metavar="N", group=WHICH, help="How long a run may take to its first heartbeat.")
+@options.option("--clear", is_flag=True, group=WHICH, help="Remove the limits of exactly this RUN-GLOB.")
+@options.option("--clear-all", is_flag=True, group=WHICH, help="Remove all limits, even damaged ones.")
+@options.place
+@options.form
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    runs: str | None,
+    stale_minutes: str | None,
+    stale: str | None,
+    stall_minutes: str | None,
+    start_minutes: str | None,
+    clear: bool,
+    clear_all: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Show or set the limits of this fleet, which belong to its runs and not to a shell.
+
+    They are kept beside the runs and hold for every watcher of this fleet root: for a sweep from its next listing, for
+    a watch of one run within 15 minutes, or within one minute if a heartbeat is late.
+    RUN-GLOB has to match the whole run id; upper and lower case differ. * is any text, ? one character, [abc] one of
+    these.
+    With the id of one run and nothing to set, this shows which limits hold for it, and from where.
+
+    A run that is TIMED_OUT stays so until it beats or makes progress: a longer limit is no sign of life.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    texts = {"stale_minutes": stale_minutes, "stall_minutes": stall_minutes, "start_minutes": start_minutes}
+    wish = _wish(texts, stale, faults)
+    if bool(wish) + clear + clear_all > 1:
+        faults.append("ask for one thing: limits to set, or --clear, or --clear-all")
+    if clear_all and runs is not None:
+        faults.append("--clear-all is for all runs; to remove the limits of one RUN-GLOB, use --clear")
+    if runs is not None:
+        try:
+            check_glob(runs)
+        except ValueError as fault:
+            faults.append(str(fault))
+    settings = values.settings(given, faults)
+    logs.follow(settings)
+    store = opening.store(settings)
+    limits = FleetLimits(store)
+    if clear_all:
+        limits.clear_all()
+        _tell([], [f"the fleet's limits are removed: no run in {store.url} has any now"], as_json=as_json)
+    elif clear:
+        _clear(limits, runs or EVERY_RUN, store, as_json=as_json)
+    elif wish:
+        made = limits.change(runs or EVERY_RUN, lambda entry: _set(entry, wish, store.clock()))
+        _tell([made], _missing(store, made), as_json=as_json)
+    else:
+        return _show(limits, store, runs, settings.policy, as_json=as_json)
+    return exits.OK
+
+
+def _wish(texts: dict[str, str | None], stale: str | None, faults: list[str]) -> dict[str, Any]:
+    """What is to be set: name → value; None: it is to be said no more."""
+    wish: dict[str, Any] = {}
+    for name, text in texts.items():
+        if text is None:
+            continue
+        option, zero = f"--{name.replace('_', '-')}", name != "stale_minutes"
+        try:
+            wish[name] = _minutes(option, text.strip(), name, zero=zero)
+        except ValueError as why:
+            like = "20, or default" if name != "stall_minutes" else "30, off, or default"
+            faults.append(f"{option}={text[:40]!r} {why}; use for example {like}")
+    if stale is not None and stale not in {LEARNED, FIXED, DEFAULT}:
+        faults.append(
+            f"--stale={stale[:40]!r} is not one of {LEARNED}, {FIXED} and {DEFAULT}; minutes: --stale-minutes 20"
+        )
+    elif stale is not None:
+        wish["stale"] = None if stale == DEFAULT else stale
+    return wish
+
+
+def _minutes(option: str, text: str, name: str, *, zero: bool) -> float | None:
+    if text == DEFAULT:
+        return None
+    if text == _OFF and name == "stall_minutes":
+        return 0.0
+    found = number("minutes", zero=zero)(text)
+    try:
+        return check_minutes(option, found, zero=zero)
+    except ValueError:
+        raise ValueError("is more than 30 days") from None
+
+
+def _set(entry: LimitEntry, wish: dict[str, Any], now: datetime) -> LimitEntry:
+    return replace(entry, **wish, by=author(), at=now.replace(microsecond=0))
+
+
+def _missing(store: Store, made: LimitEntry) -> list[str]:
+    """What is to be said of limits for one run that is not there: a typing error, perhaps."""
+    if made.says_nothing:
+        return [f"{made.runs} has no limits of its own any more"]
+    if is_pattern(made.runs):
+        return []
+    try:
+        return (
+            [] if store.list(f"{made.runs}/", limit=1).entries else [f"there is no run {made.runs} in {store.url} yet"]
+        )
+    except StoreError as fault:
+        return [f"whether there is a run called {made.runs} could not be seen: {fault}"]
+
+
+def _clear(limits: FleetLimits, runs: str, store: Store, *, as_json: bool) -> None:
+    if limits.clear(runs) is None:
+        raise StoreError(f"{store.url}/{LIMITS} has no limits of {runs[:80]!r}", "see what there is: lastbeat limits")
+    left = limits.all()
+    others = f"others are left, of {', '.join(entry.runs for entry in left)}" if left else "no others are left"
+    _tell([], [f"the limits of {runs} are removed; {others}"], as_json=as_json)
+
+
+def _show(limits: FleetLimits, store: Store, runs: str | None, policy: Policy, *, as_json: bool) -> int:
+    """What is kept, or which limits hold for one run. Where somebody wrote it by hand, all that is wrong with it."""
+    from lastbeat.record.limits_file import faults_of  # noqa: PLC0415 - imports pydantic, for what people wrote
+
+    faults, strange = faults_of(store)
+    if faults:
+        told = "; ".join(map(str, faults))
+        raise StoreError(
+            f"{store.url}: {told}",
+            "correct it by hand, or remove all limits: lastbeat limits --clear-all. Until then no limit makes a run "
+            "TIMED_OUT, and passes say so",
+        )
+    entries = limits.all()
+    notes = list(map(str, strange))
+    if runs is not None and not is_pattern(runs):
+        _tell_run(store, runs, policy.of_fleet(limits_of(runs, entries)), notes, as_json=as_json)
+        return exits.OK
+    shown = [entry for entry in entries if runs is None or entry.runs == runs]
+    if not shown:
+        of = f"no run in {store.url} has" if runs is None else f"{runs} has"
+        notes.append(f"{of} limits of the fleet: the settings of whoever watches hold")
+    _tell(shown, notes, here=policy, as_json=as_json)
+    return exits.OK
+
+
+def _tell_run(store: Store, run_id: str, policy: Policy, notes: list[str], *, as_json: bool) -> None:
+    blob = store.read(f"{run_id}/{METADATA}", DOCUMENT_LIMIT_BYTES)
+    beat = read_heartbeat(blob) if blob is not None else None
+    if beat is None:
+        notes = [*notes, f"there is no metadata.json of {run_id} in {store.url}, so it states no limits of its own"]
+    elif beat.fault:
+        notes = [*notes, f"metadata.json of {run_id} cannot be read, so its own limits are not known: {beat.fault}"]
+    shown = list(limits_shown(in_force(policy, beat, None), beat))
+    if as_json:
+        holds = [
+            {"name": each.name, "limit_s": each.limit_s, "source": each.source, "text": each.text} for each in shown
+        ]
+        print(logs.redact(dump({"run_id": run_id, "holds": holds, "notes": notes})))
+        return
+    for each in shown:
+        print(one_line(logs.redact(f"{run_id}: {each.text}")))
+    _notes(notes)
+
+
+def _tell(entries: Sequence[LimitEntry], notes: Sequence[str], *, here: Policy | None = None, as_json: bool) -> None:
+    if as_json:
+        document: dict[str, Any] = {"limits": [_document(each) for each in entries]}
+        if here is not None:
+            document["settings_here"] = {
+                "stale_minutes": here.stale_s / 60,
+                "stall_minutes": None if here.stall_s is None else here.stall_s / 60,
+                "start_minutes": here.start_grace_s / 60,
+            }
+        print(logs.redact(dump({**document, "notes": list(notes)})))
+        return
+    for entry in entries:
+        if not entry.says_nothing:
+            print(one_line(logs.redact(f"{entry.runs}: {_words(entry)}{_set_by(entry)}")))
+    if here is not None:
+        told = ", ".join(each.what for each in limits_shown(here, None))
+        print(f"Settings here, for what is not said above: {told}")
+    _notes(notes)
+
+
+def _notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        print(one_line(logs.redact(f"Note: {note}")))
+
+
+def _words(entry: LimitEntry) -> str:
+    told = []
+    if entry.stale_minutes is not None:
+        told.append(f"stale after {entry.stale_minutes:g}m")
+    if entry.stale is not None:
+        told.append(
+            {LEARNED: "sooner as their beats tell (learned)", FIXED: "no sooner (fixed)"}.get(entry.stale, entry.stale)
+        )
+    if entry.stall_minutes is not None:
+        told.append(
+            f"stalled after {entry.stall_minutes:g}m" if entry.stall_minutes else "standing still is not watched"
+        )
+    if entry.start_minutes is not None:
+        told.append(f"to begin within {entry.start_minutes:g}m")
+    return ", ".join(told)
+
+
+def _set_by(entry: LimitEntry) -> str:
+    told = [f"set by {entry.by}"] if entry.by else []
+    told += [f"at {format_time(entry.at)}"] if entry.at is not None else []
+    return f" ({' '.join(told)})" if told else ""
+
+
+def _document(entry: LimitEntry) -> dict[str, Any]:
+    return {
+        "runs": entry.runs,
+        **{name: getattr(entry, name) for name in _NAMES},
+        "stale": entry.stale,
+        "by": entry.by or None,
+        "at": format_time(entry.at),
+    }

@@ -1,0 +1,1 @@
+"""``policy``: when jobs are started again."""

@@ -1,0 +1,261 @@
+"""``policy``: restart policies: which there are, whether one of your own can be used, and what one would decide."""
+
+import shlex
+from dataclasses import asdict
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import click
+
+from lastbeat import settings as configuration
+from lastbeat.decide.restart import decide_restart
+from lastbeat.model.near_names import nearest
+from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartDecision, RestartEntry, RestartPolicy, RestartRule
+from lastbeat.model.times import format_duration
+from lastbeat.restarts import loading
+from lastbeat.restarts.names import KnownNames
+from lastbeat.settings import SettingsError, catalogues, table
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+
+_TRANSITIONS = {
+    Mode.CRASH: ("failed",),
+    Mode.STALL: ("timed_out",),
+    Mode.TIMEOUT: ("failed", "timed_out"),
+    Mode.SUCCESS: ("succeeded",),
+}
+"""Mode → what ``on:`` may name when a job ends in it."""
+WHICH = "Which policy"
+END = "How the job ended"
+_EPILOG = """\
+\b
+Exit status:
+  0  the answer is printed
+  3  there is no such policy, or it cannot be used: every fault is listed with its file and line
+"""
+_policy = options.option(
+    "--policy",
+    "named",
+    default=loading.RECOMMENDED,
+    metavar="NAME-OR-FILE",
+    group=WHICH,
+    help=f"A policy that comes with lastbeat, or a file [{loading.RECOMMENDED}].",
+)
+
+
+@click.group("policy", context_settings=options.HELP, no_args_is_help=False, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """When a job is started again: restart policies."""
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+@command.command("list", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@options.form
+def listing(*, as_json: bool, verbose: bool) -> int:
+    """The policies that come with lastbeat."""
+    logs.verbose(on=verbose)
+    found = {name: loading.description(name) for name in loading.names()}
+    if as_json:
+        print(dump({"policies": found}))
+    else:
+        width = max(map(len, found))
+        print("\n".join(f"{name:<{width}}  {what}" for name, what in found.items()))
+    return exits.OK
+
+
+@command.command("show", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.argument("name", metavar="NAME-OR-FILE")
+@options.form
+def show(*, name: str, as_json: bool, verbose: bool) -> int:
+    """What a policy does for each mode. For one that comes with lastbeat, the file to begin your own with."""
+    logs.verbose(on=verbose)
+    found = load(name)
+    if as_json:
+        print(dump(document(found)))
+    elif name in loading.names():
+        print(loading.shipped_text(name), end="")
+    else:
+        print("\n".join(_lines(found)))
+    return exits.OK
+
+
+@command.command("check", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.argument("file", metavar="FILE")
+@options.form
+def check(*, file: str, as_json: bool, verbose: bool) -> int:
+    """Check the policy FILE; every fault is listed."""
+    logs.verbose(on=verbose)
+    found = load(file)
+    if as_json:
+        print(dump({"file": file, "policy": document(found)}))
+    else:
+        print("\n".join([f"{file} can be used:", *_lines(found)]))
+    return exits.OK
+
+
+@command.command("explain", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@_policy
+@options.option(
+    "--mode",
+    type=click.Choice([each.value for each in Mode]),
+    default=Mode.CRASH.value,
+    group=END,
+    help="How the job ended [crash].",
+)
+@options.option("--error-type", default="unknown", metavar="NAME", group=END, help="The cause's error type [unknown].")
+@options.option("--subsystem", metavar="NAME", group=END, help="Its subsystem.")
+@options.option("--signal", metavar="NAME", group=END, help="The signal that showed it.")
+@options.option(
+    "--confidence", type=click.FloatRange(0, 1), default=1.0, metavar="0..1", group=END, help="How sure it is [1]."
+)
+@options.option("--exit-code", type=click.IntRange(0, 255), metavar="N", group=END, help="The job's exit status.")
+@options.option(
+    "--attempt",
+    type=click.IntRange(1, 1000),
+    default=1,
+    metavar="N",
+    group=END,
+    help="Which restart in a row this would be [1].",
+)
+@options.form
+def explain(*, named: str, attempt: int, as_json: bool, verbose: bool, **end: Any) -> int:
+    """What a policy decides when a job ends in this way, and why."""
+    logs.verbose(on=verbose)
+    known = _known()
+    policy = load(named, known)
+    _check_names(known, end)
+    mode = Mode(end.pop("mode"))
+    now = datetime.now(timezone.utc)
+    before = [RestartEntry(now - timedelta(minutes=attempt - n), mode, end["error_type"]) for n in range(1, attempt)]
+    settings = configuration.load({})
+    delay_s = settings[table.RESTART_DELAY_SECONDS]
+    decision = decide_restart(policy, JobEnd(mode, **end), before, now, delay_s=delay_s, chance=1.0)
+    happened = [*_TRANSITIONS[mode], *(on for on, meant in policy.reaction_signals.items() if end["signal"] in meant)]
+    reactions = [each for on in happened for each in reaction_lines(policy, on)]
+    stops = next((on for on in happened for each in policy.reactions.get(on, ()) if each.action == "stop"), None)
+    if stops is not None:
+        decision = RestartDecision(restart=False, reason=f"stopped by the policy {policy.name} on {stops}")
+    if as_json:
+        print(dump({**decision_document(decision), "on": reactions}))
+    else:
+        print("\n".join([*decision_lines(decision), *reactions]))
+    return exits.OK
+
+
+def load(name_or_path: str, known: KnownNames | None = None) -> RestartPolicy:
+    """The policy; :class:`SettingsError` with all that is wrong with it."""
+    try:
+        return loading.load(name_or_path, known or _known())
+    except loading.RestartPolicyError as error:
+        raise SettingsError(str(error).splitlines()) from None
+
+
+def document(policy: RestartPolicy) -> dict[str, Any]:
+    """A policy for programs."""
+    return {
+        "name": policy.name,
+        "modes": {mode.value: _rule_document(policy.rules.get(mode, RestartRule())) for mode in Mode},
+        "budgets": {
+            "error_types": dict(policy.type_budgets),
+            "same_cause": policy.cause_budget,
+            "window": {"restarts": policy.window_restarts, "hours": policy.window_s / 3600},
+        },
+        "same_step_times": policy.same_step_times,
+        "least_confidence": policy.least_confidence,
+        "longest_delay_s": policy.longest_delay_s,
+        "on": {event: [asdict(each) for each in found] for event, found in policy.reactions.items()},
+    }
+
+
+def decision_document(decision: RestartDecision) -> dict[str, Any]:
+    """A decision for programs."""
+    return {
+        "action": "restart" if decision.restart else "stop",
+        "reason": decision.reason,
+        "attempt": decision.attempt or None,
+        "budgets": [{"name": each.name, "used": each.used, "limit": each.limit} for each in decision.budgets],
+        "longest_delay_s": decision.delay_s,
+        "other_hardware": decision.other_hardware,
+    }
+
+
+def decision_lines(decision: RestartDecision) -> list[str]:
+    """A decision for people."""
+    lines = [f"{'restart' if decision.restart else 'stop'}: {decision.reason}"]
+    if decision.budgets:
+        lines.append(f"budgets: {', '.join(map(str, decision.budgets))}")
+    if decision.restart:
+        lines.append(f"delay: at most {decision.delay_s:g} s (chosen at random below that)")
+    if decision.restart and decision.other_hardware:
+        lines.append("on other nodes than the last one")
+    return lines
+
+
+def _known() -> KnownNames:
+    settings = configuration.load({})
+    try:
+        return KnownNames.of(catalogues.catalogue(settings[table.SIGNALS]))
+    except ValueError as fault:
+        raise SettingsError(str(fault).splitlines()) from None
+
+
+def _check_names(known: KnownNames, end: dict[str, Any]) -> None:
+    """An alias becomes a name that it stands for, as if that had been seen."""
+    stands_for = (
+        ("error_type", lambda name: known.error_types & {name}, known.error_types),
+        ("subsystem", known.subsystem, known.all_subsystems()),
+        ("signal", known.signal, known.all_signals()),
+    )
+    for option, found, names in stands_for:
+        name = end[option]
+        if name is None:
+            continue
+        if not found(name):
+            what = f"--{option.replace('_', '-')}: there is none of the name {name!r}"
+            raise SettingsError([what + nearest(name, sorted(names))])
+        end[option] = name if name in found(name) else min(found(name))
+
+
+def _rule_document(rule: RestartRule) -> dict[str, Any]:
+    return {
+        "kind": rule.kind,
+        "max_retries": rule.max_retries,
+        "default_action": rule.otherwise,
+        "restart_on_error_types": sorted(rule.error_types),
+        "restart_on_subsystems": list(rule.subsystems),
+        "restart_on_signals": list(rule.signals),
+        "exclude_error_types": sorted(rule.excluded),
+    }
+
+
+def _lines(policy: RestartPolicy) -> list[str]:
+    lines = []
+    for mode in Mode:
+        rule = policy.rules.get(mode, RestartRule())
+        if rule.kind == "never":
+            lines.append(f"  {mode.value:<8} never restarted")
+            continue
+        most = "no limit of its own" if rule.max_retries is None else f"at most {rule.max_retries} in a row"
+        named = [*sorted(rule.error_types), *rule.subsystems, *rule.signals]
+        what = "restarted" if rule.kind == "always" else f"{', '.join(named) or 'nothing by name'}"
+        rest = f"; else {rule.otherwise}" if rule.kind == "selective" else ""
+        never = f"; never {', '.join(sorted(rule.excluded))}" if rule.excluded else ""
+        lines.append(f"  {mode.value:<8} {what} ({most}){rest}{never}")
+    if policy.window_restarts is not None:
+        lines.append(f"  all      at most {policy.window_restarts} within {policy.window_s / 3600:g} h")
+    return [*lines, *(f"  {each}" for on in policy.reactions for each in reaction_lines(policy, on))]
+
+
+def reaction_lines(policy: RestartPolicy, on: str) -> list[str]:
+    """What the policy does on that, for people."""
+    return [f"on {on}: {_reaction(each)}" for each in policy.reactions.get(on, ())]
+
+
+def _reaction(reaction: Reaction) -> str:
+    if reaction.note:
+        return f"note: {reaction.note}"
+    if reaction.command:
+        return f"run {shlex.join(reaction.command)} (for {format_duration(reaction.limit_s)} at most)"
+    return {"stop": "stop the job", "restart": "ask this policy for a restart"}[reaction.action]

@@ -1,0 +1,1 @@
+"""``lastbeat routes``: which channels an alert goes to."""

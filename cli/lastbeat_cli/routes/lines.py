@@ -1,0 +1,98 @@
+"""Routes as lines for people, and as a document."""
+
+from collections.abc import Iterator, Sequence
+
+from lastbeat.deliver.port import Channel
+from lastbeat.effects.outbox import answers_to
+from lastbeat.model.route import ALL, DAYS, NOBODY, THE_OWNER, Route, RouteTable
+
+_SPECIAL = frozenset({ALL, NOBODY})
+
+
+def absent(table: RouteTable, channels: Sequence[Channel]) -> list[str]:
+    """A sentence for each destination that is not set up here."""
+    known = {name for channel in channels for name in answers_to(channel.identity)}
+    named: dict[str, list[str]] = {}
+    for route in table.routes:
+        for name in route.to:
+            if name not in known | _SPECIAL:
+                named.setdefault(name, []).append(route.name)
+    return [f"no channel called {name} is set up here (route {', '.join(by)})" for name, by in named.items()]
+
+
+def described(table: RouteTable) -> Iterator[str]:
+    """Each route from the top, then the people."""
+    width = max(len(route.name) for route in table.routes)
+    for route in table.routes:
+        rest = " and goes on" if route.goes_on else ""
+        yield f"{route.name:<{width}}  {_conditions(route)} → {', '.join(route.to)}{rest}{_mentioned(route)}"
+    if table.people:
+        yield ""
+        yield "People"
+        for name, person in table.people.items():
+            ways = [text for text in (person.slack, person.email, person.pagerduty) if text]
+            ways += [f"team {person.team}"] if person.team else []
+            ways += [f"also {', '.join(person.also)}"] if person.also else []
+            yield f"  {name}: {', '.join(ways) or 'nothing is known'}"
+
+
+def _conditions(route: Route) -> str:
+    told = [
+        f"{name} {' or '.join(wanted)}"
+        for name, wanted in (
+            ("run", route.runs),
+            ("owner", route.owners),
+            ("team", route.teams),
+            ("status", tuple(map(str.lower, route.events))),
+            ("severity", route.severities),
+            ("cause", route.causes),
+        )
+        if wanted
+    ]
+    if route.hours or route.days:
+        days = "" if not route.days or set(route.days) == set(DAYS) else f" {', '.join(route.days)}"
+        told.append(f"at {' or '.join(route.hours) or 'any time'}{days} ({route.zone})")
+    return ", ".join(told) or "everything"
+
+
+def _mentioned(route: Route) -> str:
+    if route.mention == (THE_OWNER,) or route.to == (NOBODY,):
+        return ""
+    return f", mentions {', '.join(route.mention) or 'nobody'}"
+
+
+def table_document(table: RouteTable) -> dict[str, object]:
+    """The table as JSON can hold it: in the words of the file."""
+    return {
+        "routes": [_route(route) for route in table.routes],
+        "people": {
+            name: {
+                "slack": person.slack,
+                "email": person.email,
+                "pagerduty": person.pagerduty,
+                "team": person.team,
+                "also": list(person.also),
+            }
+            for name, person in table.people.items()
+        },
+    }
+
+
+def _route(route: Route) -> dict[str, object]:
+    return {
+        "name": route.name,
+        "when": {
+            "runs": list(route.runs),
+            "owner": list(route.owners),
+            "team": list(route.teams),
+            "status": [event.lower() for event in route.events],
+            "severity": list(route.severities),
+            "cause": list(route.causes),
+            "hours": list(route.hours),
+            "days": list(route.days),
+            "zone": route.zone,
+        },
+        "to": list(route.to),
+        "mention": list(route.mention),
+        "continue": route.goes_on,
+    }

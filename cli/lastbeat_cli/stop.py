@@ -1,0 +1,344 @@
+"""``stop``: end a run, and say who asked for it and why."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import click
+
+from lastbeat import opening, wire
+from lastbeat.launchers import registry as launchers
+from lastbeat.launchers.port import LauncherError
+from lastbeat.model import runid
+from lastbeat.model.job import JobMemory, JobState
+from lastbeat.model.status import Status
+from lastbeat.model.stop_request import GRACE_S, LIMIT_BYTES, WHY_LIMIT, StopRequest, encode_request, read_request
+from lastbeat.model.text import fit, one_line
+from lastbeat.model.times import format_duration, parse_duration, parse_time
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.record.repository import RecordRepository
+from lastbeat.sdk.process_mark import process_mark
+from lastbeat.sdk.resources import send_to_tree
+from lastbeat.settings import Settings
+from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
+from lastbeat.supervision.calling_off import CalledOff, TooLateError, call_off
+from lastbeat.views.one_run import RunWatch
+from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli.author import author
+from lastbeat_cli.document import dump
+from lastbeat_cli.run import one_run
+
+WHAT = "What is stopped"
+EPILOG = """\
+\b
+Exit status:
+  0  it was asked for; with --wait: it has ended
+  1  it was asked for, but this training does not look for it; with --wait: it goes on
+  3  there is no such run, or it is over; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat stop mistral-20250804-171621 --why 'wrong data' --wait
+"""
+_FOR_GOOD = "no restart policy undoes that"
+_WAIT_S = 3600.0
+_FREE_S, _PAID_S = 0.5, 5.0
+"""Between two looks while it is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Training:
+    """What metadata.json says of what trains."""
+
+    start_time: datetime | None
+    attempt: int | None
+    process: int | None
+    mark: str | None
+    wraps: bool
+    looks_s: float | None
+    job: JobMemory | None = None
+    """Of a supervised run whose training reports nothing itself."""
+
+
+@click.command("stop", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.argument("run_id", group=WHAT, listed=("RUN", "Its id."), metavar="RUN", required=False)
+@options.option(
+    "--why", metavar="TEXT", group=WHAT, help="The reason, for other people; alerts and the record show it."
+)
+@options.option("--grace", metavar="TIME", group=WHAT, help="How long it has after SIGINT, before SIGTERM [1m].")
+@options.option("--wait", is_flag=True, group=WHAT, help="Wait until it has ended, for an hour at most.")
+@options.place
+@options.form
+def command(
+    *,
+    run_id: str | None,
+    why: str | None,
+    grace: str | None,
+    wait: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """End a run as Ctrl-C would, wherever it runs. It becomes CANCELLED, with your name and TEXT.
+
+    On the machine where it runs its process gets SIGINT at once. Elsewhere a request is left beside the run: a training
+    that reports itself, or runs under lastbeat exec, looks for it regularly. It applies to this attempt only.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    if run_id is None:
+        faults.append("RUN is missing; use for example lastbeat stop mistral-20250804-171621")
+    name = report.run_id(run_id, faults) if run_id is not None else ""
+    grace_s = _grace_s(grace, faults)
+    settings = values.settings(given, faults)
+    logs.follow(settings)
+    store = opening.store(settings)
+    off = _call_off(store, name)
+    if off is not None:
+        return _told_off(settings, store, off, fit(one_line(logs.redact(why or "")), WHY_LIMIT), as_json=as_json)
+    training = training_of(store, name)
+    _refuse_if_over(settings, name)
+    process = _process_here(training)
+    request = StopRequest(
+        author(),
+        store.clock(),
+        fit(one_line(logs.redact(why or "")), WHY_LIMIT),
+        training.start_time,
+        training.attempt,
+        grace_s,
+        signalled=process is not None,
+    )
+    said = [leave_request(store, name, request)]
+    if process is not None:
+        said.append(_interrupt(process, training))
+    looks = process is not None or training.looks_s is not None
+    if training.job is None or looks:
+        said += _outlook(training, process, name)
+    else:
+        said.append(_end_job(settings, training.job))
+        looks = True
+    if not as_json:
+        _say(said)
+    status = _wait(settings, name, store, training.job) if wait else None
+    if as_json:
+        known = status.value if status is not None else None
+        print(dump({"run_id": name, "by": request.by, "why": request.why, "attempt": request.attempt,
+                    "signalled": process is not None, "looks_each_s": training.looks_s, "called_off": None,
+                    "status": known}))  # fmt: skip
+    elif status is not None:
+        _say([f"Run {name}: {status}" if status.finished else f"Run {name} goes on after {_WAIT_S / 60:g} minutes."])
+    if status is not None:
+        return exits.OK if status.finished else exits.WARNING
+    return exits.OK if looks else exits.WARNING
+
+
+def _call_off(store: Store, name: str) -> CalledOff | None:
+    """Call off the job that the run waits for, if it does."""
+    try:
+        return call_off(RecordRepository(store, f"{name}/{runid.RECORD}", os.urandom(6).hex()), store, author())
+    except TooLateError as late:
+        raise StoreError(str(late), f"lastbeat stop {name}") from None
+
+
+def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_json: bool) -> int:
+    """Say that the next job is called off, and end the last one where it still lives."""
+    name, job = off.record.run_id, off.record.job
+    said = [f"Job {off.action.name} is called off; no restart policy undoes that."]
+    if job is not None and not job.state.ended:
+        # It may come to life as it ends, and then its end is decided about anew.
+        training = training_of(store, name)
+        leave_request(store, name, StopRequest(author(), store.clock(), why, training.start_time, training.attempt))
+        said.append(_end_job(settings, job))
+    if as_json:
+        status = off.record.status
+        print(dump({"run_id": name, "by": author(), "why": why, "attempt": off.record.attempt.number,
+                    "signalled": False, "looks_each_s": None, "called_off": off.action.name,
+                    "status": status.value if status is not None else None}))  # fmt: skip
+    else:
+        print("\n".join(one_line(logs.redact(line)) for line in said))
+    return exits.OK
+
+
+def _grace_s(text: str | None, faults: list[str]) -> float:
+    length = parse_duration(text) if text is not None else None
+    if text is not None and length is None:
+        faults.append(f"--grace={text[:80]!r} is not a time; use for example 30s or 5m")
+    return GRACE_S if length is None else length.total_seconds()
+
+
+def training_of(store: Store, name: str) -> _Training:
+    """Raises :class:`StoreError` where there is nothing to stop."""
+    blob = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
+    supervised = _supervised(store, name)
+    # What was written before its job was submitted is the last one's.
+    if supervised is not None and (blob is None or blob.modified < supervised[1].submitted_at.replace(microsecond=0)):
+        return _Training(None, supervised[0], None, None, wraps=False, looks_s=None, job=supervised[1])
+    if blob is None:
+        if store.list(f"{name}/", limit=1).entries:
+            what = f"run {name} has no metadata.json, so nobody knows what trains it"
+            raise StoreError(what, "end it where it runs")
+        raise one_run.unknown(store, name)
+    document = _object(blob.body)
+    process, looks_s, mark = (document.get(each) for each in ("process", "stop_seconds", "process_mark"))
+    attempt = document.get("attempt")
+    return _Training(
+        parse_time(document.get("start_time")),
+        attempt if isinstance(attempt, int) and not isinstance(attempt, bool) else None,
+        process if isinstance(process, int) and 1 < process < 1 << 31 else None,
+        mark if isinstance(mark, str) else None,
+        document.get("wraps") is True,
+        float(looks_s) if isinstance(looks_s, (int, float)) and 0 < looks_s < 1e7 else None,
+    )
+
+
+def _supervised(store: Store, name: str) -> tuple[int, JobMemory] | None:
+    """The attempt and the job of a run that lastbeat supervise started."""
+    record = RecordRepository(store, f"{name}/{runid.RECORD}", "").reload()
+    return None if record is None or record.job is None else (record.attempt.number, record.job)
+
+
+def _has_ended(settings: Settings, job: JobMemory) -> bool:
+    if job.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
+        return False
+    return launchers.module(job.launcher).launcher(settings.state_dir).state(job.id).state.ended
+
+
+def _end_job(settings: Settings, job: JobMemory) -> str:
+    """End the job, where its launcher can be asked from here."""
+    if job.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
+        return f"job {job.id} of {job.launcher} cannot be ended from here: its supervisor does that; {_FOR_GOOD}"
+    launcher = launchers.module(job.launcher).launcher(settings.state_dir)
+    report = launcher.state(job.id)
+    if report.state is JobState.UNKNOWN:
+        return f"job {job.id} cannot be ended from here ({report.reason}): its supervisor does that; {_FOR_GOOD}"
+    try:
+        launcher.cancel(job.id)
+    except LauncherError as error:
+        return f"job {job.id} could not be ended: {error.told}; its supervisor tries, too; {_FOR_GOOD}"
+    return f"job {job.id} is being ended; {_FOR_GOOD}"
+
+
+def _object(body: bytes) -> dict[str, object]:
+    """A document that cannot be read says nothing."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _refuse_if_over(settings: Settings, name: str) -> None:
+    status = _status(wire.run_watch(settings, name))
+    if status.ended:
+        raise StoreError(f"run {name} is over: it is {status} already", f"see how: lastbeat show {name}")
+
+
+def _status(watch: RunWatch) -> Status:
+    """What it is, as far as anybody knows: training may have said how it ended, and no pass has recorded that."""
+    view = watch.look(log_lines=0)
+    return watch.ended or (view.row.status if view is not None else Status.UNKNOWN)
+
+
+def _process_here(training: _Training) -> int | None:
+    """A pidfd of the very process that trains, where that is one of ours on this machine."""
+    number = training.process
+    if number is None or training.mark is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        process = os.pidfd_open(number)
+    except OSError:
+        return None
+    try:
+        # Looked at once it is held: from here on the number cannot come to mean another.
+        ours = os.stat(f"/proc/{number}").st_uid == os.getuid()  # noqa: PTH116 - no path of ours
+    except OSError:
+        ours = False
+    if ours and process_mark(number) == training.mark:
+        return process
+    os.close(process)
+    return None
+
+
+def leave_request(store: Store, name: str, request: StopRequest) -> str:
+    """Leave the request beside the run. One of this attempt that is there stays: it has begun."""
+    key = f"{name}/{runid.STOP}"
+    there = store.read(key, LIMIT_BYTES)
+    known = _known(there, request)
+    if known is None:
+        try:
+            store.write(key, encode_request(request), Expect.NOTHING if there is None else there.version)
+        except ConflictError:
+            known = _known(store.read(key, LIMIT_BYTES), request)
+            if known is None:
+                raise
+    if known is not None:
+        when = f" {format_duration(store.clock() - known.at)} ago" if known.at is not None else ""
+        return f"{known.by} has asked for that{when} already{f': {known.why}' if known.why else ''}."
+    which = f" (attempt {request.attempt})" if request.attempt is not None else ""
+    return f"Asked for the end of run {name}{which}."
+
+
+def _known(blob: Blob | None, request: StopRequest) -> StopRequest | None:
+    known = read_request(blob.body) if blob is not None else None
+    return known if known is not None and known.is_of(request.start_time, request.attempt) else None
+
+
+def _interrupt(process: int, training: _Training) -> str:
+    number = training.process
+    assert number is not None  # noqa: S101 - it was found by its number
+    deaf = _ignores(number, signal.SIGINT)
+    sent = signal.SIGTERM if deaf else signal.SIGINT
+    try:
+        if training.wraps:
+            send_to_tree(number, sent)
+        else:
+            signal.pidfd_send_signal(process, sent)
+    except OSError:
+        return f"Its process {number} on this machine has just ended."
+    finally:
+        os.close(process)
+    how = "SIGTERM, since it ignores Ctrl-C" if deaf else "SIGINT, as by Ctrl-C"
+    return f"Its process {number} on this machine got {how}."
+
+
+def _ignores(process: int, number: int) -> bool:
+    """Whether it ignores the signal: what a script starts in the background ignores Ctrl-C."""
+    try:
+        with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - no path of ours
+            masks = [line.split()[1] for line in file if line.startswith("SigIgn:")]
+        return bool(masks) and bool(int(masks[0], 16) >> (number - 1) & 1)
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _outlook(training: _Training, process: int | None, name: str) -> Iterator[str]:
+    if process is not None:
+        return
+    if training.looks_s is not None:
+        yield f"The training looks for this each {format_duration(training.looks_s)}, and then ends as by Ctrl-C."
+        return
+    yield (
+        "This training does not look for requests (lastbeat before this version, or a script of its own): end it where"
+        f" it runs. If an _error follows, {name} is CANCELLED by you."
+    )
+
+
+def _say(lines: list[str]) -> None:
+    print("\n".join(one_line(logs.redact(line)) for line in lines), flush=True)
+
+
+def _wait(settings: Settings, name: str, store: Store, job: JobMemory | None) -> Status:
+    """What became of it. Of a job that has ended the launcher knows, though nobody may look after the run."""
+    watch, until = wire.run_watch(settings, name, at=store), time.monotonic() + _WAIT_S
+    pause_s = _FREE_S if store.traits.prices.free else _PAID_S
+    while True:
+        status = _status(watch)
+        if status.finished or time.monotonic() > until:
+            return status
+        if job is not None and _has_ended(settings, job):
+            return Status.CANCELLED
+        time.sleep(pause_s)

@@ -1,0 +1,1 @@
+"""``supervise``: jobs that come back by themselves."""

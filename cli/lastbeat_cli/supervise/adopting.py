@@ -1,0 +1,56 @@
+"""A job that somebody else started: what is asked for is completed by what its launcher knows of it."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from lastbeat.launchers import registry
+from lastbeat.launchers.port import LauncherError
+from lastbeat.model.job import AdoptedJob
+from lastbeat.settings import Settings, SettingsError
+from lastbeat_cli.supervise.config import WantedSupervision
+
+
+def look(launcher: str, job: str) -> AdoptedJob:
+    """What is known of it. Raises :class:`SettingsError`."""
+    try:
+        return registry.module(launcher).adoption(job)
+    except LauncherError as error:
+        raise SettingsError([f"--adopt {job}: {error.told}"]) from None
+
+
+def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob) -> WantedSupervision:
+    """``wanted`` with the job's folder and output, and with its script where no command was given. Raises
+    :class:`SettingsError` for a policy without anything to start."""
+    wanted = replace(
+        wanted,
+        cwd=wanted.cwd or (adopted.cwd if not wanted.command else ""),
+        logs=tuple(dict.fromkeys((*wanted.logs, *adopted.outputs))),
+    )
+    if wanted.command or not wanted.policy:
+        return wanted
+    if not adopted.script:
+        raise SettingsError(
+            [f"nobody knows what would start {wanted.run_id} again: put its command after --, or leave out --policy"]
+        )
+    return replace(
+        wanted,
+        command=(str(_kept(settings, wanted.run_id, adopted.script)),),
+        # Of an option that comes twice sbatch takes the last.
+        options=(*adopted.options, *wanted.options),
+    )
+
+
+def _kept(settings: Settings, run_id: str, script: str) -> Path:
+    """The script as it was submitted, on this machine: its file may have changed since."""
+    if settings.state_dir is None:
+        raise SettingsError(["LASTBEAT_STATE_DIR is not set, and there is no home: the job's script is kept there"])
+    digest = hashlib.sha256(script.encode()).hexdigest()[:12]
+    path = settings.state_dir / "adopted" / f"{run_id[:100]}-{digest}.sbatch"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(script, encoding="utf-8")
+        path.chmod(0o700)
+    except OSError as error:
+        raise SettingsError([f"the job's script cannot be kept in {path.parent}: {error.strerror or error}"]) from None
+    return path

@@ -1,0 +1,139 @@
+"""``supervise --agent``: carries out, for one launcher, what was decided about any run of the fleet."""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+
+from lastbeat import opening, wire
+from lastbeat.launchers import registry as launchers
+from lastbeat.model.document import outcome_document
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.restart import Supervision
+from lastbeat.model.times import format_time
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.stores.kind import DIRECTORY
+from lastbeat.stores.port import Store
+from lastbeat.supervision.agent import Agent, AgentPass, UnfitError
+from lastbeat.watchdog import Watch
+from lastbeat_cli import exits, logs
+from lastbeat_cli.author import author
+from lastbeat_cli.document import dump
+from lastbeat_cli.loop import Stop, next_due, steady_clock
+from lastbeat_cli.supervise import asked, following
+
+_log = logging.getLogger(__name__)
+_LEAST_PAUSE_S = 0.2
+
+
+def run(
+    settings: Settings, kind: str, given: dict[str, str | None], interval_s: float, *, once: bool, as_json: bool
+) -> int:
+    """Make passes until a person asks for the end; with ``once`` a single one, and what falls due within its interval.
+    Returns the exit status."""
+    module = launchers.module(kind)
+    launcher = module.launcher(opening.state_dir(settings, writes=module.NEEDS_STATE))
+    store = opening.store(settings)
+    agent = Agent(
+        store,
+        launcher,
+        _watches(settings, given, store),
+        trusts=_trusts(settings),
+        by=author(),
+        interval_s=interval_s,
+    )
+    shown: dict[str, tuple[object, ...]] = {}
+    seen = AgentPass(blind="no pass was made")
+    with Stop() as stop:
+        due, listed = time.monotonic(), False
+        ends = due + interval_s if once else float("inf")
+        while not stop.asked:
+            now = time.monotonic()
+            if now >= due and not (once and listed):
+                found = seen = agent.run()
+                due, listed = next_due(due, time.monotonic(), interval_s), True
+            else:
+                found = agent.look_soon()
+            _show(found, shown, as_json=as_json, listed=found is seen)
+            wait_s = due - time.monotonic()
+            if agent.due_at is not None:
+                soon_s = max(_LEAST_PAUSE_S, (agent.due_at - store.clock()).total_seconds())
+                wait_s = min(wait_s, soon_s)
+            if once and (agent.due_at is None or time.monotonic() + wait_s >= ends):
+                break
+            if stop.wait(wait_s):
+                break
+    return exits.OK if seen.blind is None else exits.UNKNOWN
+
+
+def _watches(settings: Settings, given: dict[str, str | None], store: Store) -> Callable[[str, Supervision], Watch]:
+    channels = wire.channels(settings)
+    if not channels:
+        _log.warning(
+            "no channel is set up here, so alerts that this agent decides wait for a watcher that has one; set for "
+            "example SLACK_WEBHOOK_URL"
+        )
+    clock = steady_clock()
+
+    def watch(run_id: str, supervision: Supervision) -> Watch:
+        try:
+            its = asked.as_recorded(given, supervision)
+            supervised = wire.supervise(its, run_id, supervision, asked.restart_policy(its, supervision), at=store)
+        except SettingsError as error:
+            raise UnfitError(str(error)) from None
+        return wire.supervised_watch(its, supervised, channels, clock=clock)
+
+    return watch
+
+
+def _trusts(settings: Settings) -> Callable[[str], bool]:
+    """Of which runs the record may say what is run here. In a directory that several users share: of one's own."""
+    root = settings.root
+    if root.scheme != DIRECTORY:
+        return lambda _run_id: True
+
+    def own(run_id: str) -> bool:
+        try:
+            return (root.path / run_id).stat().st_uid == os.getuid()
+        except OSError:
+            return False
+
+    return own
+
+
+def _show(found: AgentPass, shown: dict[str, tuple[object, ...]], *, as_json: bool, listed: bool) -> None:
+    if as_json:
+        print(
+            dump(
+                {
+                    "listed": listed,
+                    "others": found.others,
+                    "blind": found.blind,
+                    "faults": found.faults,
+                    "runs": [outcome_document(outcome) for outcome in found.outcomes],
+                }
+            ),
+            flush=True,
+        )
+        return
+    if found.blind is not None:
+        _log.warning("nothing can be looked after: %s", found.blind)
+    lines = [*_changed(found.outcomes, shown)]
+    for run_id, why in found.faults.items():
+        if shown.get(run_id) != (why,):
+            shown[run_id] = (why,)
+            lines.append(f"{run_id}: not looked after: {why}")
+    for line in lines:
+        print(logs.redact(line), flush=True)
+
+
+def _changed(outcomes: list[Outcome], shown: dict[str, tuple[object, ...]]) -> list[str]:
+    lines = []
+    for outcome in outcomes:
+        told = following.told(outcome)
+        if shown.get(outcome.run_id) == told:
+            continue
+        shown[outcome.run_id] = told
+        notes = "".join(f"; {note}" for note in following.with_job(outcome).notes[:2])
+        lines.append(f"{format_time(outcome.at)} {outcome.run_id}: {outcome.status}: {outcome.reason}{notes}")
+    return lines

@@ -1,0 +1,197 @@
+"""What is to be supervised: of what somebody asks for, and of what is recorded."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from lastbeat import opening
+from lastbeat.launchers.registry import LAUNCHERS
+from lastbeat.model import runid
+from lastbeat.model.job import JobSpec
+from lastbeat.model.record import Record
+from lastbeat.model.restart import RestartPolicy, Supervision
+from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.record.repository import RecordRepository
+from lastbeat.restarts import loading
+from lastbeat.restarts.compiling import compiled
+from lastbeat.restarts.names import KnownNames
+from lastbeat.settings import Settings, SettingsError, catalogues, table
+from lastbeat.stores.kind import DIRECTORY
+from lastbeat_cli import values
+from lastbeat_cli.author import author
+from lastbeat_cli.run import one_run
+from lastbeat_cli.supervise import config
+from lastbeat_cli.supervise.config import WantedSupervision
+
+
+def run_id_of(asked: WantedSupervision, faults: list[str], *, adopts: bool = False) -> str:
+    """The run's id. What is missing is added to ``faults``; a job that is there already needs no command."""
+    if not asked.run_id:
+        faults.append("--run-id is missing; use for example --run-id llama-7b")
+    if not asked.launcher:
+        faults.append(f"--launcher is missing; it is one of {', '.join(sorted(LAUNCHERS))}")
+    if not asked.command and not adopts:
+        faults.append("there is no command; put it after --, as in -- python train.py")
+    return checked(asked.run_id or "x", faults)
+
+
+def checked(run_id: str, faults: list[str]) -> str:
+    """``run_id``, or a placeholder and a fault."""
+    try:
+        return check_run_id(run_id)
+    except InvalidRunIdError as fault:
+        faults.append(str(fault))
+        return "x"
+
+
+def agent_faults(faults: list[str], launcher: str | None, *, agent: bool, more: bool) -> None:
+    """Add to ``faults`` what is wrong with the arguments of an agent; ``more``: there are some of a single run's."""
+    if not agent:
+        faults.append("--once is for an agent: lastbeat supervise --agent --launcher slurm --once")
+    if launcher is None:
+        faults.append(f"--launcher is missing; it is one of {', '.join(sorted(LAUNCHERS))}")
+    if more:
+        faults.append(
+            "an agent looks after runs as they were begun: leave out all but --launcher, --interval, --once, and where "
+            "the fleet is"
+        )
+
+
+def by_options(
+    given: Mapping[str, str | None],
+    asked: WantedSupervision,
+    policy: str | None,
+    faults: list[str],
+) -> WantedSupervision:
+    """``asked`` with the options that need looking at: what its settings are, and the policy's text."""
+    cwd = Path.cwd()
+    name, text = "", ""
+    if policy:
+        try:
+            name, text = config.policy_of(policy, cwd)
+        except loading.RestartPolicyError as error:
+            faults += str(error).splitlines()
+    named = {table.SIGNALS.name: given.get("signals"), table.MONITORING_ROOT.name: given.get("root")}
+    return replace(
+        asked,
+        logs=tuple(config.place(each, cwd) for each in asked.logs),
+        checkpoints=config.place(asked.checkpoints, cwd) if asked.checkpoints else "",
+        policy=text,
+        policy_name=name,
+        settings={setting: said for setting, said in named.items() if said is not None},
+    )
+
+
+def settings_for(given: Mapping[str, str | None], asked: WantedSupervision, faults: list[str]) -> Settings:
+    """The settings that the options, what is asked for, and the environment make. Raises :class:`SettingsError`."""
+    kept = dict(asked.settings)
+    if given.get("root") is not None or given.get("bucket") is not None:
+        kept.pop(table.MONITORING_ROOT.name, None)
+    return _limited(values.settings(given, faults, watching=True, kept=kept), asked.inactivity_minutes)
+
+
+def _limited(settings: Settings, inactivity_minutes: float | None) -> Settings:
+    if inactivity_minutes is None:
+        return settings
+    return replace(settings, policy=replace(settings.policy, inactivity_s=60 * inactivity_minutes))
+
+
+def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
+    """What is recorded of what is asked for. Raises :class:`SettingsError`."""
+    spec = JobSpec(
+        asked.command, asked.cwd or str(Path.cwd()), dict(asked.environment), asked.output, tuple(asked.options)
+    )
+    own = f"{opening.root_url(settings)}/{asked.run_id}/"
+    spec, logged = _with_output(spec, settings, asked.launcher, asked.run_id, own)
+    found = Supervision(
+        asked.launcher,
+        spec,
+        policy_name=asked.policy_name,
+        policy=asked.policy,
+        checkpoints=asked.checkpoints,
+        logs=tuple(dict.fromkeys((*logged, *_elsewhere(asked.logs, own)))),
+        by=author(),
+        settings={name: text for name, text in asked.settings.items() if name != table.MONITORING_ROOT.name},
+        inactivity_minutes=asked.inactivity_minutes,
+        interval_s=asked.interval_s,
+    )
+    policy = restart_policy(settings, found)
+    return found if policy is None else replace(found, compiled=compiled(policy))
+
+
+def _with_output(
+    spec: JobSpec, settings: Settings, launcher: str, run_id: str, own: str
+) -> tuple[JobSpec, tuple[str, ...]]:
+    """The spec with the file for its output, and where that will be looked for."""
+    if launcher == "local" and not spec.output:
+        if settings.root.scheme == DIRECTORY:
+            # Below the run, where everybody who looks at it finds it.
+            return replace(spec, output=f"{own}logs/{{job_name}}.log"), ()
+        folder = Path(settings.state_dir or Path.cwd(), "output", run_id)
+        return replace(spec, output=f"{folder}/{{job_name}}.log"), (f"{folder}/*.log",)
+    if not spec.output or spec.output.startswith(own):
+        return spec, ()
+    # What the launcher fills in: a pattern finds it, whichever it is.
+    pattern = spec.output.replace("{job_name}", "*").replace("{attempt}", "*").replace("{run_id}", run_id)
+    return spec, (str(Path(spec.cwd, pattern)),)
+
+
+def _elsewhere(logs: tuple[str, ...], own: str) -> tuple[str, ...]:
+    """Those of ``logs`` that do not lie below the run, where they are read anyway. Raises :class:`SettingsError` for
+    what only a store could read."""
+    away = [each for each in logs if "://" in each and not each.startswith(own)]
+    if away:
+        raise SettingsError(
+            [
+                f"--log {each} is in a store: of stores only the run's own logs are read; let the job write it below "
+                f"{own}logs/, or name the file on this machine"
+                for each in away
+            ]
+        )
+    if len(logs) > table.MOST_LOGS:
+        raise SettingsError([f"--log names {len(logs)} files; {table.MOST_LOGS} are the most, use * for many"])
+    return tuple(each for each in logs if not each.startswith(own))
+
+
+def recorded(settings: Settings, run_id: str) -> tuple[Record, Supervision]:
+    """The run's record, and how it was begun. Raises :class:`SettingsError` if nobody supervises it, and
+    :class:`StoreError` if there is no such run."""
+    found = repository(settings, run_id)
+    record = found.reload()
+    if record is None and not found.store.list(f"{run_id}/", limit=1).entries:
+        raise one_run.unknown(found.store, run_id)
+    if record is None or record.supervision is None:
+        raise SettingsError([not_supervised(run_id)])
+    return record, record.supervision
+
+
+def not_supervised(run_id: str) -> str:
+    """What to tell whoever wants to go on with such a run."""
+    return f"{run_id} is not supervised; begin with --run-id {run_id} --launcher … -- COMMAND"
+
+
+def repository(settings: Settings, run_id: str) -> RecordRepository:
+    """The run's record."""
+    return RecordRepository(opening.store(settings), f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
+
+
+def restart_policy(settings: Settings, supervision: Supervision) -> RestartPolicy | None:
+    """The policy that is recorded; None: nothing is restarted. Raises :class:`SettingsError`."""
+    if not supervision.policy:
+        return None
+    try:
+        known = KnownNames.of(catalogues.catalogue(settings[table.SIGNALS]))
+        return loading.load_text(supervision.policy, f"{supervision.policy_name}.yaml", supervision.policy_name, known)
+    except ValueError as error:
+        raise SettingsError(str(error).splitlines()) from None
+
+
+def as_recorded(given: Mapping[str, str | None], supervision: Supervision) -> Settings:
+    """The settings with what is recorded of the supervision. Raises :class:`SettingsError`."""
+    settings = _limited(
+        values.settings(given, [], watching=True, kept=supervision.settings), supervision.inactivity_minutes
+    )
+    if not supervision.logs:
+        return settings
+    return replace(settings, values=settings.values.replaced(table.LOGS, supervision.logs))

@@ -1,0 +1,285 @@
+"""``supervise``: run a job, watch it, and start it again as a restart policy says."""
+
+import logging
+import os
+import sys
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+import click
+
+from lastbeat import opening, wire
+from lastbeat.launchers.registry import LAUNCHERS
+from lastbeat.model.job import AdoptedJob
+from lastbeat.model.restart import Supervision
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.supervision import surroundings
+from lastbeat.supervision.beginning import NotBegunError, begin
+from lastbeat.supervision.seat import Seat
+from lastbeat.supervision.supervisor import SupervisedRun
+from lastbeat_cli import exits, logs, options, places, values
+from lastbeat_cli.author import author
+from lastbeat_cli.loop import Stop, steady_clock
+from lastbeat_cli.supervise import adopting, agency, asked, config, following, plan, waiting
+from lastbeat_cli.supervise.config import WantedSupervision
+from lastbeat_cli.supervise.following import Manner
+
+WHAT: Final = "What to run"
+RESTARTS: Final = "Restarts"
+AGENT: Final = "An agent"
+DEFAULT_INTERVAL_S: Final = 30.0
+_log = logging.getLogger(__name__)
+_EPILOG = """\
+\b
+Exit status:
+  0  the run SUCCEEDED
+  1  it SUCCEEDED with a loss that is no number
+  2  FAILED, TIMED_OUT or CANCELLED, and not restarted
+  3  wrong settings or arguments; or it was left while it ran (Ctrl-C)
+
+\b
+In the command's arguments {resume_from}, {resume_step}, {attempt} and {run_id} are filled in; an argument that
+wants a checkpoint is left out where there is none. The job's environment has LASTBEAT_RESUME_FROM,
+LASTBEAT_RESUME_STEP, LASTBEAT_ATTEMPT and LASTBEAT_RUN_ID.
+
+\b
+A file (--config) holds what the options say, in YAML: run_id, root, launcher, options, command, cwd, environment,
+output, logs, signals, policy (a name, a path, or its own lines), checkpoints, limits (stale_minutes, stall_minutes,
+inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds. Options win over it, and it wins over the
+environment. What --dry-run --json prints is such a file.
+
+\b
+Examples:
+  lastbeat supervise --run-id demo --launcher local --policy megatron_transient \\
+      --checkpoint-dir ckpt -- python train.py --resume={resume_from}
+  lastbeat supervise --run-id llama --launcher slurm --policy megatron_transient \\
+      --checkpoint-dir /scratch/llama --log 'logs/%j.out' -- train.sbatch
+  lastbeat supervise --resume llama
+  lastbeat supervise --config llama.yaml --dry-run
+  lastbeat supervise --agent --launcher slurm --interval 60
+"""
+
+
+@click.command("supervise", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
+@options.option("--resume", "resumed", metavar="ID", group=WHAT, help="Go on with the supervision of this run.")
+@options.option("--adopt", metavar="JOB", group=WHAT, help="Supervise a job that runs already: Slurm's id, or a pid.")
+@options.option("--config", "file", metavar="FILE", group=WHAT, help="YAML file with a whole supervision.")
+@options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), group=WHAT, help="Where its jobs run.")
+@options.option(
+    "--option",
+    "launcher_options",
+    multiple=True,
+    metavar="ARG",
+    group=WHAT,
+    help="An option for the launcher, as --option=--partition=gpu; may be repeated.",
+)
+@options.option("--output", metavar="PATH", group=WHAT, help="File for the job's output [local: below the run].")
+@options.option("--policy", metavar="NAME-OR-FILE", group=RESTARTS, help="Restart policy [none: nothing is restarted].")
+@options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=RESTARTS, help="Where training saves its checkpoints.")
+@options.option("--interval", metavar="SECONDS", help="Time between two passes [30].")
+@options.option("--submit-only", is_flag=True, help="Start the job and leave; --resume goes on with it.")
+@options.option("--cancel-on-exit", is_flag=True, help="On Ctrl-C, end the job.")
+@options.option("--dry-run", is_flag=True, help="Print what would be run, with which policy and from which checkpoint.")
+@options.option(
+    "--agent",
+    is_flag=True,
+    group=AGENT,
+    help="Look after every run of the fleet that --launcher can be asked about, and carry out what others decided.",
+)
+@options.option("--once", is_flag=True, group=AGENT, help="Make one pass, for cron.")
+@options.place
+@options.option(
+    "--log", multiple=True, metavar="PATH", group=options.LOGS, help="The job's log; may be repeated [its output]."
+)
+@options.signals
+@options.people
+@options.form
+@click.argument("job", nargs=-1, type=click.UNPROCESSED)
+def command(  # noqa: PLR0913 - each is an option
+    *,
+    run_id: str | None,
+    resumed: str | None,
+    adopt: str | None,
+    file: str | None,
+    launcher: str | None,
+    launcher_options: tuple[str, ...],
+    output: str | None,
+    policy: str | None,
+    checkpoint_dir: str | None,
+    interval: str | None,
+    submit_only: bool,
+    cancel_on_exit: bool,
+    dry_run: bool,
+    agent: bool,
+    once: bool,
+    log: tuple[str, ...],
+    job: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Run JOB, a command or a batch script, watch it, and start it again when a restart helps.
+
+    Everything lies in the run's record, so another supervisor can go on with it after a crash or a reboot, here or
+    elsewhere. Ctrl-C leaves the job alone.
+    """
+    logs.verbose(on=verbose)
+    if not verbose:
+        # Changes of a job's state, and what was decided about it, are what a supervisor is there to tell.
+        logging.getLogger("lastbeat").setLevel(logging.INFO)
+    faults: list[str] = []
+    if agent or once:
+        single = (run_id, resumed, adopt, file, launcher_options, output, policy, checkpoint_dir, log, job)
+        asked.agent_faults(faults, launcher, agent=agent, more=any(single) or submit_only or cancel_on_exit or dry_run)
+        pause_s = values.interval(interval or f"{DEFAULT_INTERVAL_S:g}", faults, least=0.1)
+        settings = values.settings(given, faults, watching=True)
+        logs.follow(settings)
+        return agency.run(settings, str(launcher), given, pause_s, once=once, as_json=as_json)
+    interval_s = None if interval is None else values.interval(interval, faults, least=0.1)
+    said = WantedSupervision(
+        run_id or "",
+        launcher or "",
+        job,
+        launcher_options,
+        output=output or "",
+        logs=log,
+        checkpoints=checkpoint_dir or "",
+        interval_s=interval_s,
+    )
+    said = asked.by_options(given, said, policy, faults)
+    manner = Manner(interval_s or 0.0, as_json=as_json, submit_only=submit_only, cancel_on_exit=cancel_on_exit)
+    if resumed is not None:
+        if (
+            file is not None
+            or adopt is not None
+            or said != WantedSupervision(interval_s=interval_s, settings=said.settings)
+        ):
+            what = (
+                "--run-id, --launcher, --policy, --checkpoint-dir, --log, --output, --option, --config and the command"
+            )
+            faults.append(f"--resume goes on as it was begun: leave out {what}, or begin anew once the job has ended")
+        return _resume(asked.checked(resumed, faults), given, manner, faults, dry_run=dry_run)
+    if file is not None:
+        said = _with_file(said, file)
+    name = asked.run_id_of(said, faults, adopts=adopt is not None)
+    settings = asked.settings_for(given, said, faults)
+    logs.follow(settings)
+    adopted = None if adopt is None else adopting.look(said.launcher, adopt)
+    if adopted is not None:
+        said = adopting.completed(settings, said, adopted)
+    supervision = asked.supervision(settings, said)
+    supervised = wire.supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
+    if dry_run:
+        return plan.show(settings, supervised, supervision, as_json=as_json)
+    seat = Seat(author(), os.urandom(6).hex())
+    _begin(settings, supervised, supervision, seat, adopted)
+    return _supervise(settings, name, given, seat, manner)
+
+
+def _with_file(said: WantedSupervision, file: str) -> WantedSupervision:
+    found, wins = config.over(said, config.load(file), file)
+    for each in wins:
+        print(each, file=sys.stderr)
+    return found
+
+
+def _resume(name: str, given: dict[str, str | None], manner: Manner, faults: list[str], *, dry_run: bool) -> int:
+    """Go on with what is recorded. Returns the exit status."""
+    settings = values.settings(given, faults, watching=True)
+    logs.follow(settings)
+    record, supervision = asked.recorded(settings, name)
+    if dry_run:
+        settings = asked.as_recorded(given, supervision)
+        supervised = wire.supervise(settings, name, supervision, asked.restart_policy(settings, supervision))
+        return plan.show(settings, supervised, supervision, record, as_json=manner.as_json)
+    return _supervise(settings, name, given, Seat(author(), os.urandom(6).hex()), manner)
+
+
+def _supervise(settings: Settings, name: str, given: dict[str, str | None], seat: Seat, manner: Manner) -> int:
+    """Look after the run as it is recorded, whenever this supervisor has the seat. Returns the exit status."""
+    channels = wire.channels(settings)
+    if not channels:
+        _log.warning("no channel is set up, so nobody will be alerted; set for example SLACK_WEBHOOK_URL")
+    repository = asked.repository(settings, name)
+    clock = repository.store.clock
+    with Stop() as stop:
+        while True:
+            wait_s = manner.interval_s or DEFAULT_INTERVAL_S
+            record = waiting.take_seat(seat, repository, clock, stop, wait_s)
+            if record is None or record.supervision is None:
+                return exits.UNKNOWN
+            # As it is recorded now: whoever had the seat may have begun it anew.
+            supervision = record.supervision
+            _say_environment(settings, name, supervision)
+            its = asked.as_recorded(given, supervision)
+            supervised = wire.supervise(its, name, supervision, asked.restart_policy(its, supervision), seat)
+            watch = wire.supervised_watch(its, supervised, channels, clock=steady_clock())
+            interval_s = manner.interval_s or supervision.interval_s or DEFAULT_INTERVAL_S
+            try:
+                status = following.follow(watch, supervised, replace(manner, interval_s=interval_s), stop)
+            finally:
+                waiting.leave_seat(seat, repository, clock)
+            if status is not None:
+                if not (stop.asked or manner.submit_only) and settings.state_dir is not None:
+                    surroundings.forget(settings.state_dir, opening.root_url(settings), name)
+                return status
+
+
+def _keep_environment(settings: Settings, run_id: str, begun_at: datetime) -> None:
+    if settings.state_dir is None:
+        return
+    try:
+        surroundings.keep(settings.state_dir, opening.root_url(settings), run_id, begun_at, os.environ)
+    except OSError as error:
+        _log.warning(
+            "this environment cannot be kept for the jobs that follow: %s; after --resume they get another one",
+            error,
+        )
+
+
+def _say_environment(settings: Settings, run_id: str, supervision: Supervision) -> None:
+    state = settings.state_dir
+    if state is None or supervision.begun_at is None or not supervision.spec.command:
+        return
+    if surroundings.kept(state, opening.root_url(settings), run_id, supervision.begun_at) is None:
+        print(
+            f"the environment in which {run_id} was begun is not known here: its next job gets this one",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _begin(
+    settings: Settings,
+    supervised: SupervisedRun,
+    supervision: Supervision,
+    seat: Seat,
+    adopted: AdoptedJob | None,
+) -> None:
+    store = supervised.store
+    opened = supervised.supervisor.checkpoints
+    found = None
+    if opened is not None:
+        from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
+
+        with places.named_by("correct --checkpoint-dir"):
+            found = survey(opened(), stop_at_first=True).chosen
+    now = store.clock()
+    resume = None if found is None else (found.url, found.step)
+    try:
+        begin(
+            asked.repository(settings, supervised.run_id),
+            supervised.run_id,
+            replace(supervision, begun_at=now),
+            supervised.supervisor.launcher,
+            now,
+            resume,
+            seat=seat,
+            adopted=adopted,
+        )
+    except NotBegunError as error:
+        raise SettingsError([str(error)]) from None
+    # Not before: that of a run that lives still is needed.
+    _keep_environment(settings, supervised.run_id, now)

@@ -1,0 +1,129 @@
+"""What would be run, shown instead of done."""
+
+import os
+import shlex
+from datetime import datetime, timezone
+from typing import Final
+
+from lastbeat import opening
+from lastbeat.decide.restart import budgets_used
+from lastbeat.launchers import sbatch
+from lastbeat.launchers.port import JobRefusedError
+from lastbeat.model.action import Action
+from lastbeat.model.checkpoint import Checkpoint
+from lastbeat.model.job import JobSpec
+from lastbeat.model.record import Record
+from lastbeat.model.restart import RESTART_KIND, RESUME_FROM, RESUME_STEP, Budget, Supervision
+from lastbeat.settings import Settings, SettingsError, table
+from lastbeat.supervision.restarting import NUMBER, job_name, spec_of
+from lastbeat.supervision.supervisor import SupervisedRun
+from lastbeat_cli import exits, places
+from lastbeat_cli.policy.command import document as policy_document
+from lastbeat_cli.supervise import config
+from lastbeat_cli.supervise.config import WantedSupervision
+
+_NEVER: Final = datetime.fromtimestamp(0, tz=timezone.utc)
+
+
+def show(
+    settings: Settings,
+    supervised: SupervisedRun,
+    supervision: Supervision,
+    record: Record | None = None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print what would be run, first or next of a run with that ``record``. Returns the exit status."""
+    from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - only where there are checkpoints
+
+    opened = supervised.supervisor.checkpoints
+    with places.named_by("correct --checkpoint-dir"):
+        chosen = survey(opened(), stop_at_first=True).chosen if opened is not None else None
+    policy = supervised.supervisor.policy
+    number = record.job.number + 1 if record is not None and record.job is not None else 0
+    name = job_name(supervised.run_id, number)
+    spec = _next(settings, supervised.run_id, supervision, chosen, number)
+    budgets: tuple[Budget, ...] = ()
+    if policy is not None:
+        past = record.restarts if record is not None else ()
+        budgets = budgets_used(policy, past, chosen.step if chosen is not None else None, supervised.store.clock())
+    asked = _submission(spec, name) if supervision.launcher == "slurm" and spec.command else None
+    if as_json:
+        said = config.document(asked_of(settings, supervised.run_id, supervision))
+        said["plan"] = {
+            "job_name": name,
+            "runs": list(spec.command),
+            "environment": dict(spec.environment),
+            "output": spec.output,
+            "resume_from": chosen.url if chosen is not None else None,
+            "resume_step": chosen.step if chosen is not None else None,
+            "policy": None if policy is None else policy_document(policy),
+            "budgets": [{"name": each.name, "used": each.used, "limit": each.limit} for each in budgets],
+        }
+        if asked is not None:
+            said["plan"] |= {"sbatch": list(asked.arguments), "script": asked.stdin}
+        print(config.dump(said))
+        return exits.OK
+    root = opening.root_url(settings)
+    lines = [
+        f"Run {supervised.run_id} in {root}, by the launcher {supervision.launcher}: nothing was started",
+        f"Command: {shlex.join((*spec.options, *spec.command))}",
+        f"Folder: {spec.cwd}",
+        f"Output: {spec.output or 'as the launcher has it'}",
+        f"Checkpoint: {chosen.url if chosen is not None else 'none: training begins anew'}",
+        f"Policy: {supervision.policy_name or 'none: nothing is restarted'}",
+        *([f"Budgets: {', '.join(map(str, budgets))}"] if budgets else []),
+        *([f"sbatch {shlex.join(asked.arguments)}"] if asked is not None else []),
+        *(f"  {line}" for line in (asked.stdin.splitlines() if asked is not None else ())),
+    ]
+    print("\n".join(lines))
+    return exits.OK
+
+
+def asked_of(settings: Settings, run_id: str, supervision: Supervision) -> WantedSupervision:
+    """What would have to be asked for to get this supervision again, whatever the environment."""
+    spec, policy = supervision.spec, settings.policy
+    limits = {
+        table.STALE_MINUTES.name: policy.stale_s,
+        table.STALL_MINUTES.name: policy.stall_s,
+        table.START_MINUTES.name: policy.start_grace_s,
+    }
+    said = {name: f"{seconds / 60:g}" for name, seconds in limits.items() if seconds is not None}
+    said |= {
+        table.MONITORING_ROOT.name: opening.root_url(settings),
+        table.SIGNALS.name: settings[table.SIGNALS],
+        table.RESTART_DELAY_SECONDS.name: f"{settings[table.RESTART_DELAY_SECONDS]:g}",
+    }
+    return WantedSupervision(
+        run_id,
+        supervision.launcher,
+        spec.command,
+        spec.options,
+        spec.cwd,
+        spec.environment,
+        spec.output,
+        supervision.logs,
+        supervision.policy,
+        supervision.policy_name,
+        supervision.checkpoints,
+        said,
+        None if policy.inactivity_s is None else policy.inactivity_s / 60,
+        supervision.interval_s,
+    )
+
+
+def _next(settings: Settings, run_id: str, supervision: Supervision, chosen: Checkpoint | None, number: int) -> JobSpec:
+    """What the job with that number would run."""
+    details = {NUMBER: str(number)}
+    if chosen is not None:
+        details |= {RESUME_FROM: chosen.url, RESUME_STEP: "" if chosen.step is None else str(chosen.step)}
+    action = Action(job_name(run_id, number), RESTART_KIND, supervision.begun_at or _NEVER, "", "", details=details)
+    return spec_of(supervision, action, run_id, opening.root_url(settings))
+
+
+def _submission(spec: JobSpec, name: str) -> sbatch.Submission:
+    """What sbatch would get. Raises :class:`SettingsError` for what would be refused."""
+    try:
+        return sbatch.submission(spec, name, os.environ)
+    except JobRefusedError as error:
+        raise SettingsError([error.told]) from None

@@ -1,0 +1,124 @@
+"""Which runs ``archive`` and ``forget`` are about, and whether a person agrees."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+import click
+
+from lastbeat import wire
+from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id, waiting_record
+from lastbeat.model.silence import InvalidSilenceError, check_glob, is_pattern
+from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
+from lastbeat.model.times import format_duration
+from lastbeat.model.view import RunView
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.stores.port import Store, StoreError
+from lastbeat_cli import logs
+from lastbeat_cli.run import one_run
+
+_THREADS: Final = 8
+_SHOWN: Final = 20
+_UNSEEN: Final = "_watchdog/unseen/"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRun:
+    """One run, as a look just showed it."""
+
+    run_id: str
+    view: RunView | None
+    """None: nobody has seen it; only its record waits."""
+
+    @property
+    def status(self) -> str:
+        """As people read it."""
+        return self.view.row.shown if self.view is not None else "never seen"
+
+    @property
+    def beat_s(self) -> float | None:
+        """How long ago it beat, if it is alive."""
+        view = self.view
+        if view is None or view.row.status is not Status.RUNNING or view.row.beat_at is None:
+            return None
+        ago_s = (view.at - view.row.beat_at).total_seconds()
+        return ago_s if ago_s <= (view.stale_s or 0.0) else None
+
+
+def check_names(runs: Sequence[str], faults: list[str]) -> None:
+    """Add what is wrong with the ids and globs ``runs`` to ``faults``."""
+    faults.extend(filter(None, map(_fault_of, runs)))
+
+
+def _fault_of(glob: str) -> str | None:
+    try:
+        check_glob(glob)
+    except InvalidSilenceError as fault:
+        return str(fault)
+    return None
+
+
+def choose(settings: Settings, store: Store, runs: Sequence[str]) -> list[ChosenRun]:
+    """The runs of these ids and globs. Raises :class:`StoreError`, also for an id or a glob that no run has."""
+    names: dict[str, None] = {}
+    known: list[str] | None = None
+    for each in runs:
+        if not is_pattern(each):
+            names[each] = None
+            continue
+        known = known if known is not None else list(_every_name(store))
+        covered = [name for name in known if fnmatchcase(name, each)]
+        if not covered:
+            near = one_run.near_glob(each, known) or "'lastbeat fleet' lists the runs; --root says where they are."
+            raise StoreError(f"{each} matches no run in {store.url}", near)
+        names.update(dict.fromkeys(sorted(covered)))
+
+    def look(run_id: str) -> ChosenRun:
+        return ChosenRun(run_id, wire.run_watch(settings, run_id, at=store).look(log_lines=0))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(look, names))
+    for run in found:
+        if run.view is None and store.read(waiting_record(run.run_id), 1) is None and run.run_id in runs:
+            raise one_run.unknown(store, run.run_id)
+    return found
+
+
+def _every_name(store: Store) -> Iterator[str]:
+    waiting = (entry.key.removeprefix(_UNSEEN).removesuffix(f"/{RECORD}") for entry in store.list(_UNSEEN).entries)
+    return (name for name in dict.fromkeys((*store.folders(), *waiting)) if _is_run(name))
+
+
+def _is_run(name: str) -> bool:
+    try:
+        check_run_id(name)
+    except InvalidRunIdError:
+        return False
+    return True
+
+
+def refuse_the_living(runs: Sequence[ChosenRun], verb: str) -> None:
+    """Raises :class:`StoreError` if one of them beats."""
+    living = [run for run in runs if run.beat_s is not None]
+    if living:
+        first = living[0]
+        more = f", and {len(living) - 1} more" if len(living) > 1 else ""
+        what = f"{first.run_id} is alive: it beat {format_duration(first.beat_s or 0.0)} ago{more}; nothing was done"
+        raise StoreError(what, f"stop it first, or {verb} it all the same with --force")
+
+
+def confirm(runs: Sequence[ChosenRun], question: str, *, yes: bool) -> bool:
+    """Show the runs and ask. Raises :class:`SettingsError` where nobody can answer."""
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise SettingsError([f"{question} Nobody can be asked here: say --yes if that is what you want"])
+    for run in runs[:_SHOWN]:
+        print(one_line(logs.redact(f"  {run.run_id}  {run.status}")))
+    if len(runs) > _SHOWN:
+        print(f"  … and {len(runs) - _SHOWN} more")
+    return click.confirm(question, default=False)

@@ -1,0 +1,87 @@
+"""How sure a cause is: as often as causes on the same grounds were right in labelled logs.
+
+The numbers are measured, see :mod:`lastbeat.causes.calibration`, and written anew by
+
+    PYTHONPATH=core:cli:tests .venv/bin/python -m support.confidence_levels
+
+Nothing else goes into them. Whether an exit status confirms the end, whether the exception was caught, and how many
+lines say the same, tell right causes from wrong ones no better than the grounds alone do, in logs of repositories that
+the numbers were not made from.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+from lastbeat.causes import error_file
+from lastbeat.causes.candidates import Candidate, Tier
+
+
+class Grounds(str, Enum):
+    """What a cause rests on, the surest first. The value is what people are told."""
+
+    NAMED = "a line that names what is wrong"
+    WAIT = "a wait that took too long"
+    CONSEQUENCE = "what follows from something that no line shows"
+    STATED = "a person's or a script's own words in _error"
+    END = "how a process ended"
+    CLASS = "an exception that is known by its class alone"
+    CONFIRMATION = "that it ended, and nothing more"
+
+
+STATED: Final[Mapping[Grounds, float]] = {
+    Grounds.STATED: 0.7,
+    Grounds.END: 0.55,
+    Grounds.CONFIRMATION: 0.2,
+}
+"""Too few labelled logs have such grounds: these are guesses. Exit statuses have their own, see ``exit_codes``."""
+
+MEASURED: Final[Mapping[Grounds, float]] = {
+    Grounds.NAMED: 0.98,
+    Grounds.WAIT: 0.94,
+    Grounds.CONSEQUENCE: 0.82,
+    Grounds.CLASS: 0.52,
+}
+CONTESTED: Final = 0.08
+"""How much less sure a cause is for each other error type that has evidence as strong, for a line that is a mere
+warning, and for one that training survived. Guessed as well: hardly any labelled log has such."""
+_MOST_RIVALS: Final = 3
+LEAST: Final = 0.05
+MOST: Final = 0.98
+"""No log is proof."""
+
+_GROUNDS: Final[Mapping[Tier, Grounds]] = {
+    Tier.FACT: Grounds.NAMED,
+    Tier.SPECIFIC: Grounds.NAMED,
+    Tier.PLACED: Grounds.NAMED,
+    Tier.PLAIN: Grounds.NAMED,
+    Tier.SYMPTOM: Grounds.WAIT,
+    Tier.GENERAL: Grounds.CLASS,
+    Tier.EXIT: Grounds.END,
+    Tier.CASCADE: Grounds.CONSEQUENCE,
+    Tier.CONFIRMATION: Grounds.CONFIRMATION,
+}
+
+
+def grounds_of(best: Candidate) -> Grounds:
+    """What ``best`` rests on if it is the cause."""
+    if best.signal.name in error_file.SIGNALS and best.tier == Tier.GENERAL:
+        return Grounds.STATED
+    return _GROUNDS[best.tier]
+
+
+def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, survived: bool = False) -> float:
+    """How often causes on such grounds are right, from 0 to 1; less where other candidates speak for other causes as
+    strongly, and where training went on after it (``survived``)."""
+    grounds = grounds_of(best)
+    level = MEASURED.get(grounds, STATED.get(grounds, LEAST))
+    rivals = {
+        each.error_type
+        for each in candidates
+        if each.tier >= best.tier
+        and each.tier > Tier.CASCADE
+        and each.error_type != best.error_type
+        and not each.is_precursor
+    }
+    against = min(len(rivals), _MOST_RIVALS) + best.mention.weak + survived
+    return max(LEAST, min(MOST, level - CONTESTED * against))

@@ -1,0 +1,75 @@
+"""How long a job idled that had died: until its time was over, or somebody ended it."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from lastbeat.causes.candidates import Candidate, Tier, has_year
+from lastbeat.model.cause import WORTH_TELLING, Idle
+
+_ZONE: Final = timedelta(minutes=30)
+_ZONE_SLACK: Final = timedelta(seconds=90)
+_FARTHEST_ZONE: Final = timedelta(hours=14)
+_SCHEDULERS: Final = frozenset({"slurm", "preemption"})
+"""Subsystems whose lines the scheduler prints, by the clock and in the zone of its host."""
+
+
+def idle_after(cause: Candidate, candidates: Sequence[Candidate]) -> Idle | None:
+    """How long the job sat there after its cause, by the lines' own times; None if no line tells, or it did not.
+
+    Where the cause's line has no time, it happened after the newest time above it: then it idled no longer than that.
+    """
+    died, end = cause.mention.time or cause.mention.before, _end(cause, candidates)
+    if end is None or died is None or not has_year(died):
+        return None
+    ended = end.mention.time
+    if ended is None or not has_year(ended):
+        return None
+    idled = ended - died
+    if idled < WORTH_TELLING or (end.subsystem in _SCHEDULERS and _may_be_zones(idled)):
+        return None
+    return Idle(idled.total_seconds(), _in_words(end), at_most=cause.mention.time is None)
+
+
+def ended_by(cause: Candidate, candidates: Sequence[Candidate]) -> str:
+    """What ended the job from outside after its cause, in words; "" if nothing did, as far as the lines tell."""
+    end = _end(cause, candidates)
+    return _in_words(end) if end is not None else ""
+
+
+def _end(cause: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
+    ends = [each for each in candidates if _is_imposed_end(each)]
+    if not ends or not _is_a_crash(cause):
+        return None
+    end = ends[-1]
+    if not end.traits.is_time_over and any(map(_confirms_an_end, candidates[: candidates.index(end)])):
+        # Launchers cancel what is left of a job that has ended by itself.
+        return None
+    return end
+
+
+def _is_a_crash(cause: Candidate) -> bool:
+    if cause.traits.is_imposed or cause.traits.is_time_over or cause.tier == Tier.SYMPTOM:
+        return False
+    return cause.mention.raised or cause.signal.verdict == "crash"
+
+
+def _is_imposed_end(candidate: Candidate) -> bool:
+    imposed = candidate.traits.is_imposed or candidate.traits.is_time_over
+    return imposed and not candidate.mention.weak and candidate.tier != Tier.CONFIRMATION
+
+
+def _confirms_an_end(candidate: Candidate) -> bool:
+    return candidate.tier in {Tier.CONFIRMATION, Tier.EXIT} and not candidate.mention.weak
+
+
+def _may_be_zones(idled: timedelta) -> bool:
+    """Whether it is as long as two zones are apart: a container's clock often has another one than the scheduler's."""
+    off = idled % _ZONE
+    return idled <= _FARTHEST_ZONE and min(off, _ZONE - off) <= _ZONE_SLACK
+
+
+def _in_words(end: Candidate) -> str:
+    if end.traits.is_time_over:
+        return "the time limit"
+    return "it was preempted" if end.subsystem == "preemption" else "it was cancelled"

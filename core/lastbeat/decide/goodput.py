@@ -1,0 +1,356 @@
+"""What a run's wall time went into: timesheet → goodput. Pure.
+
+A cursor walks over the attempts, from one known moment to the next, and never back; so the parts add up to the wall
+time whatever the clocks say.
+
+    submitted      left the queue     first step      last step     died       seen        next one submitted
+        │───────queued────│───starting────│─── steps ─────│── lost ────│─unnoticed─│──────restarting────│
+                                           productive, lost
+
+All steps of an attempt take as long. A step is lost if a later attempt resumed before it. The time in which the first
+ones were made, unseen, follows from how fast it was later, if it is known from where it resumed. The time after the
+last step of an attempt that died is lost, too, unless the next one resumed from a later step.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.model.goodput import Goodput
+from lastbeat.model.status import Status
+from lastbeat.model.timesheet import AttemptTimes, EarlierTimes, Timesheet, TimeUse
+
+_NO_FAILURE: Final = frozenset({Status.SUCCEEDED, Status.CANCELLED})
+
+
+def goodput(sheet: Timesheet | None, now: datetime, *, restart_waits: bool = False) -> Goodput | None:
+    """What the wall time went into as of ``now``, by the store's clock; None: nothing of the run is known.
+
+    ``restart_waits``: the next attempt is decided, and has not been submitted. Without that a run that has ended is
+    over, and its wall time with it: when it ended well or on request, else when that was seen.
+    """
+    start = _start(sheet)
+    if sheet is None or start is None:
+        return None
+    last = sheet.last
+    over = last is not None and last.seen_at is not None and not restart_waits
+    until = _over_at(last) if over and last is not None else now
+    walk = _Walk.over(sheet, start, max(until or now, start))
+    for index, each in enumerate(sheet.attempts):
+        walk.walk(each, sheet.attempts[index + 1 :])
+    walk.spend(TimeUse.UNKNOWN, walk.end)
+    first = sheet.attempts[0].number if sheet.attempts else 1
+    earlier = sheet.earlier.attempts if sheet.earlier is not None else 0
+    return Goodput(
+        since=start,
+        until=walk.end,
+        spent={use: walk.spent[use] for use in TimeUse if use in walk.spent},
+        attempts=len(sheet.attempts) + earlier,
+        first_attempt=max(1, first - earlier),
+        over=over,
+        down=walk.down_since is not None,
+        lost_steps=walk.lost_steps,
+        failures=walk.failures,
+        detected=walk.detected,
+        detect_s=walk.detect_s,
+        recovered=walk.recovered,
+        recover_s=walk.recover_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptUse:
+    """What one attempt cost, in seconds."""
+
+    times: AttemptTimes
+    thrown_away_s: float | None
+    """Its steps that do not count, and the time after its last one. None: nobody knows which steps count, or when it
+    died."""
+    dead_s: float
+    """Dead, seen or not, as far as it is known, until the next attempt began."""
+    stood_s: float
+    """It stood still for so long, and went on by itself."""
+
+
+def attempt_uses(
+    sheet: Timesheet | None, now: datetime, *, restart_waits: bool = False, checkpoint: int | None = None
+) -> Iterator[AttemptUse]:
+    """Each attempt that ``sheet`` keeps, as :func:`goodput` sees it. ``checkpoint``: the step of the last complete
+    checkpoint, from which the next attempt will go on."""
+    start = _start(sheet)
+    if sheet is None or start is None:
+        return
+    last = sheet.last
+    over = last is not None and last.seen_at is not None and not restart_waits
+    until = _over_at(last) if over and last is not None else now
+    walk = _Walk.over(sheet, start, max(until or now, start))
+    for index, each in enumerate(sheet.attempts):
+        later = sheet.attempts[index + 1 :]
+        before = dict(walk.spent)
+        walk.walk(each, later)
+        lost_s, unnoticed_s, restarting_s = (
+            walk.spent.get(use, 0.0) - before.get(use, 0.0)
+            for use in (TimeUse.LOST, TimeUse.UNNOTICED, TimeUse.RESTARTING)
+        )
+        stood_s = max(0.0, each.still_s) + max(0.0, each.given_up_s)
+        thrown_away_s: float | None = lost_s
+        if each.died_at is None or each.last_step is None:
+            thrown_away_s = None
+        elif _bound(later) is None:
+            # The walk takes all its steps for kept ones.
+            more_s = None if later or checkpoint is None else _beyond(each, checkpoint)
+            thrown_away_s = None if more_s is None else lost_s + more_s
+        yield AttemptUse(each, thrown_away_s, max(0.0, unnoticed_s + restarting_s - stood_s), stood_s)
+
+
+def _beyond(each: AttemptTimes, checkpoint: int) -> float | None:
+    """How long the steps of an attempt took that come after ``checkpoint``."""
+    last, before = each.last_step, _before_first(each)
+    if last is None or before is None or checkpoint >= last:
+        return 0.0
+    step_s = _step_s(each)
+    return None if step_s is None else (last - max(checkpoint, before)) * step_s
+
+
+def summed(sheet: Timesheet, most: int) -> Timesheet:
+    """``sheet`` with at most ``most`` attempts kept one by one; those before them are added to the sum."""
+    while len(sheet.attempts) > most:
+        start = _start(sheet)
+        first, rest = sheet.attempts[0], sheet.attempts[1:]
+        if start is None:
+            sheet = replace(sheet, attempts=rest)
+            continue
+        walk = _Walk.over(sheet, start, max(start, rest[0].began_at or start))
+        walk.walk(first, rest)
+        walk.spend(TimeUse.UNKNOWN, walk.end)
+        sheet = replace(sheet, attempts=rest, earlier=walk.earlier(sheet.earlier, start, first, rest))
+    return sheet
+
+
+def _start(sheet: Timesheet | None) -> datetime | None:
+    if sheet is None:
+        return None
+    if sheet.earlier is not None:
+        return sheet.earlier.since
+    return next((each.began_at for each in sheet.attempts if each.began_at is not None), None)
+
+
+def _over_at(last: AttemptTimes) -> datetime | None:
+    return last.died_at if last.end in _NO_FAILURE and last.died_at is not None else last.seen_at
+
+
+def _resumed(each: AttemptTimes) -> int | None:
+    """The last step before its own, as far as is known: it cannot have been later."""
+    known = [step for step in (each.resumed_from, _before_first(each)) if step is not None]
+    return min(known, default=None)
+
+
+def _before_first(each: AttemptTimes) -> int | None:
+    return None if each.first_step is None else each.first_step - 1
+
+
+def _bound(later: Sequence[AttemptTimes]) -> int | None:
+    """The last step that none of the later attempts did again; None: nobody knows of any that did."""
+    return min((step for step in map(_resumed, later) if step is not None), default=None)
+
+
+def _step_s(each: AttemptTimes) -> float | None:
+    """How long a step of it took; None: not known."""
+    first, last, first_at, last_at = each.first_step, each.last_step, each.first_step_at, each.last_step_at
+    if first is None or last is None or first_at is None or last_at is None:
+        return None
+    steps = last - first + each.redone
+    span_s = (last_at - first_at).total_seconds() - each.still_s - each.given_up_s
+    return span_s / steps if steps > 0 and span_s > 0 else None
+
+
+@dataclass
+class _Walk:
+    """Where the cursor is, and what was found on the way to it."""
+
+    cursor: datetime
+    end: datetime
+    tells_steps: bool
+    """Some attempt of the run shows its steps: one that shows none made none."""
+    spent: dict[TimeUse, float] = field(default_factory=dict)
+    lost_steps: int | None = None
+    failures: int = 0
+    detected: int = 0
+    detect_s: float = 0.0
+    recovered: int = 0
+    recover_s: float = 0.0
+    down_since: datetime | None = None
+
+    @classmethod
+    def over(cls, sheet: Timesheet, start: datetime, end: datetime) -> "_Walk":
+        """From ``start`` to ``end``, with what came before the attempts of ``sheet`` behind it."""
+        known = sheet.earlier
+        tells = any(each.first_step is not None for each in sheet.attempts)
+        spent = {TimeUse.UNNOTICED: 0.0, TimeUse.RESTARTING: 0.0}
+        if known is None:
+            return cls(start, end, tells, spent)
+        for name, seconds in known.spent.items():
+            # A newer version may know more of them.
+            use = TimeUse(name) if name in set(map(str, TimeUse)) else TimeUse.UNKNOWN
+            spent[use] = spent.get(use, 0.0) + max(0.0, seconds)
+        lost_steps, bound = known.lost_steps, _bound(sheet.attempts)
+        if known.top_step is not None and bound is not None and bound < known.top_step:
+            again = known.top_step - bound
+            again_s = min(spent.get(TimeUse.PRODUCTIVE, 0.0), again * max(0.0, known.step_s))
+            spent[TimeUse.PRODUCTIVE] = spent.get(TimeUse.PRODUCTIVE, 0.0) - again_s
+            spent[TimeUse.LOST] = spent.get(TimeUse.LOST, 0.0) + again_s
+            lost_steps = (lost_steps or 0) + again
+        until = max(start, known.until)
+        tells = tells or known.top_step is not None
+        return cls(
+            until,
+            max(end, until),
+            tells,
+            spent,
+            lost_steps,
+            known.failures,
+            known.detected,
+            known.detect_s,
+            known.recovered,
+            known.recover_s,
+            known.down_since,
+        )
+
+    def earlier(
+        self, known: EarlierTimes | None, start: datetime, last: AttemptTimes, later: Sequence[AttemptTimes]
+    ) -> EarlierTimes:
+        """What was found, as it is kept; ``last`` is the attempt that the cursor has just passed."""
+        bound = _bound(later)
+        tops = [step for step in (known.top_step if known is not None else None, last.last_step) if step is not None]
+        top = max(tops, default=None)
+        known_step_s = known.step_s if known is not None else 0.0
+        return EarlierTimes(
+            since=start,
+            until=self.cursor,
+            attempts=(known.attempts if known is not None else 0) + 1,
+            spent={str(use): round(seconds, 6) for use, seconds in self.spent.items()},
+            top_step=top if top is None or bound is None else min(top, bound),
+            step_s=round(_step_s(last) or known_step_s, 6),
+            lost_steps=self.lost_steps,
+            failures=self.failures,
+            detected=self.detected,
+            detect_s=round(self.detect_s, 6),
+            recovered=self.recovered,
+            recover_s=round(self.recover_s, 6),
+            down_since=self.down_since,
+            unknown=known.unknown if known is not None else {},
+        )
+
+    def spend(self, use: TimeUse, until: datetime | None) -> None:
+        """The time up to ``until`` went into ``use``; None: nobody knows when that was."""
+        if until is None:
+            return
+        self._add(use, (min(until, self.end) - self.cursor).total_seconds())
+
+    def _add(self, use: TimeUse, seconds: float) -> None:
+        seconds = min(max(0.0, seconds), (self.end - self.cursor).total_seconds())
+        self.spent[use] = self.spent.get(use, 0.0) + seconds
+        self.cursor = min(self.end, self.cursor + timedelta(seconds=seconds))
+
+    def walk(self, each: AttemptTimes, later: Sequence[AttemptTimes]) -> None:
+        """Over one attempt, up to where the next one begins."""
+        then = next((other.began_at for other in later if other.began_at is not None), None)
+        limit = self.end if then is None else min(self.end, max(self.cursor, then))
+        bound = _bound(later)
+        stop = each.died_at or each.seen_at
+        if each.first_step is None:
+            self._without_steps(each, min(stop or limit, limit))
+        else:
+            self._steps(each, bound, limit)
+        self._last_words(each, bound, later, limit)
+        self._death(each, limit)
+
+    def _without_steps(self, each: AttemptTimes, stop: datetime) -> None:
+        if each.submitted_at is not None:
+            # As far as anybody saw, it never left the queue.
+            self.spend(TimeUse.QUEUED, stop if each.started_at is None else min(each.started_at, stop))
+        if self.tells_steps:
+            self.spend(TimeUse.STARTING, None if each.no_step_at is None else min(each.no_step_at, stop))
+        self.spend(TimeUse.UNKNOWN, stop)
+
+    def _steps(self, each: AttemptTimes, bound: int | None, limit: datetime) -> None:
+        first, last = each.first_step, each.last_step
+        first_at, last_at = each.first_step_at, each.last_step_at
+        if first is None or last is None or first_at is None or last_at is None:
+            return
+        if each.submitted_at is not None:
+            self.spend(TimeUse.QUEUED, None if each.started_at is None else min(each.started_at, limit))
+        before = self._start_up(each, first, min(first_at, limit))
+        if self.down_since is not None:
+            self.recovered += 1
+            self.recover_s += max(0.0, (self.cursor - self.down_since).total_seconds())
+            self.down_since = None
+        stepped_s = max(0.0, (min(last_at, limit) - self.cursor).total_seconds())
+        still_s = min(max(0.0, each.still_s), stepped_s)
+        given_up_s = min(max(0.0, each.given_up_s), stepped_s - still_s)
+        stepped_s -= still_s + given_up_s
+        done = max(0, last - before) + each.redone
+        lost = each.redone + (0 if bound is None else max(0, last - max(before, bound)))
+        lost_s = stepped_s * min(1.0, lost / done) if done > 0 else 0.0
+        self._add(TimeUse.PRODUCTIVE, stepped_s - lost_s)
+        self._add(TimeUse.LOST, lost_s)
+        self._add(TimeUse.UNNOTICED, still_s)
+        self._add(TimeUse.RESTARTING, given_up_s)
+        resumed = _resumed(each)
+        again = 0 if bound is None or resumed is None else max(0, last - max(resumed, bound))
+        self.lost_steps = (self.lost_steps or 0) + each.redone + again
+
+    def _start_up(self, each: AttemptTimes, first: int, first_at: datetime) -> int:
+        """Up to where its steps begin, as far as that is known. Returns the step before them."""
+        # Of a job that nobody saw begin, waiting and start-up cannot be told apart.
+        use = TimeUse.STARTING if each.started_at is not None or each.submitted_at is None else TimeUse.UNKNOWN
+        self.spend(use, None if each.no_step_at is None else min(each.no_step_at, first_at))
+        step_s, resumed = _step_s(each), _resumed(each)
+        if each.first_is_told:
+            self.spend(use, first_at - timedelta(seconds=step_s or 0.0))
+            return first - 1
+        if step_s is not None and each.resumed_from is not None and resumed is not None:
+            unseen_s = min((first - resumed) * step_s, max(0.0, (first_at - self.cursor).total_seconds()))
+            self.spend(use, first_at - timedelta(seconds=unseen_s))
+            return resumed
+        self.spend(TimeUse.UNKNOWN, first_at)
+        return first
+
+    def _last_words(
+        self, each: AttemptTimes, bound: int | None, later: Sequence[AttemptTimes], limit: datetime
+    ) -> None:
+        """From its last step to its end."""
+        if each.died_at is None or each.last_step is None:
+            return
+        died_at = min(each.died_at, limit)
+        if each.end is Status.SUCCEEDED:
+            self.spend(TimeUse.PRODUCTIVE, died_at)
+            return
+        step_s = _step_s(each)
+        # Steps that were made and not told of, and saved.
+        more = bound - each.last_step if bound is not None and any(map(_knows_resumed, later)) else 0
+        if step_s is not None and more > 0:
+            self._add(TimeUse.PRODUCTIVE, min((died_at - self.cursor).total_seconds(), more * step_s))
+        self.spend(TimeUse.LOST, died_at)
+
+    def _death(self, each: AttemptTimes, limit: datetime) -> None:
+        if each.end is Status.SUCCEEDED:
+            # Without a step of it nobody knows when it was back; that it was is sure.
+            self.down_since = None
+        if each.seen_at is None:
+            self.spend(TimeUse.UNKNOWN, limit)
+            return
+        if each.end not in _NO_FAILURE:
+            self.failures += 1
+            if each.died_at is not None:
+                self.detected += 1
+                self.detect_s += max(0.0, (each.seen_at - each.died_at).total_seconds())
+            self.down_since = self.down_since or each.died_at or each.seen_at
+            dead = TimeUse.UNKNOWN if each.died_at is None else TimeUse.UNNOTICED
+            self.spend(dead, min(each.seen_at, limit))
+        self.spend(TimeUse.RESTARTING, limit)
+
+
+def _knows_resumed(each: AttemptTimes) -> bool:
+    return each.resumed_from is not None or each.first_is_told

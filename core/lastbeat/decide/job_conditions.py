@@ -1,0 +1,137 @@
+"""What is worth a word about a job that has not ended: it waits for too long, or its log does not appear. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from lastbeat.model import status as names
+from lastbeat.model.job import JobMemory, JobSight, JobState
+from lastbeat.model.policy import Policy
+from lastbeat.model.text import one_line
+from lastbeat.model.times import format_duration
+
+HOPELESS_S: Final = 300.0
+"""A job that cannot start as it is, is told of after this: waiting longer mends nothing."""
+_OF_JOBS: Final = (names.JOB_PENDING, names.JOB_LOG_MISSING)
+
+
+class WaitReason(NamedTuple):
+    """What a scheduler's reason for waiting means, and what to do about it."""
+
+    means: str
+    remedy: str = ""
+    hopeless: bool = False
+    """It does not pass by itself."""
+
+
+_LIMITS: Final = (
+    "sacctmgr show assoc user=$USER format=account,qos,maxjobs,grptres shows the limits; ask for less, end another "
+    "job, or submit with --account or --qos of another"
+)
+_REQUEST: Final = (
+    "sinfo -o '%P %l %D %c %m %G' shows what the partitions have: cancel it (lastbeat stop) and ask for less"
+)
+_HELD: Final = "scontrol release ID lets it go on"
+
+REASONS: Final[Mapping[str, WaitReason]] = {
+    "Priority": WaitReason("others are before it"),
+    "Resources": WaitReason("its nodes are in use"),
+    "Dependency": WaitReason("a job that it depends on has not ended"),
+    "DependencyNeverSatisfied": WaitReason(
+        "a job that it depends on ended otherwise", "cancel it, and submit it without that dependency", hopeless=True
+    ),
+    "BeginTime": WaitReason("it is not to begin before a certain time"),
+    "Reservation": WaitReason("its reservation has not begun"),
+    "Licenses": WaitReason("its licences are in use", "scontrol show lic"),
+    "JobHeldUser": WaitReason("its owner holds it back", _HELD, hopeless=True),
+    "JobHeldAdmin": WaitReason("an administrator holds it back", "ask the cluster's administrators", hopeless=True),
+    "launch failed requeued held": WaitReason(
+        "it could not be launched on its node, and is held back", f"look at that node, then {_HELD}", hopeless=True
+    ),
+    "PartitionDown": WaitReason("the partition is down", "sinfo; submit to another (--option=--partition=…)"),
+    "PartitionInactive": WaitReason("the partition starts no jobs", "sinfo; submit to another"),
+    "PartitionTimeLimit": WaitReason("it asks for more time than the partition gives", _REQUEST, hopeless=True),
+    "PartitionNodeLimit": WaitReason("it asks for more nodes than the partition gives", _REQUEST, hopeless=True),
+    "PartitionConfig": WaitReason("the partition does not allow what it asks for", _REQUEST, hopeless=True),
+    "BadConstraints": WaitReason("no node is as it asks for", _REQUEST, hopeless=True),
+    "ReqNodeNotAvail": WaitReason("a node that it asks for is down, drained or reserved", "sinfo -R says why"),
+    "NodeDown": WaitReason("a node that it asks for is down", "sinfo -R says why"),
+    "InvalidAccount": WaitReason("its account does not exist", _LIMITS, hopeless=True),
+    "InvalidQOS": WaitReason("its QOS does not exist", _LIMITS, hopeless=True),
+    "AccountNotAllowed": WaitReason("its account may not use this partition", _LIMITS, hopeless=True),
+    "QOSNotAllowed": WaitReason("its QOS may not use this partition", _LIMITS, hopeless=True),
+}
+"""Slurm's own reasons, as squeue shows them."""
+_WHOSE: Final = (("QOS", "the QOS"), ("Assoc", "the account or its user"), ("MaxJobs", "the user"))
+_WHAT: Final = (
+    ("Cpu", "CPUs"), ("GRES", "GPUs"), ("TRES", "resources"), ("Mem", "memory"), ("Node", "nodes"),
+    ("Submit", "jobs submitted at once"), ("Jobs", "jobs at once"), ("Wall", "time"), ("Minutes", "time"),
+)  # fmt: skip
+
+
+def explained(reason: str) -> WaitReason:
+    """What ``reason`` means, as far as it is known."""
+    word = reason.partition(",")[0].strip()
+    known = REASONS.get(word) or next((REASONS[each] for each in REASONS if word.startswith(f"{each}(")), None)
+    if known is not None:
+        return known
+    whose = next((text for prefix, text in _WHOSE if word.startswith(prefix)), None)
+    if whose is None:
+        return WaitReason("")
+    what = next((text for part, text in _WHAT if part in word), "what it may use")
+    # A job that asks for more than one job ever gets waits for good.
+    alone = "PerJob" in word
+    means = (
+        f"it asks for more {what} than {whose} gives one job" if alone else f"the limit of {whose} on {what} is reached"
+    )
+    return WaitReason(means, _LIMITS, hopeless=alone)
+
+
+def job_conditions(
+    sight: JobSight | None, known: JobMemory | None, before: Mapping[str, str], policy: Policy, now: datetime
+) -> dict[str, str]:
+    """The conditions of a run's job. ``before``: those of the record. Where nobody could ask about the job, they stand
+    while the record has it as they are about."""
+    if sight is None or sight.report.state is JobState.UNKNOWN:
+        holds = {names.JOB_PENDING: JobState.PENDING, names.JOB_LOG_MISSING: JobState.RUNNING}
+        state = known.state if known is not None else None
+        return {name: before[name] for name in _OF_JOBS if name in before and holds[name] is state}
+    job = sight.memory
+    since_s = 0.0 if job.seen_at is None else (now - job.seen_at).total_seconds()
+    if sight.report.state is JobState.PENDING:
+        why = explained(sight.report.reason)
+        limit_s = policy.pending_s
+        if limit_s is None or since_s < (min(limit_s, HOPELESS_S) if why.hopeless else limit_s):
+            return {}
+        told = one_line(sight.report.reason) or "no reason given"
+        meaning = f": {why.means}" if why.means else ""
+        return {
+            names.JOB_PENDING: f"job {job.id} has waited for its turn for {format_duration(since_s)} ({told}{meaning})"
+        }
+    if sight.report.state is JobState.RUNNING and sight.log_fault and since_s >= policy.stale_s:
+        return {names.JOB_LOG_MISSING: f"job {job.id} has run for {format_duration(since_s)}, and {sight.log_fault}"}
+    return {}
+
+
+def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
+    """What to do about a condition of the job."""
+    if job is None:
+        return None
+    if names.JOB_PENDING in raised:
+        if job.launcher != "slurm":
+            return "Ask its launcher why it does not begin."
+        why = explained(job.reason)
+        looks = (
+            f"squeue --start -j {job.id} says when it may begin, sinfo which nodes are free, scontrol show job "
+            f"{job.id} its account, its QOS and what it asks for"
+        )
+        return "; ".join(part for part in (why.remedy.replace("ID", job.id), looks) if part)
+    if names.JOB_LOG_MISSING in raised:
+        look = "look at its --output"
+        if job.launcher == "slurm":
+            look = f"scontrol show job {job.id} | grep -E 'StdOut|WorkDir' shows where it writes"
+        return (
+            f"{look}; make that folder, writable for the job on its nodes, or give --output (and --log) a path that "
+            "this machine sees, too. Without its log nobody can say why it fails."
+        )
+    return None

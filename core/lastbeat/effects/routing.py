@@ -1,0 +1,127 @@
+"""Which channels an alert is enqueued for.
+
+No alert is lost: where nobody can tell the routes, and where none of the channels that they name is set up, it goes to
+more channels than were meant, with a note in it that says why. Only a route that says so drops one.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from lastbeat.decide.routes import RouteChoice, as_event_of, choose, choose_together
+from lastbeat.effects.outbox import ADOPT_S, RoutedTo, addressed, answers_to, enqueue
+from lastbeat.model.alert import Message
+from lastbeat.model.record import Record
+from lastbeat.model.route import ALL, RouteTable
+from lastbeat.model.status import Event
+from lastbeat.record.routes import Routes, RoutesNow
+
+_TROUBLE: Final = frozenset({Event.FAILED, Event.TIMED_OUT, Event.WARNING, Event.FLAPPING, Event.BLIND})
+_ENDS: Final = frozenset({Event.RECOVERED, Event.STARTED, Event.RESTARTED, Event.SUCCEEDED, Event.SIGHTED})
+"""Alerts that end a trouble: whoever was told of it is told of its end, or an incident would stay open for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Enqueues alerts for the channels that the routes of a fleet name."""
+
+    routes: Routes | None = None
+    """None: there are none, and each alert goes everywhere."""
+
+    def add(
+        self, record: Record, message: Message, identities: Sequence[str], members: Iterable[Message] = ()
+    ) -> Record:
+        """``record`` with the alert ``message`` for those of ``identities`` that it goes to.
+
+        ``members`` are the alerts of the runs that it is about, if it is about many.
+        """
+        if not identities:
+            # Whoever has channels takes it on, and routes it then.
+            return enqueue(record, message)
+        routed, message = self._routed(record, message, identities, members)
+        taken = identities if routed is None else [each for each in identities if each not in routed.left_out]
+        return enqueue(record, message, taken, routed)
+
+    def late(self, record: Record, identities: Sequence[str], now: datetime) -> Record:
+        """``record`` with routes for the alerts that a watcher without channels decided."""
+        if not identities or self.routes is None:
+            return record
+        outbox = list(record.outbox)
+        for index, alert in enumerate(outbox):
+            young = (now - alert.created_at).total_seconds() <= ADOPT_S
+            if alert.deliveries or alert.routed_to is not None or not young:
+                continue
+            earlier = replace(record, outbox=tuple(outbox[:index]))
+            routed, message = self._routed(earlier, alert.message, identities, ())
+            if routed is not None:
+                taken = [each for each in identities if each not in routed.left_out]
+                outbox[index] = addressed(replace(alert, message=message), taken, routed)
+        return record if tuple(outbox) == record.outbox else replace(record, outbox=tuple(outbox))
+
+    def _routed(
+        self, record: Record, message: Message, identities: Sequence[str], members: Iterable[Message]
+    ) -> tuple[RoutedTo | None, Message]:
+        held = self._held(message)
+        if held.table is None:
+            note = f"This alert went to every channel, because {held.fault}" if held.fault else None
+            return None, message if note is None else replace(message, notes=(*message.notes, note))
+        choice = _chosen(held.table, message, members)
+        return applied(choice, message, identities, told_of_trouble(record, message))
+
+    def _held(self, message: Message) -> RoutesNow:
+        if self.routes is None:
+            return RoutesNow()
+        # Who is blind asks nobody: the answer would be late, if it came at all.
+        return self.routes.held if message.event is Event.BLIND else self.routes.now(message.at)
+
+
+def _chosen(table: RouteTable, message: Message, members: Iterable[Message]) -> RouteChoice:
+    about = [as_event_of(member, message) for member in members]
+    return choose_together(table, about) if about else choose(table, message)
+
+
+def told_of_trouble(record: Record, message: Message) -> tuple[str, ...]:
+    """Where the trouble was told that ``message`` ends."""
+    if message.event not in _ENDS:
+        return ()
+    troubles = (alert for alert in reversed(record.outbox) if alert.event in _TROUBLE)
+    last = next(troubles, None)
+    if last is None:
+        return ()
+    return (ALL,) if last.routed_to is None else last.routed_to
+
+
+def applied(
+    choice: RouteChoice, message: Message, identities: Sequence[str], also: tuple[str, ...] = ()
+) -> tuple[RoutedTo | None, Message]:
+    """What follows from ``choice`` for a watcher that has the channels ``identities``; pure. None: each gets it.
+
+    1. What is dropped is dropped.
+    2. Whoever was told of a trouble is told of its end, too.
+    3. If no channel of this watcher is meant, the default's stand in, and if there are none either, all of them.
+    4. A name that this watcher does not have is kept: another that has it takes the alert on.
+    """
+    message = replace(message, mentions=choice.mentions, team=message.team or choice.team)
+    if not choice.to:
+        return RoutedTo((), choice.by, tuple(identities)), message
+    to = tuple(dict.fromkeys((*choice.to, *also)))
+    if ALL in to:
+        return None, message
+    here = _among(to, identities)
+    absent = [name for name in to if not any(name in answers_to(each) for each in identities)]
+    if absent:
+        by, named = ", ".join(choice.by), ", ".join(absent)
+        note = f"The route {by} names {named}, which was not set up where this alert was decided."
+        message = replace(message, notes=(*message.notes, note))
+    if not here:
+        to = (*to, *choice.fallback)
+        here = _among(to, identities)
+        if ALL in to or not here:
+            return None, message
+    return RoutedTo(to, choice.by, tuple(each for each in identities if each not in here)), message
+
+
+def _among(names: Iterable[str], identities: Iterable[str]) -> frozenset[str]:
+    wanted = frozenset(names)
+    return frozenset(each for each in identities if not answers_to(each).isdisjoint(wanted))

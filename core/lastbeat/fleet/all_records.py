@@ -1,0 +1,153 @@
+"""Reads the records of a whole fleet, for who asks a question that each of them has to answer; bounded."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from lastbeat.codec import DamagedError
+from lastbeat.fleet.index import SETTLED_S, FleetIndex, newest_of
+from lastbeat.fleet.index_store import read_index
+from lastbeat.model import runid
+from lastbeat.model.record import Record
+from lastbeat.model.text import counted
+from lastbeat.observe.fleet import FleetListing, RunFiles
+from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
+from lastbeat.stores.port import Entry, Store, StoreError
+
+MOST: Final = 5000
+"""So many records are read at most, those that were written last."""
+_THREADS: Final = 16
+_INDICES: Final = 64
+_FAULTS: Final = 20
+
+
+@dataclass
+class FleetRecords:
+    """What was found. Iterating over :meth:`read` fills ``faults`` and ``unread``."""
+
+    store: Store
+    at: datetime
+    """The store's time before the listing."""
+    runs: int = 0
+    """How many there are."""
+    unrecorded: int = 0
+    """Those that no watchdog has looked at."""
+    skipped: int = 0
+    """Those of which passes over the fleet know that they are not asked for."""
+    unread: int = 0
+    """Those that were left, because there are too many or no time was left."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """Run → why its record cannot be used; the first ones."""
+    unusable: int = 0
+    """How many these are."""
+    partial: str | None = None
+    """Why the listing does not show all runs."""
+    wanted: list[tuple[str, Entry]] = field(default_factory=list)
+    """The records that are read: run, and the file."""
+
+    def read(self, until: float = float("inf")) -> Iterator[Record]:
+        """Each record, the one that was written last first; no more of them are held than threads read. ``until`` is a
+        time of ``time.monotonic()``. Raises :class:`StoreError` where not one of the first could be asked for."""
+
+        def one(wanted: tuple[str, Entry]) -> Record | str | None:
+            if time.monotonic() >= until:
+                return None
+            try:
+                blob = self.store.read(wanted[1].key, RECORD_LIMIT_BYTES)
+            except StoreError as error:
+                return str(error)
+            if blob is None:
+                return "it went away while it was looked at"
+            try:
+                found = decode_record(blob.body)
+            except DamagedError as error:
+                return str(error)
+            return found if found.run_id == wanted[0] else "it is another run's"
+
+        wanted = iter(self.wanted)
+        with ThreadPoolExecutor(_THREADS, "lastbeat-records") as pool:
+            while some := list(islice(wanted, 4 * _THREADS)):
+                for (run_id, _), found in zip(some, pool.map(one, some), strict=True):
+                    if isinstance(found, Record):
+                        yield found
+                    elif found is None:
+                        self.unread += 1
+                    else:
+                        self.unusable += 1
+                        if len(self.faults) < _FAULTS:
+                            self.faults[run_id] = found
+
+
+def all_records(
+    store: Store,
+    *,
+    until: float = float("inf"),
+    most: int = MOST,
+    skip: Callable[[FleetIndex, RunFiles], bool] | None = None,
+) -> FleetRecords:
+    """List the fleet. ``skip`` says of a run that a fleet's index knows whether its record need not be read. Raises
+    :class:`StoreError` where nothing could be listed."""
+    listing = FleetListing(store, until=until)
+    found = FleetRecords(store, store.clock())
+    runs: list[RunFiles] = []
+    try:
+        runs.extend(listing)
+    except StoreError as error:
+        if not listing.pages:
+            raise
+        found.partial = f"the listing broke off after {counted(len(runs), 'run')}: {error}"
+    if found.partial is None and not listing.done:
+        found.partial = f"the listing could not be finished in time; it came to {counted(len(runs), 'run')}"
+    indices = list(_indices(store, listing.own)) if skip is not None else []
+    for run in runs:
+        entry = run.files.get(runid.RECORD)
+        found.runs += 1
+        if run.fault is not None or (entry is not None and entry.fault is not None):
+            found.unusable += 1
+            if len(found.faults) < _FAULTS:
+                found.faults[run.run_id] = str(run.fault or (entry.fault if entry is not None else ""))
+        elif entry is None:
+            found.unrecorded += 1
+        elif skip is not None and any(skip(index, run) for index in indices):
+            found.skipped += 1
+        else:
+            found.wanted.append((run.run_id, entry))
+    found.wanted.sort(key=lambda each: (-each[1].modified.timestamp(), each[0]))
+    found.unread = max(0, len(found.wanted) - most)
+    del found.wanted[most:]
+    return found
+
+
+def _indices(store: Store, own: dict[str, Entry]) -> Iterator[FleetIndex]:
+    """What passes left. Nothing rests on it, so one that cannot be had is passed over."""
+    names = [name for name in own if name == "fleet.json.z" or (name.startswith("fleet-") and name.endswith(".json.z"))]
+    for name in names[:_INDICES]:
+        try:
+            index, _ = read_index(store, name)
+        except StoreError:
+            continue
+        if index is not None:
+            yield index
+
+
+def never_supervised(index: FleetIndex, run: RunFiles) -> bool:
+    """Whether passes know of the run as it is now that lastbeat does not start its jobs."""
+    known, entry = index.runs.get(run.run_id), run.files.get(runid.RECORD)
+    if known is None or entry is None or known.supervised is not False:
+        return False
+    recorded = known.files.get(runid.RECORD)
+    return recorded is not None and recorded[1] == entry.version
+
+
+def ended_long_ago(index: FleetIndex, run: RunFiles) -> bool:
+    """Whether passes know that the run ended more than a day ago, and nothing of it was written since."""
+    ended = index.finished.get(run.run_id)
+    if ended is None or newest_of(run.files) > ended:
+        return False
+    recorded = run.files.get(runid.RECORD)
+    # Until then passes looked at it; what begins it again writes the record.
+    return recorded is not None and recorded.modified.timestamp() <= ended + SETTLED_S

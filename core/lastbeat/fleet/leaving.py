@@ -1,0 +1,171 @@
+"""Takes runs out of a fleet, and back into it.
+
+An *archived* run keeps its record, which says so; a *forgotten* one keeps of its record only that. Both are written by
+compare-and-set before anything else happens, so that whoever dies in between, or looks meanwhile, finds the run left
+out, never half forgotten.
+"""
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from lastbeat.decide.leaving import back, without
+from lastbeat.effects.blindness import state_key
+from lastbeat.fleet.index import newest_of
+from lastbeat.fleet.index_store import drop_from_index
+from lastbeat.model import runid
+from lastbeat.model.group import LEDGER, Ledger
+from lastbeat.model.record import LeftOut, Record
+from lastbeat.model.status import Status
+from lastbeat.observe.listing import run_files
+from lastbeat.record.codec import LEDGER_LIMIT_BYTES
+from lastbeat.record.forgotten import drop_old_words, leave_word
+from lastbeat.record.repository import RecordRepository
+from lastbeat.stores.port import ConflictError, Entry, Store, UnreachableError
+
+_RACES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Training's files that were deleted."""
+
+    count: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Takes runs out of the fleet in ``store``; ``state`` is the state directory. All raise :class:`StoreError`."""
+
+    store: Store
+    by: str
+    state: Store | None = None
+
+    def archive(self, run_id: str, *, alive: bool = False) -> int:
+        """Leave the run out of passes and views; returns how many alerts are not sent any more. ``alive``: it beats,
+        and stays out until its next attempt."""
+        left = self._left(run_files(self.store, run_id), alive=alive)
+        dropped = 0
+
+        def change(record: Record | None) -> Record:
+            nonlocal dropped
+            known = record or Record(run_id)
+            after = without(known, left)
+            dropped = _open(known) - _open(after)
+            return after
+
+        self._change(run_id, change)
+        return dropped
+
+    def undo(self, run_id: str) -> bool:
+        """Take an archived run back; whether it was one."""
+        done = False
+
+        def change(record: Record | None) -> Record | None:
+            nonlocal done
+            done = record is not None and record.left_out is not None and not record.left_out.forgotten
+            return back(record) if record is not None and done else None
+
+        self._change(run_id, change)
+        return done
+
+    def forget(self, run_id: str, *, alive: bool = False, delete: bool = False) -> Removed:
+        """Remove what was recorded of the run, with ``delete`` training's files, too.
+
+        1. Write that it is forgotten, instead of its record. While training's files stay, that stays: or the next
+           pass would find a new run.
+        2. Delete the files, the record last. Of a run that had not ended a word is left, or its absence would be news.
+        3. Take it out of what else passes know.
+        """
+        files = run_files(self.store, run_id)
+        left = replace(self._left(files, alive=alive and not delete), forgotten=True)
+        if delete:
+            # Whatever is written from now on is a new run.
+            left = replace(left, newest=left.at)
+        lives, known = alive, False
+
+        def change(record: Record | None) -> Record:
+            nonlocal lives, known
+            known = record is not None
+            lives = alive or (record is not None and record.status is Status.RUNNING)
+            return without(record or Record(run_id), left)
+
+        removed = Removed()
+        stays = any(name != runid.RECORD for name in files)
+        if stays:
+            self._change(run_id, change)
+        if delete:
+            if lives:
+                leave_word(self.store, without(Record(run_id), left))
+            removed = self._delete(run_id)
+        elif not stays:
+            self.store.delete(f"{run_id}/{runid.RECORD}")
+            if not self.store.list(f"{run_id}/", limit=1).entries:
+                self.store.clear(f"{run_id}/")
+        if not (delete and lives):
+            self.store.delete(runid.waiting_record(run_id))
+        if self.state is not None:
+            for kind in ("records", "blind"):
+                self.state.delete(state_key(kind, self.store.url, run_id))
+        return removed
+
+    def tidy(self, run_ids: Collection[str]) -> None:
+        """After runs were forgotten: take them out of index and ledger of the fleet."""
+        drop_from_index(self.store, run_ids)
+        ledger = RecordRepository(
+            self.store, LEDGER, self._token(), proven=True, kind=Ledger, limit_bytes=LEDGER_LIMIT_BYTES
+        )
+        self._try(ledger, lambda record: _without_members(record, frozenset(run_ids)))
+        drop_old_words(self.store, self.store.clock())
+
+    def _delete(self, run_id: str) -> Removed:
+        count = size = 0
+        more = True
+        while more:
+            cleared = self.store.clear(f"{run_id}/", keep=runid.RECORD)
+            count, size, more = count + cleared.count, size + cleared.size_bytes, cleared.more
+        self.store.clear(f"{run_id}/")
+        return Removed(count, size)
+
+    def _left(self, files: dict[str, Entry], *, alive: bool) -> LeftOut:
+        newest = None
+        if not alive:
+            newest = datetime.fromtimestamp(newest_of(files), tz=timezone.utc)
+        return LeftOut(self.store.clock(), self.by, newest)
+
+    def _change(self, run_id: str, change: Callable[[Record | None], Record | None]) -> None:
+        self._try(RecordRepository(self.store, f"{run_id}/{runid.RECORD}", self._token(), proven=True), change)
+
+    def _try(self, repository: RecordRepository, change: Callable[[Record | None], Record | None]) -> None:
+        for _ in range(_RACES):
+            record = repository.reload()
+            wanted = change(record)
+            if wanted is None or wanted is record:
+                return
+            try:
+                repository.save(wanted, self.store.clock())
+            except ConflictError:
+                continue
+            return
+        raise UnreachableError(f"{repository.key} was changed by others every time", "try again in a moment")
+
+    @staticmethod
+    def _token() -> str:
+        return os.urandom(6).hex()
+
+
+def _open(record: Record) -> int:
+    return sum(not each.settled for alert in record.outbox for each in alert.deliveries.values())
+
+
+def _without_members(record: Record | None, run_ids: frozenset[str]) -> Record | None:
+    if not isinstance(record, Ledger):
+        return None
+    groups = tuple(
+        replace(group, members={name: each for name, each in group.members.items() if name not in run_ids})
+        for group in record.groups
+    )
+    alone = tuple(each for each in record.alone if each.run_id not in run_ids)
+    return None if (groups, alone) == (record.groups, record.alone) else replace(record, groups=groups, alone=alone)

@@ -1,0 +1,162 @@
+"""Processes of this machine by an identity that is never used again: pid, start and boot."""
+
+import os
+import re
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from random import randrange
+from typing import Final, NamedTuple
+
+MARK: Final = "LASTBEAT_JOB_FOLDER"
+"""Variable that all processes of a job have, and by which they are found when their keeper is gone."""
+_LIMIT: Final = 12
+"""RLIMIT_MSGQUEUE, which Python does not name."""
+_TAG: Final = re.compile(r"^Max msgqueue size +(\d+) ", re.MULTILINE)
+_USUAL: Final = 819_200
+"""That limit, where nobody has set another."""
+_LEAST: Final = 65_536
+_DRAWS: Final = 20
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class ProcessIdentity(NamedTuple):
+    """One process of one boot."""
+
+    pid: int
+    started: int
+    """Clock ticks after the boot, as /proc tells them."""
+    boot: str
+
+
+def boot() -> str:
+    """Identifies this boot of the machine."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def identity(pid: int) -> ProcessIdentity | None:
+    """Of the process ``pid``, if it lives; a zombie has ended."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in "ZX" else ProcessIdentity(pid, int(fields[19]), boot())
+
+
+def began_at(process: ProcessIdentity) -> datetime:
+    """When it began, by this machine's clock as it is now."""
+    uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    age_s = uptime_s - process.started / os.sysconf("SC_CLK_TCK")
+    return datetime.fromtimestamp(time.time() - max(0.0, age_s), tz=timezone.utc)
+
+
+def lives(process: ProcessIdentity) -> bool:
+    """Whether this very process still runs, or may: of another user's it cannot be told where /proc hides those."""
+    if _stat(process.pid) is not None:
+        return identity(process.pid) == process
+    try:
+        os.kill(process.pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    # It has begun, or been reaped, between the two questions.
+    return identity(process.pid) == process
+
+
+def of_job(folder: str, tag: int | None = None, since: int = 0) -> Iterator[ProcessIdentity]:
+    """Processes that belong to the job of ``folder``, zombies left out: those with MARK in their environment, or with
+    ``tag``, that began at ``since`` (clock ticks after the boot) or later."""
+    mark = b"\0" + f"{MARK}={folder}".encode() + b"\0"
+    for pid in _pids():
+        process = identity(pid)
+        if process is None or process.started < since:
+            continue
+        if tag is not None and tag_of(pid) == tag:
+            yield process
+            continue
+        # Another user's, or gone by now.
+        with suppress(OSError):
+            if mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes():
+                yield process
+
+
+def new_tag() -> int | None:
+    """A limit of POSIX message queues, in bytes, that no process here has; None where there is no room for one.
+
+    Limits are inherited whatever a process does to its environment, its session and its files; those who need this one
+    do not change it, and hardly anything needs it.
+    """
+    soft, hard = resource.getrlimit(_LIMIT)
+    most = _USUAL if soft == resource.RLIM_INFINITY else soft
+    if most < _LEAST or (hard != resource.RLIM_INFINITY and hard < most):
+        return None
+    taken = {tag_of(pid) for pid in _pids()}
+    drawn = (randrange(most // 2, most) for _ in range(_DRAWS))  # noqa: S311 - no secret
+    return next((tag for tag in drawn if tag not in taken), None)
+
+
+def wear(tag: int) -> None:
+    """Give this process the tag, and with it all that it starts."""
+    resource.setrlimit(_LIMIT, (tag, resource.getrlimit(_LIMIT)[1]))
+
+
+def tag_of(pid: int) -> int | None:
+    """The tag of a process, or whatever limit it has instead."""
+    try:
+        text = Path(f"/proc/{pid}/limits").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    found = _TAG.search(text)
+    return int(found[1]) if found is not None else None
+
+
+def below(ancestor: int) -> Iterator[ProcessIdentity]:
+    """Descendants of ``ancestor`` at this moment, zombies left out."""
+    parents: dict[int, list[ProcessIdentity]] = {}
+    this_boot = boot()
+    for pid in _pids():
+        fields = _stat(pid)
+        if fields is not None and fields[0] not in "ZX":
+            parents.setdefault(int(fields[1]), []).append(ProcessIdentity(pid, int(fields[19]), this_boot))
+    waiting = [ancestor]
+    while waiting:
+        for child in parents.get(waiting.pop(), ()):
+            yield child
+            waiting.append(child.pid)
+
+
+def send(process: ProcessIdentity, signal_number: int) -> None:
+    """The signal, unless the process has ended. One that has its number now gets nothing."""
+    with suppress(ProcessLookupError):
+        try:
+            handle = os.pidfd_open(process.pid)
+        except PermissionError:
+            # A container's rules that do not know this call.
+            if lives(process):
+                os.kill(process.pid, signal_number)
+            return
+        try:
+            # The handle is of whoever has the number now, and stays so.
+            if lives(process):
+                signal.pidfd_send_signal(handle, signal_number)
+        finally:
+            os.close(handle)
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208 - thousands of names
+
+
+def _stat(pid: int) -> list[str] | None:
+    """What /proc/PID/stat says from the state on."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = text.rpartition(b")")[2].decode("ascii", "replace").split()
+    return fields if len(fields) > 20 else None

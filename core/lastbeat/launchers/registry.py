@@ -1,0 +1,45 @@
+"""All launchers. A new one is a module and a line here."""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from lastbeat.launchers.port import Launcher
+from lastbeat.model.job import AdoptedJob
+
+LAUNCHERS: Final[dict[str, str]] = {
+    "local": "lastbeat.launchers.local",
+    "slurm": "lastbeat.launchers.slurm",
+}
+"""Kind → module, imported on demand."""
+
+
+class LauncherModule(Protocol):
+    """What a launcher's module provides."""
+
+    @property
+    def NEEDS_STATE(self) -> bool:  # noqa: N802 - a module's constant
+        """Whether it can start nothing where it cannot write into its folder."""
+        ...
+
+    @property
+    def DIES_WITH_CALLER(self) -> bool:  # noqa: N802 - a module's constant
+        """Whether a submission of which the caller died has happened or never will, as :meth:`Launcher.find` tells, or
+        that it cannot: nothing of it is on its way."""
+        ...
+
+    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> Launcher:
+        """The launcher. ``state`` is a folder of this user and machine in which it may remember jobs; ``options`` are
+        those of the jobs, which may say where these are. Of jobs in another ``place`` than this nothing is told."""
+        ...
+
+    def adoption(self, job: str) -> AdoptedJob:
+        """What is known of a job that somebody else started, by the number that people know it by. Raises
+        :class:`JobRefusedError` for what cannot be supervised, :class:`LauncherError` where it could not be asked."""
+        ...
+
+
+def module(kind: str) -> LauncherModule:
+    """The module of the launcher ``kind``. Raises ``KeyError`` for one that is not in LAUNCHERS."""
+    return cast("LauncherModule", importlib.import_module(LAUNCHERS[kind]))

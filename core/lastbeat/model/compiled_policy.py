@@ -1,0 +1,42 @@
+"""A restart policy as the record keeps it: what its file means, for watchers that cannot read the file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lastbeat.model.persisted import Persisted
+
+
+@dataclass(frozen=True)
+class CompiledRule(Persisted):
+    """What one mode leads to, see :class:`lastbeat.model.restart.RestartRule`."""
+
+    mode: Literal["crash", "stall", "timeout", "success"]
+    kind: Literal["never", "always", "selective"]
+    max_retries: int | None = 0
+    otherwise: Literal["restart", "stop"] = "stop"
+    error_types: tuple[str, ...] = ()
+    subsystems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    signals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompiledPolicy(Persisted):
+    """A :class:`lastbeat.model.restart.RestartPolicy` without its reactions: those are carried out by whoever has the
+    file."""
+
+    name: str
+    rules: tuple[CompiledRule, ...]
+    type_budgets: Mapping[str, int]
+    cause_budget: int | None
+    window_restarts: int | None
+    window_s: float
+    same_step_times: int
+    least_confidence: float
+    longest_delay_s: float
+
+    @property
+    def understood(self) -> bool:
+        """Whether this version knows all of it. What is left of it otherwise might restart what its author excluded."""
+        return not self.unknown and not any(rule.unknown for rule in self.rules)

@@ -1,0 +1,134 @@
+"""A job: what a launcher runs, and what it says of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from lastbeat.model.persisted import Persisted
+
+
+class JobState(str, Enum):
+    """The launcher's word on a job."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    """The scheduler ended it, because its time was over."""
+    PREEMPTED = "PREEMPTED"
+    NODE_LOST = "NODE_LOST"
+    GONE = "GONE"
+    """Asked and answered: there is no such job, and nothing says how it ended."""
+    UNKNOWN = "UNKNOWN"
+    """It could not be asked. Nothing follows from that."""
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its processes runs any more, as far as the launcher knows."""
+        return self not in {JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN}
+
+
+@dataclass(frozen=True)
+class JobSpec(Persisted):
+    """What to run."""
+
+    command: tuple[str, ...]
+    """A program and its arguments; of Slurm, a batch script and its arguments, or a program."""
+    cwd: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside ``inherited``."""
+    output: str = ""
+    """File for its output, in the launcher's own notation (Slurm's ``%j``). Empty: the launcher's choice."""
+    options: tuple[str, ...] = ()
+    """The launcher's own, as ``--partition=gpu``."""
+    excluded_nodes: tuple[str, ...] = ()
+    inherited: Mapping[str, str] | None = None
+    """What it has of whoever starts it. None: what the launcher's own process has. Never recorded: it holds secrets."""
+    grace_s: float = 30.0
+    """From SIGTERM to SIGKILL when it is cancelled, where the launcher can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What a launcher says of a job."""
+
+    state: JobState
+    said: str = ""
+    """The launcher's own word: ``CANCELLED by 1000``, ``NODE_FAIL``."""
+    reason: str = ""
+    """Why it waits, or why it ended; for UNKNOWN, why it could not be asked."""
+    exit_code: int | None = None
+    signal: int | None = None
+    """Number of the signal that ended it."""
+    nodes: tuple[str, ...] = ()
+    failed_node: str | None = None
+    """The one that the launcher blames."""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    outputs: tuple[str, ...] = ()
+    """Files with its output, on this machine or a file system that it shares."""
+    restarts: int = 0
+    """How often the launcher itself has started it again under the same id."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedJob:
+    """A job that somebody else started, as its launcher tells of it."""
+
+    id: str
+    began_at: datetime | None
+    """By the launcher's clock. None: it waits for its turn."""
+    cwd: str = ""
+    outputs: tuple[str, ...] = ()
+    """Files with its output."""
+    script: str = ""
+    """The text of its batch script. Empty: nobody knows what would start it again."""
+    options: tuple[str, ...] = ()
+    """The launcher's own, as far as they are known, with which the script would have to be submitted again."""
+
+
+@dataclass(frozen=True)
+class JobMemory(Persisted):
+    """What the record knows of a run's present job."""
+
+    launcher: str
+    id: str
+    name: str
+    """What it was submitted under: ``{run_id}-r{number}``."""
+    number: int
+    """From 0: how many jobs the run had before."""
+    submitted_at: datetime
+    """By the store's clock: no file that is older is the job's."""
+    state: JobState = JobState.PENDING
+    said: str = ""
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+    restarts: int = 0
+    """How often the launcher itself has started it again."""
+    seen_at: datetime | None = None
+    """When it was first seen in this state."""
+    outputs: tuple[str, ...] = ()
+    """Files with its output, as the launcher names them; a few."""
+
+    @property
+    def key(self) -> str:
+        """Identifies one life of it."""
+        return f"{self.name}#{self.restarts}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSight:
+    """The present job as a supervisor sees it."""
+
+    memory: JobMemory
+    report: JobReport
+    log_fault: str = ""
+    """Why the log of a running job is not there, for people. Empty: it is, or nobody knows where it should be."""
+    logs: tuple[str, ...] = ()
+    """Files of this machine with its output, where nobody said which logs are to be read."""

@@ -1,0 +1,273 @@
+"""Restarts as data: what people want to be restarted, how a job ended, what was decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Final, Literal
+
+from lastbeat.model.action import Action
+from lastbeat.model.cause import UNDECIDED
+from lastbeat.model.compiled_policy import CompiledPolicy
+from lastbeat.model.job import JobSpec
+from lastbeat.model.persisted import Persisted
+
+DEFAULT_LEAST_CONFIDENCE = UNDECIDED
+RESTART_KIND = "restart"
+"""The kind of action that starts a job, for the first time or again."""
+BEGUN = "begun"
+"""In an action's details: when the supervision was begun whose first job it is."""
+RESUME_FROM: Final = "resume_from"
+"""In such an action's details: the checkpoint that the job gets,"""
+RESUME_STEP: Final = "resume_step"
+"""and its step."""
+
+
+def called(action: Action) -> str:
+    """What people call it: its kind, but the first job of a supervision is started, not started again."""
+    return "start" if action.kind == RESTART_KIND and BEGUN in action.details else action.kind
+
+
+class Mode(str, Enum):
+    """How a job ended, as restart policies tell it apart."""
+
+    CRASH = "crash"
+    """It failed, was cancelled, or lost its node."""
+    STALL = "stall"
+    """It lived and did nothing any more."""
+    TIMEOUT = "timeout"
+    """Its time was over, or it is gone and nobody knows how it ended."""
+    SUCCESS = "success"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRule:
+    """What one mode leads to. ``excluded`` wins over everything; then what is named; then ``otherwise``."""
+
+    kind: Literal["never", "always", "selective"] = "never"
+    max_retries: int | None = 0
+    """Restarts in a row; None: no limit of its own."""
+    otherwise: Literal["restart", "stop"] = "stop"
+    """Of a selective rule: what becomes of a failure that nothing names."""
+    error_types: frozenset[str] = frozenset()
+    subsystems: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """As the user named it → the subsystems of catalogues that it stands for."""
+    signals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The same for signals."""
+    excluded: frozenset[str] = frozenset()
+    """Error types that are never restarted, however uncertain it is that it was one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """What to do when a signal, a transition or a checkpoint is seen. Exactly one of these."""
+
+    note: str = ""
+    """Text for record, alert and ``show``."""
+    action: Literal["", "stop", "restart"] = ""
+    """``stop``: cancel the job. ``restart``: ask the policy, which decides."""
+    command: tuple[str, ...] = ()
+    """To run once each, without a shell; ``{name}`` stands for a value, inside one argument."""
+    limit_s: float = 600.0
+    """How long the command may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """When a job is started again, and how often. Without one nothing is ever restarted."""
+
+    name: str
+    rules: Mapping[Mode, RestartRule] = field(default_factory=dict)
+    """A mode that is missing is never restarted."""
+    type_budgets: Mapping[str, int] = field(default_factory=dict)
+    """Error type → restarts in a row because of it."""
+    cause_budget: int | None = None
+    """Restarts in a row because of one and the same cause (error type and line)."""
+    window_restarts: int | None = 10
+    """Restarts of the whole run within ``window_s``. Progress does not give these back."""
+    window_s: float = 86400.0
+    same_step_times: int = 3
+    """The same cause at the same step so many times ends it."""
+    least_confidence: float = DEFAULT_LEAST_CONFIDENCE
+    """A cause that is less sure counts as ``unknown``."""
+    longest_delay_s: float = 1800.0
+    """The most that back-off grows to."""
+    reactions: Mapping[str, tuple[Reaction, ...]] = field(default_factory=dict)
+    """Signal, transition or ``checkpoint_saved`` → what to do."""
+    reaction_signals: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of those the signals, as the user named them → the signals of catalogues that they stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How an attempt ended: what a policy decides about."""
+
+    mode: Mode
+    error_type: str = "unknown"
+    subsystem: str | None = None
+    signal: str | None = None
+    """Name of the signal that showed the cause."""
+    confidence: float = 1.0
+    """From 0 to 1."""
+    second_type: str | None = None
+    """The error type that it may be as well, where that is undecided."""
+    by_scheduler: bool = False
+    """The scheduler said so itself, which is sure."""
+    cause_key: str = ""
+    """Identifies the cause: the same for the same failure in another attempt. Empty: not known."""
+    step: int | None = None
+    """The last step that was seen. None: not known."""
+    checkpoint_step: int | None = None
+    """The newest complete checkpoint; -1: there is none. None: not known."""
+    node: str | None = None
+    """The node that failed first."""
+    node_lost: bool = False
+    """The scheduler has given that node up."""
+    exit_code: int | None = None
+    asked_by: str | None = None
+    """The person who asked for this end."""
+    resumed_from: str | None = None
+    """The checkpoint that the job was given."""
+    first_step: bool | None = None
+    """Whether it got to a step of its own. None: not known, or somebody else ended it."""
+
+
+@dataclass(frozen=True)
+class RestartEntry(Persisted):
+    """One restart, as the record keeps it: what budgets are counted from."""
+
+    at: datetime
+    mode: Mode
+    error_type: str
+    cause_key: str = ""
+    step: int | None = None
+    checkpoint_step: int | None = None
+    node: str | None = None
+    resumed_from: str | None = None
+    """The checkpoint that the job had been given which ended then."""
+    first_step: bool | None = None
+    """Whether that job got to a step of its own. None: not known, or somebody else ended it."""
+
+
+@dataclass(frozen=True)
+class RestartRuling(Persisted):
+    """What was decided about the end of one job, as the record keeps it."""
+
+    number: int
+    """Of the job that had ended."""
+    restart: bool
+    reason: str
+    at: datetime
+    attempt: str = ""
+    """``2/3``: the restart's number in its mode, and how many there may be."""
+    resume_from: str | None = None
+    resume_step: int | None = None
+    afar: bool = False
+    """Whoever ruled could not ask the launcher. Whoever can rules again before anything is done."""
+    on: str = ""
+    """What the policy's ``on:`` names and led to this. Then the job may live still, and does not get over it."""
+    passed_over: str = ""
+    """The newer checkpoints in quarantine, and why; empty: there are none."""
+
+
+@dataclass(frozen=True)
+class FoundCheckpoint(Persisted):
+    """The checkpoint that a restart would take, as the last survey found it."""
+
+    url: str
+    step: int | None = None
+    saved_at: datetime | None = None
+    found_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Supervision(Persisted):
+    """A run that is supervised: enough to go on with it on another machine."""
+
+    launcher: str
+    spec: JobSpec
+    policy_name: str = ""
+    policy: str = ""
+    """The restart policy's file; empty: nothing is restarted."""
+    checkpoints: str = ""
+    """Where training saves them: a directory or ``s3://…``."""
+    logs: tuple[str, ...] = ()
+    """Files with the job's output, in the notation of LASTBEAT_LOGS."""
+    by: str = ""
+    """Who began it: ``user@host``."""
+    begun_at: datetime | None = None
+    compiled: CompiledPolicy | None = None
+    """The same policy, for watchers that cannot read its file."""
+    place: str = ""
+    """The cluster or machine that its jobs run on, as the launcher names it. Empty: nobody has said."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Names of settings → what was said of them when it was begun: limits, signals. They outrank the environment."""
+    inactivity_minutes: float | None = None
+    """The limit of that name. None: that of the signals."""
+    interval_s: float | None = None
+    """Time between two passes."""
+
+
+@dataclass(frozen=True)
+class SupervisorSeat(Persisted):
+    """Which of several supervisors looks after a run, see ``supervision.seat``."""
+
+    token: str
+    """Identifies the supervisor."""
+    by: str
+    """Who started it: ``user@host``."""
+    since: datetime | None = None
+    until: datetime | None = None
+    """By the store's clock: when others may take the seat, if nothing is heard of this one."""
+    pid: int = 0
+    started: int = 0
+    """Clock ticks after the boot, as /proc has them; with ``pid`` and ``boot`` no other process has it."""
+    boot: str = ""
+    namespace: str = ""
+    """Of process numbers."""
+    machine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on restarts, and how much of it this decision leaves."""
+
+    name: str
+    """``crash``, ``error_type nccl``, ``this cause``, ``24 h``."""
+    used: int
+    """With the restart that was decided, or asked for."""
+    limit: int | None
+
+    @property
+    def left(self) -> int | None:
+        """None: there is no limit."""
+        return None if self.limit is None else max(0, self.limit - self.used)
+
+    @property
+    def exhausted(self) -> bool:
+        return self.limit is not None and self.used > self.limit
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.used}/{'∞' if self.limit is None else self.limit}"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDecision:
+    """Whether a job is started again."""
+
+    restart: bool
+    reason: str
+    budgets: tuple[Budget, ...] = ()
+    """The first one is the mode's."""
+    delay_s: float = 0.0
+    """Time to wait before the new job."""
+    excluded_nodes: tuple[str, ...] = ()
+    """Nodes that the new job must not get."""
+    other_hardware: bool = False
+    """The new job has to run on other nodes than the last one."""
+
+    @property
+    def attempt(self) -> str:
+        """``2/3``: the restart's number in its mode, and how many there may be."""
+        first = self.budgets[0] if self.budgets else None
+        return "" if first is None else f"{first.used}/{'∞' if first.limit is None else first.limit}"

@@ -1,0 +1,144 @@
+"use strict";
+/* Silencing: a form that keeps runs quiet for a while, and the silences that stand, each with a button that lifts it.
+ *
+ *   const quiet = Silencing.make(id)   of one run; without an id of any runs, by a glob
+ *   quiet.element                      hidden unless this browser was let in by the dashboard's token
+ *   quiet.update(silences)             with each answer: those that cover the run, or all
+ *
+ * Nothing counts as done before the server says that it is in the store. What it said stands here at once, and until
+ * the data that are polled have had the time to say the same.
+ */
+const Silencing = (() => {
+  const { el, setText } = Draw;
+  const LENGTHS = [["1", "1 hour"], ["4", "4 hours"], ["24", "24 hours"]];
+  const WHY_LIMIT = 200, NAME_LIMIT = 50, GLOB_LIMIT = 200;
+  /** So long the store's listing, and what remembers it, may take to show a change. */
+  const SHOWN_BY_MS = 90000;
+  /** What the server said, by the silence's id: { silence, at }, or { silence: null, at } for one that was lifted. */
+  const told = new Map();
+  let made = 0, name = "";
+
+  const until = (silence) => `until ${Format.time(silence.until, Date.now())}`;
+
+  /** Those of `given`, with what was done here since; `mine`: whether one that was made here belongs to them. */
+  function standing(given, mine) {
+    const found = new Map(given.filter(Boolean).map((one) => [one.id, one]));
+    for (const [id, { silence, at }] of [...told]) {
+      if (Date.now() - at > SHOWN_BY_MS) told.delete(id);
+      else if (silence === null) found.delete(id);
+      else if (mine(silence)) found.set(id, silence);
+    }
+    const now = Data.now();
+    return [...found.values()].filter((one) => now === null || !(Format.moment(one.until) <= now));
+  }
+
+  /** Whether it was done is known where the server refused, and not where an answer is missing. */
+  function refused(fault) {
+    const known = fault.status >= 400 && fault.status !== 500 && fault.status !== 504;
+    const lead = known ? "Not done." : "Not known to be done.";
+    return `${lead} ${fault.message} ${fault.advice ?? ""}`.trim();
+  }
+
+  function became(answer, silence) {
+    const many = answer.matches;
+    const covers = many === null || many === undefined ? ""
+      : many === 0 ? " It matches 0 runs yet." : ` It covers ${Format.count(many, "run")} now.`;
+    return `${Format.clip(silence.runs, 120)} is silenced ${until(silence)}.${covers}`;
+  }
+
+  function make(id = null) {
+    const key = (made += 1);
+    const field = (words, control) => el("label", { class: "field" }, el("span", {}, words), control);
+    const runs = el("input", { type: "text", name: "runs", required: true, maxlength: GLOB_LIMIT, autocomplete: "off",
+      spellcheck: "false", autocapitalize: "none", placeholder: "mistral-*" });
+    const length = el("select", { name: "for" }, LENGTHS.map(([hours, words]) =>
+      el("option", { value: hours }, words)));
+    const why = el("input", { type: "text", name: "why", required: true, maxlength: WHY_LIMIT, autocomplete: "off",
+      placeholder: "node repair" });
+    const by = el("input", { type: "text", name: "by", maxlength: NAME_LIMIT, autocomplete: "name" });
+    by.value = name;
+    const button = el("button", { type: "submit", class: "quiet" }, "Silence");
+    const said = el("p", { class: "said", role: "status", "aria-live": "polite" });
+    const list = el("ul", { class: "plain silences", "aria-label": "Silences" });
+    const form = el("form", { class: "silence-form", autocomplete: "off", on: { submit: silence } },
+      id === null ? field("Runs", runs) : null, field("Silence for", length), field("because", why),
+      field("Your name (optional)", by), button);
+    const summary = el("summary", {}, id === null ? "Silence runs" : "Silence this run");
+    const element = el("details", { class: "silencing", hidden: true, id: `silencing-${key}` }, summary,
+      el("p", { class: "muted" }, "What happens is recorded, and nobody is told of it. Watchers heed this within a minute."),
+      form, said, list);
+    list.addEventListener("click", (event) => {
+      const pressed = event.target.closest("button");
+      if (pressed !== null) lift(pressed);
+    });
+    let given = [], working = false;
+
+    function show() {
+      element.hidden = Data.embedded || !Data.maySilence;
+      const found = standing(given, (one) => id === null || one.runs === id);
+      setText(summary, `${id === null ? "Silence runs" : "Silence this run"}${found.length ? ` (${found.length})` : ""}`);
+      list.hidden = found.length === 0;
+      Morph.children(list, found.map((one) => el("li", { "data-key": one.id },
+        el("span", {}, el("b", {}, Format.clip(one.runs, 200)), ` ${until(one)}, by ${Format.clip(one.by, 100)}: `,
+          Format.clip(one.why, 200)), " ",
+        el("button", { type: "button", class: "quiet", "data-lift": one.id, "data-runs": one.runs,
+          "aria-label": `Lift the silence of ${one.runs}` }, "Lift"))));
+    }
+
+    function say(text, bad) {
+      said.classList.toggle("bad", bad);
+      setText(said, text);
+    }
+
+    /** Asks for one thing at a time. The button stays where the focus is: one that cannot be pressed would lose it. */
+    async function ask(asked, words, done) {
+      if (working) return;
+      working = true;
+      form.setAttribute("aria-busy", "true");
+      say(words, false);
+      try {
+        done(await Data.silence(asked));
+        Data.again();
+      } catch (fault) {
+        if (!(fault instanceof Data.Fault)) console.error(fault);
+        say(fault instanceof Data.Fault ? refused(fault) : "Not known to be done. The answer cannot be read.", true);
+      } finally {
+        working = false;
+        form.removeAttribute("aria-busy");
+      }
+      show();
+    }
+
+    function silence(event) {
+      event.preventDefault();
+      name = by.value;
+      const asked = { runs: id ?? runs.value.trim(), for_s: Number(length.value) * 3600, why: why.value, by: by.value };
+      ask(asked, "Silencing …", (answer) => {
+        const [stands] = answer.silences;
+        told.set(stands.id, { silence: stands, at: Date.now() });
+        why.value = "";
+        say([became(answer, stands), ...(answer.notes ?? []).map((note) => Format.clip(note, 300))].join(" "), false);
+      });
+    }
+
+    function lift(pressed) {
+      const { lift: which, runs: glob } = pressed.dataset;
+      ask({ lift: which }, "Lifting …", (answer) => {
+        for (const one of answer.silences) told.set(one.id, { silence: null, at: Date.now() });
+        // Its button goes.
+        summary.focus();
+        say(`The silence of ${Format.clip(glob, 120)} is lifted. Watchers heed that within a minute.`, false);
+      });
+    }
+
+    return {
+      element,
+      update(silences) {
+        given = silences;
+        show();
+      },
+    };
+  }
+
+  return Object.freeze({ make });
+})();

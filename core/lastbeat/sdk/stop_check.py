@@ -1,0 +1,92 @@
+"""Ends training when somebody asks for it from elsewhere: ``lastbeat stop`` leaves a request beside the run."""
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from lastbeat.model import runid
+from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
+from lastbeat.model.times import parse_time
+from lastbeat.sdk.beat_tasks import Beat
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.safe_log import safe_log
+from lastbeat.stores.port import DeniedError
+
+EVERY_BEATS = 10
+"""Where each look costs money; elsewhere each beat looks."""
+
+SendSignal = Callable[[int], None]
+
+
+def send_to_self(number: int) -> None:
+    """To this process, as Ctrl-C and ``kill`` would; to its main thread, which alone acts on it and may be asleep."""
+    main = threading.main_thread().ident
+    if main is None:
+        os.kill(os.getpid(), number)
+    else:
+        signal.pthread_kill(main, number)
+
+
+class StopCheck:
+    """Beat task: every ``every_beats``, looks for a request. One of this attempt ends training as Ctrl-C would; if it
+    has not ended after the request's grace, as ``kill`` would.
+
+    ``send`` sends a signal to whatever trains.
+    """
+
+    purpose = "look for a request to end"
+
+    def __init__(self, every_beats: int = EVERY_BEATS, send: SendSignal = send_to_self) -> None:
+        self._every = every_beats
+        self._send = send
+        self._beats = 0
+        self._known: str | None = None
+        """Version of the request that was dealt with."""
+
+    def write(self, beat: Beat) -> None:
+        self._beats += 1
+        # Between two checks for a watchdog, and not in the first beat, which has enough to do.
+        if beat.ending is not None or (self._beats - 1) % self._every != min(6, self._every - 1) or self._beats < 2:
+            return
+        try:
+            blob = beat.store.read(f"{beat.folder}{runid.STOP}", LIMIT_BYTES)
+        except DeniedError:
+            # Some policies let training write and not read.
+            return
+        if blob is None or blob.version == self._known:
+            return
+        age_s = (beat.store.clock() - blob.modified).total_seconds()
+        self._known = blob.version
+        request = read_request(blob.body)
+        if request is None or not request.is_of(parse_time(beat.start_time), beat.attempt):
+            return
+        self._end(beat.run, request, age_s)
+
+    def _end(self, run: Run, request: StopRequest, age_s: float) -> None:
+        run.stopped = request.summary
+        safe_log(logging.WARNING, "lastbeat ends this training: %s", request.summary)
+        wait_s = request.grace_s
+        if request.signalled:
+            # Whoever asked has sent SIGINT: a second one would interrupt what the first one had begun.
+            wait_s = max(0.0, request.grace_s - age_s)
+        elif _hears(signal.SIGINT):
+            self._send(signal.SIGINT)
+        else:
+            wait_s = 0.0
+        timer = threading.Timer(wait_s, self._insist, (run, os.getpid()))
+        timer.name, timer.daemon = "lastbeat-stop", True
+        timer.start()
+
+    def _insist(self, run: Run, pid: int) -> None:
+        if not run.ended and os.getpid() == pid:
+            self._send(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _hears(number: int) -> bool:
+    """Whether this process does anything about the signal: what a shell starts in the background ignores SIGINT."""
+    return signal.getsignal(number) is not signal.SIG_IGN

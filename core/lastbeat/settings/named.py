@@ -1,0 +1,82 @@
+"""Channels with a name of their own, by ``LASTBEAT_CHANNEL_<NAME>_<SETTING>``.
+
+    LASTBEAT_CHANNEL_ONCALL_SLACK_WEBHOOK_URL=https://…     a Slack channel that routes call oncall, or slack:oncall
+    LASTBEAT_CHANNEL_ONCALL_WEBHOOK_URL=https://…           LASTBEAT_ at the beginning of a setting may be left out
+
+What such a channel does not have of its own it takes from the settings without a name: a token, say.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lastbeat.model.setting import Setting, SettingValues
+
+PREFIX: Final = "LASTBEAT_CHANNEL_"
+_OURS: Final = "LASTBEAT_"
+_NAME: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
+_MOST: Final = 40
+_TAKEN: Final = frozenset({"all", "nobody", "owner", "default"})
+
+NamedValues = Mapping[str, SettingValues]
+"""``slack:oncall`` → the settings of that channel."""
+
+
+def named(environ: Mapping[str, str], held: Mapping[str, object], faults: list[str]) -> tuple[NamedValues, list[str]]:
+    """The named channels' settings, and all secrets among them. Faults are added to ``faults``. ``held`` are the values
+    of the settings without a name."""
+    wanted = {name: text.strip() for name, text in environ.items() if name.startswith(PREFIX) and text.strip()}
+    if not wanted:
+        return {}, []
+    from lastbeat.deliver import registry  # noqa: PLC0415 - only who names channels needs it here
+
+    kinds = {setting.name: (kind, setting) for kind in registry.CHANNELS for setting in registry.module(kind).SETTINGS}
+    found: dict[str, dict[str, object]] = {}
+    secrets: list[str] = []
+    for name, text in sorted(wanted.items()):
+        called, setting_name = _split(name, kinds)
+        if setting_name is None:
+            known = ", ".join(each.removeprefix(_OURS) for each in kinds)
+            faults.append(f"{name[:100]} is no setting: {PREFIX}<NAME>_ goes on with one of {known}")
+            continue
+        kind, setting = kinds[setting_name]
+        if setting.secret:
+            secrets.append(text)
+        fault = _name_fault(called, {*registry.CHANNELS})
+        if fault is not None:
+            faults.append(f"{name[:100]}: {fault}")
+            continue
+        try:
+            value: Any = setting.read(text, name)
+        except ValueError as wrong:
+            faults.append(str(wrong))
+            continue
+        if setting.secret and isinstance(value, tuple):
+            # Of several addresses in one setting each is a secret by itself.
+            secrets += map(str, value)
+        found.setdefault(f"{kind}:{called.lower().replace('_', '-')}", {})[setting_name] = value
+    return {key: SettingValues({**held, **own}) for key, own in found.items()}, secrets
+
+
+def is_named(name: str) -> bool:
+    """Whether an environment variable belongs to a named channel."""
+    return name.startswith(PREFIX)
+
+
+def _split(name: str, kinds: Mapping[str, tuple[str, Setting[Any]]]) -> tuple[str, str | None]:
+    """The channel's name, and the setting: the one with the longest name that it ends in."""
+    rest = name.removeprefix(PREFIX)
+    ends = ((each, f"_{short}") for each in kinds for short in {each, each.removeprefix(_OURS)})
+    fitting = [(len(end), each, rest.removesuffix(end)) for each, end in ends if rest.endswith(end)]
+    if not fitting:
+        return rest, None
+    _, setting_name, called = max(fitting)
+    return called, setting_name
+
+
+def _name_fault(called: str, kinds: set[str]) -> str | None:
+    if len(called) > _MOST or _NAME.fullmatch(called) is None:
+        return f"{called[:60]!r} is no name of a channel; use for example ONCALL"
+    if called.lower().replace("_", "-") in kinds | _TAKEN:
+        return f"{called!r} means something else in routes; take another name"
+    return None

@@ -1,0 +1,58 @@
+"""The mark that agents leave: whether anybody carries out restarts for a launcher."""
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from lastbeat.codec import DamagedError, codec
+from lastbeat.model.persisted import Persisted
+from lastbeat.stores.port import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+_LIMIT_BYTES: Final = 4096
+_PATIENCE: Final = 3
+"""An agent is taken to be there for so many of its intervals,"""
+_LEAST_S: Final = 300.0
+"""and for this long at least: its passes may take a while."""
+
+
+@dataclass(frozen=True)
+class AgentMark(Persisted):
+    """Who last made a pass as an agent."""
+
+    at: datetime
+    """By the store's clock."""
+    by: str
+    """``user@host``."""
+    interval_s: float
+
+    def stands(self, now: datetime) -> bool:
+        """Whether that agent is still at work, as far as one can tell."""
+        return (now - self.at).total_seconds() <= max(_PATIENCE * self.interval_s, _LEAST_S)
+
+
+def mark_key(launcher: str) -> str:
+    """Where agents for ``launcher`` leave it."""
+    return f"_watchdog/agents/{launcher}.json"
+
+
+def leave_mark(store: Store, launcher: str, mark: AgentMark) -> None:
+    """Write it. Nothing depends on it but what people are told, so a failure is only logged."""
+    try:
+        store.write(mark_key(launcher), json.dumps(codec(AgentMark).document(mark)).encode())
+    except StoreError as error:
+        log.warning("the mark of this agent could not be left: %s", error)
+
+
+def agent_mark(store: Store, launcher: str) -> AgentMark | None:
+    """The mark of the last agent for ``launcher``; None: there is none that can be read. Raises :class:`StoreError`."""
+    blob = store.read(mark_key(launcher), _LIMIT_BYTES)
+    if blob is None:
+        return None
+    try:
+        return codec(AgentMark).read(json.loads(blob.body))
+    except (ValueError, RecursionError, DamagedError):
+        return None

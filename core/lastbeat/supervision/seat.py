@@ -1,0 +1,176 @@
+"""Who supervises a run: of several supervisors one has the *seat*, and the others wait for it.
+
+    one supervisor                        another one
+    ──────────────                        ───────────
+    take: one conditional write           reads the record with each interval, and says whose the seat is
+    renew: with a tick, every two minutes
+    ... dies                              sees that, where it can, or that five minutes have passed: takes it
+    leave: one conditional write          takes it at the next interval
+
+It is no lock, and nothing rests on it but quiet: a job starts once because each start is claimed in the record, and
+asked for by its name. Only the claims of a dead supervisor go with its seat, where its launcher leaves nothing on the
+way: they are known to be its own by the token, which is that of the seat.
+"""
+
+import hashlib
+import os
+import platform
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from lastbeat.effects import actions
+from lastbeat.launchers import processes
+from lastbeat.launchers import registry as launchers
+from lastbeat.launchers.processes import ProcessIdentity
+from lastbeat.model.record import Record
+from lastbeat.model.restart import SupervisorSeat
+from lastbeat.record.repository import RecordRepository
+from lastbeat.stores.port import ConflictError
+
+SEAT_S: Final = 300.0
+"""How long a seat is kept for a supervisor of which nothing is heard."""
+RENEWED_BELOW_S: Final = 180.0
+_RACES: Final = 5
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Whose processes can be told apart by their number here."""
+
+    name: str
+    boot: str
+    namespace: str = ""
+    """Of process numbers: containers have their own."""
+
+    @staticmethod
+    def here() -> "Machine":
+        """This one."""
+        namespace = ""
+        with suppress(OSError):
+            namespace = str(Path("/proc/self/ns/pid").readlink())
+        return Machine(_own_name(), processes.boot(), namespace)
+
+    def own(self) -> ProcessIdentity | None:
+        """This very process."""
+        return processes.identity(os.getpid())
+
+    def lives(self, process: ProcessIdentity) -> bool:
+        """Whether a process of it has not ended."""
+        return processes.lives(process)
+
+
+def _own_name() -> str:
+    """A name that no other machine has; "" where there is none."""
+    try:
+        known = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    # The id itself is nobody's business.
+    known = hashlib.sha256(f"lastbeat {known}".encode()).hexdigest()[:16] if known else ""
+    return f"{platform.node()} {known}" if known and platform.node() else ""
+
+
+class Seat:
+    """One supervisor's wish for the seat of a run."""
+
+    def __init__(self, by: str, token: str, machine: Machine | None = None) -> None:
+        """``by`` is ``user@host``; ``token`` identifies this supervisor, and its claims."""
+        self._machine = machine or Machine.here()
+        process = self._machine.own()
+        self._own = SupervisorSeat(
+            token,
+            by,
+            pid=process.pid if process is not None else os.getpid(),
+            started=process.started if process is not None else 0,
+            boot=self._machine.boot,
+            namespace=self._machine.namespace,
+            machine=self._machine.name,
+        )
+
+    def holder(self, record: Record, now: datetime) -> SupervisorSeat | None:
+        """Who has the seat instead of this supervisor; None: it is ours, or free."""
+        seat = record.seat
+        if seat is None or seat.token == self._own.token:
+            return None
+        over = seat.until is None or seat.until <= now
+        return None if over or self._is_dead(seat) else seat
+
+    def take(self, repository: RecordRepository, now: datetime) -> tuple[Record, SupervisorSeat | None]:
+        """Take the seat if it is free. Returns the record, and who has the seat instead.
+
+        Raises :class:`StoreError`, :class:`ConflictError` where the record changed at every try, and ``LookupError``
+        where there is no supervision.
+        """
+        for tried in range(_RACES):
+            record = repository.reload()
+            if record is None or record.supervision is None:
+                raise LookupError
+            taken = self.holder(record, now)
+            if taken is not None:
+                return record, taken
+            try:
+                return repository.save(self._inherited(self.seated(record, now), record.seat), now), None
+            except ConflictError:
+                if tried + 1 == _RACES:
+                    raise
+        raise AssertionError("each try ends above")
+
+    @property
+    def token(self) -> str:
+        """Identifies this supervisor, and what it claims."""
+        return self._own.token
+
+    def _inherited(self, record: Record, before: SupervisorSeat | None) -> Record:
+        """``record`` without the claims of the one who had the seat ``before``, if that one is dead for certain, and so
+        is all that it had begun."""
+        if before is None or before.token == self._own.token or record.supervision is None or not self._is_dead(before):
+            return record
+        if before.boot != self._machine.boot:
+            # Two machines of one image may share a name; of the seat alone that would cost quiet, no more.
+            return record
+        kind = record.supervision.launcher
+        if kind not in launchers.LAUNCHERS or not launchers.module(kind).DIES_WITH_CALLER:
+            return record
+        return actions.freed(record, before.token)
+
+    def seated(self, record: Record, now: datetime) -> Record:
+        """``record`` with the seat taken, or taken for longer."""
+        since = record.seat.since if record.seat is not None and record.seat.token == self._own.token else None
+        until = now + timedelta(seconds=SEAT_S)
+        return replace(record, seat=replace(self._own, since=since or now, until=until))
+
+    def renewed(self, record: Record, now: datetime) -> Record:
+        """``record`` with the seat for longer, if that is due; the same one if it is not, or somebody else has it."""
+        seat = record.seat
+        if seat is not None and seat.token != self._own.token:
+            return record
+        left = seat.until - now if seat is not None and seat.until is not None else timedelta(0)
+        return record if left > timedelta(seconds=RENEWED_BELOW_S) else self.seated(record, now)
+
+    def leave(self, repository: RecordRepository, now: datetime) -> None:
+        """Give the seat back, for whoever waits. Raises :class:`StoreError`."""
+        for tried in range(_RACES):
+            record = repository.reload()
+            if record is None or record.seat is None or record.seat.token != self._own.token:
+                return
+            try:
+                repository.save(replace(record, seat=None), now)
+            except ConflictError:
+                if tried + 1 == _RACES:
+                    raise
+            else:
+                return
+
+    def _is_dead(self, seat: SupervisorSeat) -> bool:
+        """Whether that supervisor was a process of this machine and has ended. What another one does nobody knows."""
+        if not seat.pid or not seat.started or not seat.boot:
+            return False
+        if seat.boot != self._machine.boot:
+            # This machine has been started again since.
+            return bool(seat.machine) and seat.machine == self._machine.name
+        if not seat.namespace or seat.namespace != self._machine.namespace:
+            return False
+        return not self._machine.lives(ProcessIdentity(seat.pid, seat.started, seat.boot))

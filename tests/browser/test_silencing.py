@@ -1,0 +1,163 @@
+"""Silencing on the page: by the keyboard, for who was let in by the token, and never shown as done where it is not."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+from support.browser import DESKTOP, PHONE, OpenTab
+from support.cli import LASTBEAT, RunFolder, call
+from support.dashboard import run_dashboard
+from support.seen_page import expect_fleet, open_run, row
+
+TOKEN = "a-token-of-some-length"
+START = Callable[..., str]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("mistral-1", "mistral-2", "llama-1"):
+        run = RunFolder(tmp_path / "training-runs", name)
+        run.metadata()
+        run.progress()
+    return tmp_path / "training-runs"
+
+
+def panel(page: Page) -> Locator:
+    return page.locator("details.silencing")
+
+
+def held(root: Path) -> list[dict[str, Any]]:
+    path = root / "_watchdog" / "silences.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["silences"] if path.exists() else []
+    return found
+
+
+def test_silencing_a_glob_and_lifting_it_with_the_keyboard(root: Path, dashboard: START, tab: OpenTab) -> None:
+    address = dashboard(root, LASTBEAT_DASHBOARD_TOKEN=TOKEN)
+    page = tab(f"{address}?token={TOKEN}").page
+    expect_fleet(page, ["mistral-1", "mistral-2", "llama-1"])
+    keys, summary = page.keyboard, panel(page).locator("summary")
+    summary.focus()
+    keys.press("Enter")
+    keys.press("Tab")
+    expect(page.get_by_label("Runs", exact=True)).to_be_focused()
+    keys.type("mistral-*")
+    keys.press("Tab")
+    expect(page.get_by_label("Silence for")).to_be_focused()
+    keys.type("4")
+    keys.press("Tab")
+    expect(page.get_by_label("because")).to_be_focused()
+    keys.type("node <b>repair</b>")
+    keys.press("Tab")
+    keys.type("Ada")
+    with page.expect_request("**/api/silences") as sent:
+        keys.press("Enter")
+    # Over plain HTTP to another machine this is all that a browser says of where a request comes from.
+    assert sent.value.all_headers()["origin"] == address.rstrip("/")
+    said = panel(page).get_by_role("status")
+    expect(said).to_contain_text("mistral-* is silenced until")
+    expect(said).to_contain_text("It covers 2 runs now.")
+    expect(page.get_by_label("Your name (optional)")).to_be_focused()
+    [kept] = held(root)
+    assert (kept["runs"], kept["why"], kept["by"]) == (
+        "mistral-*",
+        "node <b>repair</b>",
+        "Ada, on the page from 127.0.0.1",
+    )
+    for name in ("mistral-1", "mistral-2"):
+        expect(row(page, name)).to_contain_text("silenced until")
+    expect(row(page, "llama-1")).not_to_contain_text("silenced")
+    lift = page.get_by_role("button", name="Lift the silence of mistral-*")
+    expect(panel(page).get_by_role("listitem")).to_contain_text("node <b>repair</b>")
+    lift.focus()
+    keys.press("Enter")
+    expect(said).to_contain_text("The silence of mistral-* is lifted")
+    expect(summary).to_be_focused()
+    expect(lift).to_have_count(0)
+    assert held(root) == []
+    expect(row(page, "mistral-1")).not_to_contain_text("silenced")
+
+
+def test_a_run_is_silenced_on_its_own_page(root: Path, dashboard: START, tab: OpenTab) -> None:
+    page = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=TOKEN)}?token={TOKEN}").page
+    open_run(page, "llama-1")
+    page.get_by_text("Silence this run").click()
+    page.get_by_label("because").fill("known")
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(panel(page).get_by_role("status")).to_contain_text("llama-1 is silenced until")
+    [kept] = held(root)
+    assert (kept["runs"], kept["by"]) == ("llama-1", "token holder, on the page from 127.0.0.1")
+    expect(page.get_by_role("button", name="Lift the silence of llama-1")).to_be_visible()
+    expect(page.get_by_label("because")).to_have_value("")
+
+
+def test_what_the_store_refuses_is_said_and_not_shown_as_done(root: Path, dashboard: START, tab: OpenTab) -> None:
+    (root / "_watchdog").write_text("a file where a folder has to be", encoding="utf-8")
+    opened = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=TOKEN)}?token={TOKEN}")
+    opened.expected.append("Failed to load resource")
+    page = opened.page
+    expect_fleet(page, ["llama-1"])
+    page.get_by_text("Silence runs").click()
+    page.get_by_label("Runs", exact=True).fill("llama-1")
+    page.get_by_label("because").fill("known")
+    page.get_by_label("because").press("Enter")
+    said = panel(page).get_by_role("status")
+    expect(said).to_contain_text("done.")
+    expect(said).not_to_contain_text("silenced until")
+    expect(said).to_have_class("said bad")
+    expect(panel(page).get_by_role("listitem")).to_have_count(0)
+    expect(page.get_by_label("because")).to_have_value("known")
+
+
+def test_a_server_that_does_not_answer_leaves_it_open(root: Path, tmp_path: Path, tab: OpenTab) -> None:
+    with run_dashboard(root, tmp_path / "home", LASTBEAT_DASHBOARD_TOKEN=TOKEN) as address:
+        opened = tab(f"{address}?token={TOKEN}")
+        opened.expected.append("Failed to load resource")
+        page = opened.page
+        open_run(page, "llama-1")
+        page.get_by_text("Silence this run").click()
+        page.get_by_label("because").fill("known")
+    page.get_by_label("because").press("Enter")
+    expect(panel(page).get_by_role("status")).to_contain_text("Not known to be done. The server does not answer.")
+    expect(panel(page).get_by_role("listitem")).to_have_count(0)
+
+
+def test_without_a_token_and_in_a_file_nothing_is_offered(root: Path, dashboard: START, tab: OpenTab) -> None:
+    page = tab(dashboard(root)).page
+    expect_fleet(page, ["llama-1"])
+    expect(panel(page)).to_be_hidden()
+    call(LASTBEAT, "sweep", "--once", cwd=root.parent, LASTBEAT_PAGE_MINUTES="5")
+    page = tab((root / "_watchdog" / "index.html").as_uri()).page
+    expect_fleet(page, ["llama-1"])
+    expect(panel(page)).to_be_hidden()
+    open_run(page, "llama-1")
+    expect(panel(page)).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param({"scheme": "light", "size": DESKTOP}, id="light"),
+        pytest.param({"scheme": "dark", "size": PHONE, "has_touch": True, "is_mobile": True}, id="a dark phone"),
+    ],
+)
+def test_the_form_is_for_everybody(root: Path, dashboard: START, tab: OpenTab, looks: dict[str, Any]) -> None:
+    done = call(LASTBEAT, "silence", "m*", "--for", "2h", "--why", "x" * 200, cwd=root.parent)
+    assert done.returncode == 0, done.stderr
+    page = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=TOKEN)}?token={TOKEN}", **looks).page
+    expect_fleet(page, ["mistral-1"])
+    page.get_by_text("Silence runs (1)").click()
+    expect(panel(page).get_by_role("listitem")).to_be_visible()
+    found = [each["id"] for each in Axe().run(page).response["violations"] if each["impact"] in {"serious", "critical"}]
+    assert found == []
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    low = page.evaluate(
+        """() => [...document.querySelectorAll(".silencing :is(button, input, select, summary)")]
+          .filter((each) => each.getBoundingClientRect().height < 24).map((each) => each.outerHTML)"""
+    )
+    assert low == []

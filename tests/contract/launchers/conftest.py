@@ -1,0 +1,75 @@
+"""Every launcher, each over the real thing."""
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from lastbeat.launchers import registry
+from lastbeat.launchers.port import Launcher
+from lastbeat.model.job import JobReport, JobSpec, JobState
+from support.waiting import until
+
+SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
+"""Before any job of these tests."""
+
+
+class Place:
+    """Where jobs are run in a test."""
+
+    def __init__(self, launcher: Launcher, folder: Path) -> None:
+        self.launcher = launcher
+        self.folder = folder
+        self._prefix = os.urandom(4).hex()
+
+    def name(self, number: int) -> str:
+        """A name that no other test has: a cluster remembers those of all of them."""
+        return f"run-{self._prefix}-r{number}"
+
+    def again(self) -> Launcher:
+        """The launcher as another process has it."""
+        return registry.module(self.launcher.kind).launcher(self.folder / "state")
+
+    def spec(self, script: str, **more: object) -> JobSpec:
+        """A job that runs ``script`` in a shell."""
+        return JobSpec(("sh", "-c", script), str(self.folder), grace_s=1.0, **more)  # type: ignore[arg-type]
+
+    def ended(self, job: str) -> JobReport:
+        """The job's last word."""
+        return until(lambda: self.launcher.state(job), lambda report: report.state.ended)
+
+    def in_state(self, job: str, state: JobState) -> JobReport:
+        return until(lambda: self.launcher.state(job), lambda report: report.state is state)
+
+    def output(self, job: str) -> str:
+        """What it wrote; a scheduler's accounting may not know where."""
+        outputs = self.launcher.state(job).outputs or [*self.folder.glob(f"*{job}.out")]
+        return "".join(Path(path).read_text(encoding="utf-8") for path in outputs)
+
+
+CLUSTERS = {"slurm": ("slurm_conf", "accounted_slurm_conf")}
+"""Launcher → the clusters that it is tried on."""
+PLACES = [(kind, cluster) for kind in sorted(registry.LAUNCHERS) for cluster in CLUSTERS.get(kind, ("",))]
+
+
+@pytest.fixture(params=PLACES, ids=lambda place: " ".join(filter(None, place)))
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    kind, cluster = request.param
+    if cluster:
+        monkeypatch.setenv("SLURM_CONF", str(request.getfixturevalue(cluster)))
+    launcher = registry.module(kind).launcher(tmp_path / "state")
+    started: list[str] = []
+    submit: Callable[[JobSpec, str, datetime], str] = launcher.submit
+
+    def noted(spec: JobSpec, name: str, since: datetime) -> str:
+        started.append(submit(spec, name, since))
+        return started[-1]
+
+    launcher.submit = noted  # type: ignore[method-assign]
+    yield Place(launcher, tmp_path)
+    for job in started:
+        launcher.cancel(job)
+    for job in started:
+        until(lambda job=job: launcher.state(job), lambda report: report.state.ended)  # type: ignore[misc]

@@ -1,0 +1,108 @@
+"""``causes``: what the failures of a fleet cost, in a directory and in a bucket."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import LASTBEAT, call
+from support.failed_fleet import FAILED_FLEET
+from support.s3 import S3Server
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Path]:
+    for name, body in FAILED_FLEET.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "_watchdog.json").write_bytes(body)
+    for name, file in (("broken", "_watchdog.json"), ("new", "metadata.json")):
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / file).write_text("{")
+    before = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*"))
+    yield tmp_path
+    assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*")) == before, "it only reads"
+
+
+def test_people_see_what_to_mend_first(fleet: Path) -> None:
+    done = call(LASTBEAT, "causes", "runs", "--since", "30d", cwd=fleet, COLUMNS="140")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    # However long the folder's name is: sentences are wrapped.
+    said = " ".join(done.stdout.split())
+    assert said.startswith(f"{fleet / 'runs'}: 4 failures of 4 runs since ")
+    assert "Z, lost: 31.0 h at least What to mend first" in said
+    headings = [
+        line for line in lines if line in {"What to mend first", "On which nodes", "Whose runs", "At which steps"}
+    ]
+    assert headings == ["What to mend first", "On which nodes", "Whose runs", "At which steps"]
+    causes = [line for line in lines if " · " in line]
+    assert [line.split()[0:2] for line in causes] == [["21.0", "h+"], ["10.0", "h"]]
+    assert causes[0].endswith("nccl · nccl_timeout")
+    assert "?" in causes[0], "what was thrown away is not known, and not zero"
+    for note in ("What 2 failures cost is not fully known", "Nothing is recorded of 1 run", "broken: "):
+        assert note in said
+    assert "\x1b" not in done.stdout, "plain where it is piped"
+
+
+def test_one_kind_alone(fleet: Path) -> None:
+    done = call(LASTBEAT, "causes", "runs", "--by", "node", cwd=fleet)
+    assert done.returncode == 0, done.stderr
+    named = [line.split()[-1] for line in done.stdout.splitlines() if line.split()[-1:] and " node-" in line]
+    assert named == ["node-1", "node-2", "node-3"]
+    assert "Whose runs" not in done.stdout
+
+
+def test_programs_get_the_same(fleet: Path) -> None:
+    done = call(LASTBEAT, "causes", "runs", "--json", cwd=fleet)
+    assert done.returncode == 0, done.stderr
+    expect(json.loads(done.stdout))
+
+
+def test_a_bucket_is_read_as_a_directory_is(tmp_path: Path, s3_server: S3Server) -> None:
+    bucket = s3_server.bucket()
+    bodies = {f"{name}/_watchdog.json": body for name, body in {**FAILED_FLEET, "broken": b"{"}.items()}
+    for key, body in {**bodies, "new/metadata.json": b"{"}.items():
+        s3_server.client().put_object(Bucket=bucket, Key=f"past/{key}", Body=body)
+    done = call(LASTBEAT, "causes", f"s3://{bucket}/past", "--json", cwd=tmp_path, **s3_server.environment())
+    assert done.returncode == 0, done.stderr
+    expect(json.loads(done.stdout))
+
+
+def expect(told: dict[str, Any]) -> None:
+    assert {name: told[name] for name in ("schema", "runs", "thin", "unrecorded", "unusable", "unread", "older")} == {
+        "schema": 1, "runs": 5, "thin": 1, "unrecorded": 1, "unusable": 1, "unread": 0, "older": 0,
+    }  # fmt: skip
+    assert [(each["name"], each["error_type"], each["signal"]) for each in told["causes"]] == [
+        ("bbbb", "nccl", "nccl_timeout"), ("aaaa", "oom", "cuda_oom"),
+    ]  # fmt: skip
+    nccl, oom = told["causes"]
+    assert (oom["failures"], oom["runs"], oom["at_least"]) == (2, 2, False)
+    assert (oom["thrown_away_hours"], oom["dead_hours"], oom["lost_hours"]) == (6.0, 4.0, 10.0)
+    assert (nccl["thrown_away_hours"], nccl["thrown_away_known_of"]) == (None, 0)
+    assert (nccl["dead_hours"], nccl["at_least"]) == (21.0, True)
+    assert [each["name"] for each in told["users"]] == ["bob", "alice"]
+    assert [each["name"] for each in told["steps"]] == ["100 to 999"]
+    assert (told["total"]["failures"], told["total"]["error_type"], told["users"][0]["signal"]) == (4, None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("runs", "--by", "colour"), "colour"),
+        (("runs", "--since", "never"), "--since='never' is not a time"),
+        (("runs", "--root", "other"), "ROOT and --root name two fleets"),
+        (("nowhere",), "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_told(fleet: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = call(LASTBEAT, "causes", *arguments, cwd=fleet)
+    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
+
+
+def test_a_fleet_without_failures_says_so(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    done = call(LASTBEAT, "causes", "runs", cwd=tmp_path)
+    said = " ".join(done.stdout.split())
+    assert (done.returncode, "no failure is recorded since" in said) == (0, True), said + done.stderr

@@ -1,0 +1,603 @@
+"""``supervise`` with real processes: what a restart mends is restarted from its checkpoint, what it does not mend is
+not, and a supervisor that dies loses nothing."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastbeat.launchers import local
+from lastbeat.model.job import JobState
+from support import checkpoint_files as made
+from support.cli import LASTBEAT, call, environment
+from support.waiting import text_in, until
+
+TRAIN = """
+import os, sys, time
+number = int(os.environ["LASTBEAT_RESTART_COUNT"])
+print("begun", number, os.environ.get("LASTBEAT_RESUME_STEP"), *sys.argv[2:], flush=True)
+first = int(os.environ.get("LASTBEAT_RESUME_STEP") or 10 * number)
+for step in range(first + 1, first + 4):
+    print(f"step {step}/100 loss 2.5", flush=True)
+    time.sleep(0.05)
+how = sys.argv[1] if number < int(sys.argv[2]) else "end"
+if how == "hang":
+    time.sleep(600)
+if how != "end":
+    print("Traceback (most recent call last):\\n  File \\"train.py\\", line 9, in <module>\\n" + how, flush=True)
+    sys.exit(1)
+"""
+NCCL = "torch.distributed.DistBackendError: NCCL error in: ../torch/x.cpp:1331, unhandled system error"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB"
+POLICY = ("--policy", "megatron_transient", "--interval", "0.3")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    yield tmp_path
+    launcher = local.launcher(tmp_path / "state")
+    for number in range(6):
+        launcher.cancel(f"run-r{number}")
+        until(
+            lambda number=number: launcher.state(f"run-r{number}").state,  # type: ignore[misc]
+            # Of one that was never started nobody knows.
+            lambda state: state.ended or state is JobState.UNKNOWN,
+        )
+
+
+def settings(folder: Path) -> dict[str, str]:
+    return {
+        "LASTBEAT_STATE_DIR": str(folder / "state"),
+        "LASTBEAT_RESTART_DELAY_SECONDS": "0",
+        "MONITORING_ROOT": str(folder / "runs"),
+    }
+
+
+def begin(*job: str, launcher: str = "local") -> tuple[str, ...]:
+    return "supervise", "--run-id", "run", "--launcher", launcher, *POLICY, "--", *job
+
+
+def supervise(folder: Path, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    return call(LASTBEAT, *arguments, cwd=folder, **{**settings(folder), **more})
+
+
+def record(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "runs/run/_watchdog.json").read_text(encoding="utf-8"))
+    return found
+
+
+def begun(folder: Path) -> list[str]:
+    logs = sorted((folder / "runs/run/logs").glob("*.log"))
+    lines = "".join(path.read_text(encoding="utf-8") for path in logs).splitlines()
+    return [line for line in lines if line.startswith("begun")]
+
+
+def recorded(folder: Path, what: str) -> object:
+    """What the record has under that name, once there is a record."""
+    return record(folder).get(what) if (folder / "runs/run/_watchdog.json").exists() else None
+
+
+def under_way(folder: Path) -> None:
+    """Wait until the job is recorded, and has said that it runs."""
+    until(lambda: recorded(folder, "job"))
+    until(lambda: begun(folder))
+
+
+def test_a_failure_that_a_restart_mends_is_restarted_from_the_last_complete_checkpoint(folder: Path) -> None:
+    for step in (100, 200):
+        (folder / "ckpt").mkdir(exist_ok=True)
+        (folder / f"ckpt/step_{step}.pt").write_bytes(made.torch_file()[: 20 if step == 200 else None])
+        os.utime(folder / f"ckpt/step_{step}.pt", (1_700_000_000, 1_700_000_000))
+    command = begin("python", "train.py", NCCL, "2", "--load={resume_from}")
+    command = (*command[:5], "--checkpoint-dir", "ckpt", *command[5:])
+    said = supervise(folder, *command)
+    assert said.returncode == 0, said.stdout + said.stderr
+    where = f"--load={folder}/ckpt/step_100.pt"
+    assert begun(folder) == [f"begun {number} 100 2 {where}" for number in range(3)]
+    found = record(folder)
+    assert (found["status"], found["attempt"]["number"]) == ("SUCCEEDED", 3)
+    last = {each["attempt"]: each["after"] for each in found["history"]}
+    assert last == {1: "FAILED", 2: "FAILED", 3: "SUCCEEDED"}
+    failed = [each["message"] for each in found["outbox"] if each["event"] == "FAILED"]
+    assert [each["restart"] for each in failed] == [
+        "restarting, attempt 1/3, from step 100",
+        "restarting, attempt 2/3, from step 100",
+    ]
+    assert "Transient failure detected (error_type=nccl)" in said.stderr
+    assert "Restarting, attempt 1/3: Transient failure detected (error_type=nccl), from step 100" in said.stdout
+    assert "Not restarted" not in said.stdout, "after a success that is no news"
+    shown = supervise(folder, "checkpoints", "--run-id", "run")
+    assert (shown.returncode, "a restart would take step_100.pt (step 100)" in shown.stdout) == (0, True), shown.stderr
+
+
+def test_a_failure_that_would_come_again_is_not_restarted(folder: Path) -> None:
+    said = supervise(folder, *begin("python", "train.py", OOM, "9"))
+    assert said.returncode == 2, said.stdout + said.stderr
+    assert len(begun(folder)) == 1
+    why = "Permanent failure detected (excluded error_type: oom)"
+    assert f"Not restarted: {why}" in said.stdout
+    (alert,) = [each["message"] for each in record(folder)["outbox"]]
+    assert (alert["event"], alert["restart"]) == ("FAILED", f"not restarted: {why}")
+    shown = supervise(folder, "show", "run")
+    assert "  run-r0: local job run-r0, FAILED on " in shown.stdout
+    assert "  Restart policy: megatron_transient; 0 restarts so far" in shown.stdout
+    assert "  Budget left: crash 3 of 3, stall 2 of 2, timeout 1 of 1, 24 h 10 of 10" in shown.stdout
+    assert f"not restarted: {why}" in shown.stdout
+    told = json.loads(supervise(folder, "show", "run", "--json").stdout)["job"]
+    assert (told["state"], told["ruling"]["action"]) == ("FAILED", "stop")
+
+
+@pytest.mark.parametrize("first", ["exit 1", "exit 0"], ids=["failed", "succeeded"])
+def test_a_run_that_is_begun_anew_is_looked_after_until_its_new_job_ends(folder: Path, first: str) -> None:
+    supervise(folder, *begin("sh", "-c", first))
+    again = begin("sh", "-c", "echo begun anew; sleep 2; exit 93")
+    said = supervise(folder, *again)
+    assert (said.returncode, begun(folder)) == (2, ["begun anew"]), said.stdout
+    assert "Detail: job run-r1: exit status 93" in said.stdout
+    assert "Not restarted: exit status 93: the job asks not to be restarted" in said.stdout
+
+
+def test_the_budget_ends(folder: Path) -> None:
+    # Each attempt gets further: the same cause at the same step would end it sooner.
+    said = supervise(folder, *begin("python", "train.py", NCCL, "9"))
+    assert said.returncode == 2
+    assert len(begun(folder)) == 4
+    assert record(folder)["ruling"]["reason"] == "retry budget exhausted (attempt 4/3)"
+
+
+def test_a_job_that_hangs_is_ended_and_started_again(folder: Path) -> None:
+    said = supervise(folder, *begin("python", "train.py", "hang", "1"), LASTBEAT_STALL_MINUTES="0.05")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert len(begun(folder)) == 2
+    assert record(folder)["restarts"][0]["error_type"] == "hang"
+    assert "Transient failure detected (error_type=hang)" in said.stderr
+
+
+def test_a_line_that_somebody_appends_to_the_log_of_a_living_job_counts_as_any_other(folder: Path) -> None:
+    env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.04")
+    process = subprocess.Popen([*LASTBEAT, *begin("python", "train.py", "hang", "1")], cwd=folder, env=env)
+    log = folder / "runs/run/logs/run-r0.log"
+    until(lambda: log.exists() and "step 3/100" in log.read_text(encoding="utf-8"))
+    with log.open("a", encoding="utf-8") as file:
+        file.write("[default0]:NCCL ERROR timeout\n")
+    assert process.wait(120) == 0
+    assert len(begun(folder)) == 2
+    assert [each["error_type"] for each in record(folder)["restarts"]] == ["nccl_timeout"]
+    # The old job was dead before the new one was submitted.
+    ended, submitted = (
+        json.loads(next((folder / "state/jobs").glob(f"run-r{number}-*/{name}.json")).read_text(encoding="utf-8"))[at]
+        for number, name, at in ((0, "exit", "ended_at"), (1, "job", "started_at"))
+    )
+    assert ended <= submitted
+
+
+def test_a_supervisor_that_is_killed_loses_nothing_and_another_goes_on(folder: Path) -> None:
+    command = [*LASTBEAT, *begin("python", "train.py", "hang", "1")]
+    first = subprocess.Popen(command, cwd=folder, env=environment(folder, **settings(folder)))
+    until(lambda: begun(folder))
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    again = supervise(folder, *begin("python", "train.py", "end", "0"))
+    assert again.returncode == 3
+    assert "go on with it by --resume run" in again.stderr or "go on with --resume" in again.stderr
+    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert len(begun(folder)) == 2
+
+
+def test_of_two_supervisors_one_waits_and_takes_over_when_the_other_is_killed(folder: Path) -> None:
+    env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.05")
+    first = subprocess.Popen([*LASTBEAT, *begin("python", "train.py", "hang", "1")], cwd=folder, env=env)
+    under_way(folder)
+    first.send_signal(signal.SIGSTOP)
+    resume = [*LASTBEAT, "supervise", "--resume", "run", "--interval", "0.3"]
+    with (folder / "second.err").open("w") as err:
+        second = subprocess.Popen(resume, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=err, text=True)
+    said = until(
+        lambda: (folder / "second.err").read_text(encoding="utf-8"), lambda text: "takes over when that one" in text
+    )
+    assert f"(process {first.pid})" in said
+    first.kill()
+    first.wait()
+    second.communicate(timeout=120)
+    assert second.returncode == 0
+    assert "is gone: this supervisor takes over" in (folder / "second.err").read_text(encoding="utf-8")
+    assert len(begun(folder)) == 2
+    assert record(folder)["seat"] is None
+
+
+def test_what_a_sweep_decides_an_agent_carries_out(folder: Path) -> None:
+    command = begin("python", "train.py", NCCL, "1")
+    said = supervise(folder, *command[:5], "--submit-only", *command[5:])
+    assert said.returncode == 0, said.stderr
+    launcher = local.launcher(folder / "state")
+    until(lambda: launcher.state("run-r0").state, lambda state: state.ended)
+    swept = supervise(folder, "sweep", "--once")
+    found = record(folder)
+    assert (found["status"], found["ruling"]["afar"]) == ("FAILED", True), swept.stdout + swept.stderr
+    assert [each["name"] for each in found["actions"] if each["done_at"] is None] == ["run-r1"]
+    (message,) = (each["message"] for each in found["outbox"] if each["event"] == "FAILED")
+    assert message["restart"].endswith("once an agent runs (none seen: lastbeat supervise --agent --launcher local)")
+    agent = ("supervise", "--agent", "--launcher", "local", "--interval", "0.3")
+    process = subprocess.Popen(
+        [*LASTBEAT, *agent], cwd=folder, env=environment(folder, **settings(folder)), stdout=subprocess.PIPE, text=True
+    )
+    until(lambda: record(folder)["status"], lambda status: status == "SUCCEEDED")
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=60)
+    assert (process.returncode, "run: SUCCEEDED" in told) == (0, True), told
+    assert len(begun(folder)) == 2
+    assert sum(each["event"] == "FAILED" for each in record(folder)["outbox"]) == 1
+
+
+def test_a_process_that_somebody_else_started_is_adopted_and_started_again_when_it_dies(folder: Path) -> None:
+    (folder / "runs/run").mkdir()
+    (folder / "runs/run/_error").write_text("RuntimeError: of an earlier life")
+    os.utime(folder / "runs/run/_error", (1_700_000_000, 1_700_000_000))
+    env = {**environment(folder, **settings(folder)), "LASTBEAT_RESTART_COUNT": "0"}
+    with (folder / "own.log").open("w") as log:
+        process = subprocess.Popen(["python3", "train.py", "hang", "1"], cwd=folder, env=env, stdout=log)
+    command = (
+        *begin("python", "train.py", "end", "0")[:5],
+        "--adopt",
+        str(process.pid),
+        *POLICY[:1],
+        "default",
+        *POLICY[2:],
+    )
+    refused = supervise(folder, *command)
+    assert "nobody knows what would start run again" in refused.stderr
+    whole = [*LASTBEAT, *command, "--", "python", "train.py", "end", "0"]
+    supervisor = subprocess.Popen(whole, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+    until(lambda: recorded(folder, "job"))
+    adopted = record(folder)
+    assert (adopted["status"], adopted["job"]["name"]) == ("RUNNING", "run-r0")
+    assert adopted["supervision"]["logs"] == [f"{folder}/own.log"]
+    process.kill()
+    process.wait()
+    told, _ = supervisor.communicate(timeout=120)
+    assert supervisor.returncode == 0, told
+    assert "nobody was there to take its exit status" in told
+    assert [line.split()[:2] for line in begun(folder)] == [["begun", "1"]]
+    gone = supervise(folder, *command, "--", "true")
+    assert (gone.returncode, f"there is no process {process.pid}" in gone.stderr) == (3, True)
+
+
+def test_a_job_has_the_environment_in_which_the_run_was_begun_whoever_goes_on_with_it(folder: Path) -> None:
+    script = (
+        'echo "begun $LASTBEAT_RESTART_COUNT ${SECRET_TOKEN-none} ${LATER-none}"; '
+        "until [ -e go ]; do sleep 0.1; done; test $LASTBEAT_RESTART_COUNT = 1"
+    )
+    options = (*begin()[:5], "--policy", "default", "--interval", "0.3")
+    first = supervise(folder, *options, "--submit-only", "--", "sh", "-c", script, SECRET_TOKEN="s3cr3t-of-hers")
+    assert first.returncode == 0, first.stderr
+    (kept,) = (folder / "state/environments").iterdir()
+    assert kept.stat().st_mode & 0o077 == 0
+    refused = supervise(folder, *options, "--", "true", SECRET_TOKEN="of somebody who begins it once more")
+    assert (refused.returncode, "run has a job already" in refused.stderr) == (3, True)
+    (folder / "go").touch()
+    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3", LATER="x", SECRET_TOKEN="another")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert begun(folder) == ["begun 0 s3cr3t-of-hers none", "begun 1 s3cr3t-of-hers none"]
+    found = record(folder)
+    assert "s3cr3t" not in json.dumps([found["supervision"], found["actions"], found["job"]])
+    assert list((folder / "state/environments").iterdir()) == [], "nothing is kept of a run that is over"
+
+
+def test_ctrl_c_leaves_the_job_alone_and_says_how_to_go_on(folder: Path) -> None:
+    command = [*LASTBEAT, *begin("python", "train.py", "hang", "1")]
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment(folder, **settings(folder)), stderr=subprocess.PIPE, text=True
+    )
+    under_way(folder)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "job run-r0 goes on; lastbeat supervise --resume run goes on with it" in said
+    assert local.launcher(folder / "state").state("run-r0").state.value == "RUNNING"
+
+
+def pressed(folder: Path, *options: str, times: int = 1) -> tuple[int, str]:
+    """Exit status and output of a supervisor on a terminal of its own, on which somebody presses Ctrl-C."""
+    command = begin("python", "train.py", "hang", "1")
+    pid, terminal = os.forkpty()
+    if not pid:
+        os.chdir(folder)
+        os.execvpe(
+            LASTBEAT[0],
+            [*LASTBEAT, *command[:5], *options, *command[5:]],
+            environment(folder, **settings(folder)),
+        )
+    under_way(folder)
+    said = b""
+    for _ in range(times):
+        os.write(terminal, b"\x03")
+    with suppress(OSError):
+        while chunk := os.read(terminal, 4096):
+            said += chunk
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), said.decode(errors="replace")
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_supervisor_alone(folder: Path) -> None:
+    status, said = pressed(folder)
+    assert (status, "job run-r0 goes on" in said) == (3, True), said
+    assert local.launcher(folder / "state").state("run-r0").state is JobState.RUNNING
+    assert record(folder)["seat"] is None
+
+
+def test_a_second_ctrl_c_ends_the_supervisor_at_once_and_harms_nothing(folder: Path) -> None:
+    status, _ = pressed(folder, times=2)
+    assert status in {3, -signal.SIGINT, 130}
+    assert local.launcher(folder / "state").state("run-r0").state is JobState.RUNNING
+    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3", LASTBEAT_STALL_MINUTES="0.05")
+    assert (said.returncode, len(begun(folder))) == (0, 2), said.stderr
+
+
+def test_ctrl_c_ends_the_job_where_that_was_asked_for(folder: Path) -> None:
+    status, said = pressed(folder, "--cancel-on-exit")
+    assert "job run-r0 is being ended" in said
+    until(lambda: local.launcher(folder / "state").state("run-r0").state, lambda state: state is JobState.CANCELLED)
+    assert status == 3
+    later = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3")
+    assert (later.returncode, len(begun(folder))) == (2, 1), "what a person ended is not undone"
+    assert "Run run: CANCELLED\nDetail: Stopped by " in later.stdout
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["left alone", "ended, too"])
+def test_ctrl_c_while_a_restart_waits_for_its_time(folder: Path, ends: bool) -> None:
+    command = begin("python", "train.py", NCCL, "1")
+    options = (*command[:5], *(["--cancel-on-exit"] if ends else []), *command[5:])
+    env = environment(folder, **settings(folder) | {"LASTBEAT_RESTART_DELAY_SECONDS": "100000"})
+    process = subprocess.Popen([*LASTBEAT, *options], cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
+    until(lambda: recorded(folder, "ruling"))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 3, said
+    if not ends:
+        assert "job run-r1 is to start at 20" in said
+        assert "lastbeat supervise --resume run goes on with it; lastbeat stop run calls it off" in said
+        assert not record(folder)["actions"][-1].get("done_at")
+        return
+    assert "job run-r1 is called off; no restart policy undoes that" in said
+    later = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3")
+    assert (later.returncode, len(begun(folder))) == (2, 1)
+    assert "what a person ended is not restarted" in later.stdout
+
+
+def test_what_a_person_stopped_stays_stopped_also_where_training_reports_nothing(folder: Path) -> None:
+    command = [*LASTBEAT, *begin("python", "train.py", "hang", "9")]
+    env = environment(folder, **settings(folder))
+    process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+    under_way(folder)
+    said = supervise(folder, "stop", "run", "--why", "wrong data")
+    assert (said.returncode, "job run-r0 is being ended; no restart policy undoes that" in said.stdout) == (0, True), (
+        said
+    )
+    told, _ = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "Run run: CANCELLED\nDetail: Stopped by " in told
+    assert "what a person ended is not restarted" in told
+    assert len(begun(folder)) == 1
+    found = record(folder)
+    assert (found["status"], found["cause"], found["outbox"]) == ("CANCELLED", "cancelled", [])
+
+
+def test_what_would_be_done_is_shown_and_not_done(folder: Path) -> None:
+    command = begin("python", "train.py", "end", "0")
+    said = supervise(folder, *command[:5], "--dry-run", *command[5:])
+    assert said.returncode == 0, said.stderr
+    assert "Policy: megatron_transient" in said.stdout
+    assert list((folder / "runs").iterdir()) == []
+
+
+def test_a_dry_run_on_slurm_shows_the_very_call_and_script_without_asking_slurm(folder: Path) -> None:
+    arguments = (
+        "supervise",
+        "--run-id",
+        "run",
+        "--launcher",
+        "slurm",
+        "--option=--partition=gpu",
+        *POLICY,
+        "--dry-run",
+    )
+    said = supervise(folder, *arguments, "--", "python", "train.py", "a b", "--load={resume_from}")
+    assert said.returncode == 0, said.stderr
+    assert "Budgets: crash 0/3, stall 0/2, timeout 0/1, 24 h 0/10" in said.stdout
+    assert f"sbatch --parsable --job-name=run-r0 --chdir={folder} --partition=gpu" in said.stdout
+    assert "exec python train.py 'a b'" in said.stdout
+    script = json.loads(supervise(folder, *arguments, "--json", "--", "python", "x.py").stdout)["plan"]["script"]
+    assert script.splitlines()[-1] == "exec python x.py"
+    array = supervise(folder, *arguments, "--option=--array=1-3", "--", "python", "x.py")
+    assert (array.returncode, "an array is several jobs" in array.stderr) == (3, True)
+    assert list((folder / "runs").iterdir()) == []
+
+
+def test_what_a_dry_run_prints_can_be_fed_back_and_gives_the_same_plan(folder: Path) -> None:
+    (folder / "mine.yaml").write_text(
+        "policies:\n  - mode: crash\n    implementation: {class_name: AlwaysRestartPolicy, max_retries: 1}\n"
+    )
+    (folder / "asked.yaml").write_text(
+        "run_id: run\nlauncher: local\npolicy: mine.yaml\ncommand: [python, train.py, 'exit status 1', '1']\n"
+        "environment: {OMP_NUM_THREADS: 2}\nlimits: {stale_minutes: 7, inactivity_minutes: 9}\n"
+        "interval_seconds: 0.3\nrestart_delay_seconds: 0\nlogs: ['logs/a, b.log']\n"
+    )
+    asked = supervise(folder, "supervise", "--config", "asked.yaml", "--launcher", "local", "--dry-run", "--json")
+    assert asked.returncode == 0, asked.stderr
+    (folder / "again.yaml").write_text(asked.stdout)
+    again = supervise(folder, "supervise", "--config", "again.yaml", "--dry-run", "--json")
+    assert (again.stdout, again.returncode) == (asked.stdout, 0), again.stderr
+    plan = json.loads(asked.stdout)
+    assert plan["logs"] == [f"{folder}/logs/a, b.log"]
+    assert plan["plan"]["budgets"][0] == {"name": "crash", "used": 0, "limit": 1}
+    done = supervise(
+        folder, "supervise", "--config", "again.yaml", "--run-id", "run", "--", "python", "train.py", "x", "1"
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "the command wins over command in again.yaml" in done.stderr
+    assert len(begun(folder)) == 2
+    resumed = supervise(folder, "supervise", "--resume", "run", "--dry-run")
+    assert "Budgets: crash 1/1" in resumed.stdout, resumed.stderr
+    kept = record(folder)["supervision"]
+    assert (kept["interval_s"], kept["inactivity_minutes"], kept["policy_name"]) == (0.3, 9.0, "mine")
+    assert kept["spec"]["environment"] == {"OMP_NUM_THREADS": "2"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--run-id", "run"), "--launcher is missing"),
+        (("--run-id", "run", "--launcher", "local"), "there is no command"),
+        (("--resume", "run"), "there is no run run in"),
+        (("--agent",), "--launcher is missing"),
+        (
+            ("--run-id", "run", "--launcher", "local", "--checkpoint-dir", "no/such", "--", "true"),
+            "no/such: there is no such directory\ncreate it, mount its file system, or correct --checkpoint-dir",
+        ),
+        (("--agent", "--launcher", "local", "--run-id", "run"), "an agent looks after runs as they were begun"),
+        (("--once", "--launcher", "local"), "--once is for an agent"),
+        (("--resume", "run", "--policy", "default"), "--resume goes on as it was begun: leave out --run-id"),
+        (("--run-id", "run", "--launcher", "local", "--policy", "megatron", "--", "true"), "no such restart policy"),
+        (
+            ("--run-id", "run", "--launcher", "local", "--log", "s3://b/x.log", "--", "true"),
+            "s3://b/x.log is in a store",
+        ),
+        (("--config", "none.yaml"), "--config none.yaml cannot be read: No such file or directory; check the path"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_started(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = supervise(folder, "supervise", *arguments)
+    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
+    assert list((folder / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("what", [("--run-id", "run"), ("--resume", "run"), ("--agent",)])
+def test_a_state_directory_that_cannot_be_used_is_refused_at_once(folder: Path, what: tuple[str, ...]) -> None:
+    if "--resume" in what:
+        assert supervise(folder, *begin("true")).returncode == 0
+    (folder / "file").write_text("", encoding="utf-8")
+    start = () if "--resume" in what else ("--launcher", "local")
+    job = ("--", "true") if "--run-id" in what else ()
+    done = supervise(
+        folder, "supervise", *what, *start, "--interval", "0.3", *job, LASTBEAT_STATE_DIR=str(folder / "file" / "state")
+    )
+    assert done.returncode == 3, done.stdout
+    assert f"{folder / 'file'} is no folder" in done.stderr
+    assert "set LASTBEAT_STATE_DIR to a folder that you may write to" in done.stderr
+
+
+def test_the_first_start_is_called_a_start_and_a_mistyped_run_is_guessed(folder: Path) -> None:
+    done = supervise(folder, *begin("true"))
+    assert (done.returncode, "run-r0 (start) is done: " in done.stderr) == (0, True), done.stderr
+    for command in (("supervise", "--resume", "rnu"), ("stop", "rnu")):
+        done = supervise(folder, *command)
+        assert (done.returncode, "Did you mean run?" in done.stderr) == (3, True), done.stderr
+    (folder / "runs" / "other" / "logs").mkdir(parents=True)
+    (folder / "runs" / "other" / "logs" / "train.log").write_text("step 1", encoding="utf-8")
+    done = supervise(folder, "supervise", "--resume", "other")
+    assert (done.returncode, "other is not supervised; begin with" in done.stderr) == (3, True), done.stderr
+
+
+SAVES = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from support import checkpoint_files as made
+for step in (100, 200):
+    print(f"step {step}/200 loss 2.5", flush=True)
+    for name, body in made.huggingface(step).items():
+        os.makedirs(f"ckpt/checkpoint-{step}", exist_ok=True)
+        with open(f"ckpt/checkpoint-{step}/{name}", "wb") as file:
+            file.write(body)
+"""
+ON = """
+policies: [{mode: success, implementation: {class_name: NoRestartPolicy}}]
+on:
+  checkpoint_saved:
+    - command: [sh, -c, 'echo "$0 $1 $LASTBEAT_RUN_ID" >> evaluated; exit $1', '{step}', '0']
+    - command: [sh, -c, 'echo trouble; exit 3', '{checkpoint}']
+  started: {note: 'job {job_id} of {run_id} runs'}
+"""
+
+
+def test_each_checkpoint_is_evaluated_and_what_failed_is_told(folder: Path) -> None:
+    (folder / "saves.py").write_text(SAVES, encoding="utf-8")
+    (folder / "own.yaml").write_text(ON, encoding="utf-8")
+    (folder / "ckpt").mkdir()
+    job = ("--checkpoint-dir", "ckpt", "--policy", "own.yaml", "--interval", "0.3", "--")
+    tests = str(Path(__file__).parents[1])
+    said = supervise(folder, "supervise", "--run-id", "run", "--launcher", "local", *job, "python", "saves.py", tests)
+    assert said.returncode == 0, said.stdout + said.stderr
+    evaluated = (folder / "evaluated").read_text(encoding="utf-8").splitlines()
+    assert sorted(evaluated) == ["100 0 ", "200 0 "], "once each, and not as if they were the run"
+    found = record(folder)["reactions"]
+    assert [each["text"] for each in found["notes"]] == ["job run-r0 of run runs"]
+    ended = {each["name"]: each["how"] for each in found["commands"]}
+    assert ended == {
+        "command-checkpoint-100": "done",
+        "command-checkpoint-100-2": "exit status 3",
+        "command-checkpoint-200": "done",
+        "command-checkpoint-200-2": "exit status 3",
+    }
+    kept = folder / "runs/run/commands/command-checkpoint-100-2.log"
+    assert kept.read_text(encoding="utf-8") == "trouble\n"
+    shown = " ".join(supervise(folder, "show", "run").stdout.split())
+    assert "on started: job run-r0 of run runs" in shown
+    assert "command-checkpoint-100-2: exit status 3, " in shown
+    assert "output: commands/command-checkpoint-100-2.log" in shown
+
+
+def test_a_command_outlives_its_supervisor_and_is_ended_after_its_limit(folder: Path) -> None:
+    policy = "on: {started: {command: [sh, -c, 'echo begun >> commands; exec sleep 600'], limit_s: 3}}"
+    (folder / "own.yaml").write_text(policy, encoding="utf-8")
+    where = ("--policy", "own.yaml", "--interval", "0.3")
+    train = ("python", "train.py", "end", "0")
+    command = [*LASTBEAT, "supervise", "--run-id", "run", "--launcher", "local", *where, "--", *train]
+    first = subprocess.Popen(command, cwd=folder, env=environment(folder, **settings(folder)))
+    assert text_in(folder / "commands") == "begun\n"
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    said = supervise(folder, "supervise", "--resume", "run", "--interval", "0.3")
+    assert said.returncode == 0, said.stdout + said.stderr
+    (run,) = record(folder)["reactions"]["commands"]
+    assert (run["name"], run["how"], run["failed"]) == ("command-started-run-r0", "ended after its limit of 3s", True)
+    assert (folder / "commands").read_text(encoding="utf-8") == "begun\n", "once"
+
+
+def test_a_signal_in_the_log_stops_the_job_for_good(folder: Path) -> None:
+    text = "policies: [{mode: crash, implementation: {class_name: AlwaysRestartPolicy}}]\non: {xid_fatal: stop}\n"
+    (folder / "own.yaml").write_text(text, encoding="utf-8")
+    xid = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus."
+    job = ("sh", "-c", f"echo step 1/100 loss 2.5; echo '{xid}'; exec sleep 600")
+    where = ("--launcher", "local", "--policy", "own.yaml", "--interval", "0.3")
+    said = supervise(folder, "supervise", "--run-id", "run", *where, "--", *job)
+    assert said.returncode == 2, said.stdout + said.stderr
+    assert "Not restarted: stopped by the policy own on xid_fatal" in said.stdout
+    (alert,) = [each["message"] for each in record(folder)["outbox"]]
+    assert (alert["event"], alert["restart"]) == ("FAILED", "not restarted: stopped by the policy own on xid_fatal")
+
+
+def test_a_checkpoint_on_which_attempts_die_is_passed_over(folder: Path) -> None:
+    for step in (100, 200):
+        for name, body in made.huggingface(step).items():
+            (folder / f"ckpt/checkpoint-{step}").mkdir(parents=True, exist_ok=True)
+            (folder / f"ckpt/checkpoint-{step}/{name}").write_bytes(body)
+    loads = "import os, sys; step = os.environ['LASTBEAT_RESUME_STEP']; print('begun', step); sys.exit(step == '200')"
+    where = ("--launcher", "local", "--policy", "default", "--checkpoint-dir", "ckpt", "--interval", "0.3")
+    said = supervise(folder, "supervise", "--run-id", "run", *where, "--", "python", "-c", loads)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert begun(folder) == ["begun 200", "begun 200", "begun 100"]
+    told = [each["message"]["restart"] for each in record(folder)["outbox"] if each["event"] == "FAILED"]
+    why = "checkpoint-200: 2 attempts died on it before their first step"
+    assert told[1] == f"restarting, attempt 2/2, from step 100 (not from {why})"
+    shown = supervise(folder, "checkpoints", "--run-id", "run")
+    assert "quarantined: 2 attempts died on it before their first step" in shown.stdout

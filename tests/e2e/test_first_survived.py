@@ -1,0 +1,86 @@
+"""The way from nothing to the first survived ``scancel``, as docs/restart.md has it: on this machine, and on Slurm."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT
+from support.cli import environment
+from support.markdown import Document
+
+LIMIT_S = 200.0
+MOST_COMMANDS = 10
+LOCALLY = {
+    "--launcher slurm": "--launcher local",
+    "'first-%j.log'": "'first-{attempt}.log'",
+    "-- train.sbatch": "-- sh train.sbatch",
+    # What scancel is to Slurm.
+    "scancel --name=first-r0": "kill $(sed 's/.*\"keeper\": \\([0-9]*\\).*/\\1/' state/jobs/first-r0-*/job.json)",
+}
+# What a person does between two commands.
+WAITED = {
+    "tail supervise.log": 'until [ "$(grep -c run_started supervise.log)" -ge 1 ]; do sleep 0.2; done',
+    "lastbeat show first": 'until [ "$(grep -c run_started supervise.log)" -ge 2 ]; do sleep 0.2; done',
+}
+
+
+def way() -> str:
+    """The block of commands."""
+    blocks = Document.read(ROOT / "docs" / "restart.md").blocks
+    (block,) = [each for each in blocks if "scancel --name=first-r0" in each.text]
+    return block.text
+
+
+def commands(script: str) -> list[str]:
+    """What a person types, a command each: without the text that goes into a file."""
+    body, _, rest = script.partition("<<'SH'\n")
+    lines = (body + rest.partition("\nSH\n")[2]).replace("\\\n", "").splitlines()
+    return [line for line in lines if line.strip()]
+
+
+def test_it_takes_no_more_than_ten_commands() -> None:
+    assert len(commands(way())) <= MOST_COMMANDS
+
+
+@pytest.mark.parametrize("launcher", ["local", "slurm"])
+def test_it_is_survived(launcher: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    script = way().replace("pipx install .", ":", 1)
+    assert script.startswith(":")
+    more = {"SLURM_CONF": str(request.getfixturevalue("slurm_conf"))} if launcher == "slurm" else {}
+    for theirs, here in LOCALLY.items() if launcher == "local" else ():
+        assert theirs in script
+        script = script.replace(theirs, here)
+    script = script.replace("--interval 10", "--interval 1")
+    for command, wait in WAITED.items():
+        assert f"\n{command}" in script
+        script = script.replace(f"\n{command}", f"\n{wait}\n{command}")
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "lastbeat").write_text(f'#!/bin/sh\nexec {sys.executable} -m lastbeat_cli "$@"\n', encoding="utf-8")
+    (bin_ / "lastbeat").chmod(0o755)
+    settings = environment(
+        tmp_path,
+        LASTBEAT_STATE_DIR=str(tmp_path / "first" / "state"),
+        LASTBEAT_RESTART_DELAY_SECONDS="0",
+        **more,
+    )
+    settings["PATH"] = f"{bin_}{os.pathsep}{settings['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", f"{script}\nwait\n"],
+        cwd=tmp_path,
+        env=settings,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    log = (tmp_path / "first" / "supervise.log").read_text(encoding="utf-8")
+    assert done.returncode == 0, done.stdout + done.stderr + log
+    record = json.loads((tmp_path / "first/training-runs/first/_watchdog.json").read_text(encoding="utf-8"))
+    assert [each["error_type"] for each in record["restarts"]] == ["cancelled"], log
+    assert "Transient failure detected (error_type=cancelled)" in done.stdout
+    assert (record["status"], record["job"]["number"]) == ("CANCELLED", 1)

@@ -1,0 +1,118 @@
+"""The whole drill on a real Slurm of its own: a node of it is lost, which other tests would not survive."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import slurm
+from support.cli import LASTBEAT, environment
+from support.slurm import ask
+from support.waiting import until
+
+pytestmark = [
+    pytest.mark.skipif(slurm.WHY_NOT is not None, reason=str(slurm.WHY_NOT)),
+    pytest.mark.timeout(600),
+]
+LIMIT_S = 400.0
+# First what reports a job's end, or the controller would hear of a job that was killed in place of a node that is lost.
+LOSE = """
+import os, signal, sys
+from pathlib import Path
+node, folder = sys.argv[1:]
+os.kill(int(Path(folder, f"slurmd.{node}.pid").read_text()), signal.SIGKILL)
+mark, jobs, parents = f"SLURMD_NODENAME={node}".encode(), set(), {}
+for path in Path("/proc").glob("[0-9]*"):
+    try:
+        parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+        words = (path / "environ").read_bytes().split(b"\\0")
+    except OSError:
+        continue
+    if mark in words and f"SLURM_CONF={folder}/slurm.conf".encode() in words:
+        jobs.add(int(path.name))
+steps = {parents[pid] for pid in jobs} - jobs
+for pid in (*steps, *jobs):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+"""
+
+
+@pytest.fixture(scope="module")
+def conf() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="sl"))
+    with slurm.cluster(folder) as found:
+        yield found
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def drill(conf: Path, folder: Path, *arguments: str) -> tuple["subprocess.CompletedProcess[str]", dict[str, Any]]:
+    options = ("--launcher", "slurm", "--root", "evidence", "--interval", "1", "--stall", "5", "--json", *arguments)
+    done = subprocess.run(
+        [*LASTBEAT, "drill", *options],
+        cwd=folder,
+        env=environment(folder, SLURM_CONF=str(conf), LASTBEAT_STATE_DIR=str(folder / "state")),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done, json.loads(done.stdout)
+
+
+def test_every_scenario_goes_as_it_should(conf: Path, tmp_path: Path) -> None:
+    done, told = drill(conf, tmp_path, "--at-once", "8", "--option=--ntasks=1")
+    results = {each["scenario"]: (each["result"], each["why"]) for each in told["results"]}
+    assert {name: result for name, (result, _) in results.items()} == {
+        "scancel": "PASS",
+        "hang": "PASS",
+        "nccl": "PASS",
+        "oom": "PASS",
+        "max_retries": "PASS",
+        "node_lost": "SKIPPED",
+        "preempt": "PASS",
+        "supervisor_killed": "PASS",
+    }, done.stderr
+    assert "--node-loss-command" in results["node_lost"][1]
+    assert "under the same id" in results["preempt"][1]
+    assert "retry budget exhausted (attempt 4/3)" in results["max_retries"][1]
+    assert (done.returncode, told["left_running"]) == (0, [])
+    until(lambda: ask(conf, "squeue", "-h"), lambda left: not left.strip())
+
+
+def test_a_job_whose_node_is_lost_is_restarted_on_another(conf: Path, tmp_path: Path) -> None:
+    (tmp_path / "lose.py").write_text(LOSE, encoding="utf-8")
+    command = f"{sys.executable} {tmp_path}/lose.py {{node}} {conf.parent}"
+    done, told = drill(conf, tmp_path, "--scenario", "node_lost", "--node-loss-command", command)
+    (result,) = told["results"]
+    assert result["result"] == "PASS", done.stderr
+    assert "is left out" in result["why"]
+
+
+def test_it_goes_as_it_should_with_accounting_and_a_controller_that_forgets(
+    accounted_slurm_conf: Path, tmp_path: Path
+) -> None:
+    scenarios = ("scancel", "oom", "max_retries", "preempt", "supervisor_killed")
+    named = [word for each in scenarios for word in ("--scenario", each)]
+    done, told = drill(accounted_slurm_conf, tmp_path, "--at-once", "5", *named)
+    assert {each["scenario"]: each["result"] for each in told["results"]} == dict.fromkeys(scenarios, "PASS"), (
+        done.stderr
+    )
+    assert (done.returncode, told["left_running"]) == (0, [])
+
+
+def test_what_slurm_refuses_is_told(conf: Path, tmp_path: Path) -> None:
+    done, told = drill(conf, tmp_path, "--scenario", "scancel", "--option=--partition=nowhere")
+    (result,) = told["results"]
+    assert (done.returncode, result["result"]) == (1, "FAIL")
+    assert "artition" in result["why"]
+    assert os.path.isdir(told["evidence"])  # noqa: PTH112 - a text of JSON

@@ -1,0 +1,82 @@
+"""Training, and scripts beside it, raise alerts; watchers tell people once."""
+
+import subprocess
+
+import pytest
+
+from lastbeat import settings as configuration
+from lastbeat import wire
+from lastbeat_cli.loop import steady_clock
+from support import monitor
+from support.channel import ListChannel
+from support.training import Site, end
+from support.waiting import until
+
+
+def told(site: Site, watchers: int = 2) -> list[tuple[str, str, str]]:
+    """What people get by looks of so many watchers that share nothing but the run."""
+    channel = ListChannel()
+    env = monitor.environment(site.folder, {"MONITORING_ROOT": site.root, "STALE_MINUTES": "10", **site.env})
+    settings = configuration.load({}, env, site.folder, watching=True)
+    for _ in range(watchers):
+        wire.watch(settings, "run-1", [channel], clock=steady_clock()).tick()
+    return [(message.event.value, message.severity, message.reason) for message in channel.sent]
+
+
+def test_an_alert_that_training_raises_is_told_once(site: Site) -> None:
+    script = """\
+    import lastbeat
+    with lastbeat.run("run-1") as run:
+        run.step(1, loss=3.5)
+        assert run.alert("Loss is high", "3.5 at step 1", level="warning")
+        assert not run.alert("Loss is high", "3.5 at step 1", level="warning")
+    assert not run.alert("too late")
+    """
+    trained = site.train(script)
+    assert trained.exit == 0, trained.said
+    assert told(site) == [
+        ("ALERT", "warning", "Loss is high: 3.5 at step 1"),
+        ("SUCCEEDED", "info", "Training completed (_complete found)"),
+    ]
+
+
+def test_every_rank_may_raise_one(directory: Site) -> None:
+    script = """\
+    import lastbeat, os, time
+    with lastbeat.run("run-1", world_size=2) as run:
+        run.step(1)
+        run.alert(f"from rank {os.environ['RANK']}")
+        time.sleep(600)
+    """
+    ranks: list[subprocess.Popen[str]] = []
+    try:
+        ranks += [directory.start(script, log=f"{rank}.log", RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+        until(lambda: (directory.read("_alerts.json") or "").count("from rank") == 2)
+    finally:
+        for process in ranks:
+            end(process)
+    (alert,) = [reason for event, _, reason in told(directory) if event == "ALERT"]
+    assert {"from rank 0", "from rank 1 (rank 1)"} == set(alert.split(" · "))
+
+
+SCRIPTS = [
+    pytest.param("'FAILED', 'bad', {'to': 'x', 7: [1]}", "critical", "FAILED: bad to: x 7: [1]", id="a status"),
+    pytest.param("'warning', 'disk is nearly full'", "warning", "disk is nearly full", id="a level"),
+    pytest.param("'done'", "info", "done", id="a word of its own"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "severity", "reason"), SCRIPTS)
+def test_another_script_raises_one(directory: Site, arguments: str, severity: str, reason: str) -> None:
+    trained = directory.train(f"import lastbeat\nassert lastbeat.alert('run-1', {arguments}) is True\n")
+    assert trained.exit == 0, trained.said
+    assert told(directory) == [("ALERT", severity, reason)]
+    assert directory.look()["status"] == "RUNNING"
+
+
+def test_a_script_that_cannot_raise_one_goes_on(directory: Site) -> None:
+    script = "import lastbeat\nprint(lastbeat.alert('../bad', 'FAILED', 'x'), lastbeat.alert('run-1', 'x', root=7))\n"
+    trained = directory.train(script)
+    assert trained.exit == 0
+    assert "False False" in trained.said
+    assert "contains '/'" in trained.said

@@ -1,0 +1,24 @@
+"""Waiting for what happens elsewhere: by looking, with a generous limit."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+LIMIT_S = 60.0
+
+
+def until(look: Callable[[], T], enough: Callable[[T], object] = bool, limit_s: float = LIMIT_S) -> T:
+    """What ``look`` finds once that is ``enough``, or anything at all; fails with the last of it after ``limit_s``."""
+    end, pause_s = time.monotonic() + limit_s, 0.001
+    while not enough(found := look()):
+        assert time.monotonic() < end, f"after {limit_s:g} s still {found!r}"
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.02)
+    return found
+
+
+def text_in(path: Path) -> str:
+    """What ``path`` says once it says something: a shell makes the file before it writes into it."""
+    return until(lambda: path.read_text(encoding="utf-8") if path.exists() else "", bool)

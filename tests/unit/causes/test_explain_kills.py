@@ -1,0 +1,78 @@
+"""A SIGKILL: the OOM killer's as long as nobody knows better, but not where no OOM kill was counted."""
+
+import pytest
+
+from lastbeat.causes.explaining import explain
+from lastbeat.causes.log_reader import LogReader
+from lastbeat.model.cause import Cause
+from lastbeat.model.oom_kills import NONE_COUNTED
+from lastbeat.observe.log_observer import exit_code
+from lastbeat.signals.hints import KILLED_WITHOUT_OOM
+from lastbeat.signals.loading import load
+from support.printed import STEPS
+
+CATALOGUE = load("default")
+KILLED = f"train.py was killed by SIGKILL (signal 9), and {NONE_COUNTED}: often a person or the scheduler\n"
+ENDED = f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: (exit status 1; {NONE_COUNTED})\n"
+SCRIPT = f"sh ended with exit status 137 (128 + 9: one of its processes was killed by SIGKILL); {NONE_COUNTED}\n"
+TORCHRUN = (
+    "E1122 16:38:03.981000 31856 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) "
+    "local_rank: 1 (pid: 592) of binary: /usr/bin/python\n"
+    "  exitcode  : -9 (pid: 592)\n  traceback : Signal 9 (SIGKILL) received by PID 592\n"
+)
+SHELL = "train.sh: line 3: 77 Killed                  python train.py\n"
+WORKER = "RuntimeError: DataLoader worker (pid 77) is killed by signal: Killed.\n"
+KERNEL = "[Sat Nov 22 16:38:03 2026] Out of memory: Killed process 592 (python) total-vm:9kB\n"
+CUDA = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+HANGS = "[monitor] WARNING: no progress since 600 s (step 50)\n[monitor] ERROR: nothing yet, sending SIGKILL\nKilled\n"
+SRUN = "srun: error: node2: task 3: Killed\n"
+
+
+def cause_of(error: str, log: str, scheduler: str | None = None) -> Cause:
+    readers = []
+    for name, text in (("logs/train.log", STEPS + log), ("_error", error)):
+        reader = LogReader(CATALOGUE, name)
+        reader.feed(text.encode())
+        reader.finish()
+        readers.append(reader.summary())
+    found = explain(readers, CATALOGUE, exit_code=exit_code(error), scheduler=scheduler)
+    assert found.cause is not None
+    assert found.ended
+    assert not any(other.error_type == "oom" for other in found.alternatives)
+    return found.cause
+
+
+@pytest.mark.parametrize(
+    ("error", "log"),
+    [
+        pytest.param(KILLED, "", id="a training that the guardian or exec saw killed"),
+        pytest.param(f"{KILLED}rank 1 of 2 on host-17, process 99\n", "", id="one rank of it"),
+        pytest.param(ENDED, TORCHRUN, id="a rank under torchrun"),
+        pytest.param(SCRIPT, "", id="what a script had started"),
+        pytest.param(SCRIPT, SHELL, id="and the shell says so"),
+        pytest.param(ENDED, WORKER, id="a worker that loads data"),
+    ],
+)
+def test_a_kill_where_no_oom_kill_was_counted_has_no_known_sender(error: str, log: str) -> None:
+    cause = cause_of(error, log)
+    assert (cause.error_type, cause.hint, cause.restartable) == ("unknown", KILLED_WITHOUT_OOM, True)
+    assert "most often" not in cause.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "log", "scheduler", "error_type"),
+    [
+        pytest.param(KILLED, KERNEL, None, "oom", id="the kernel's own word"),
+        pytest.param(KILLED, CUDA, None, "oom", id="the GPU's memory, which no cgroup counts"),
+        pytest.param(KILLED, "", "OUT_OF_MEMORY", "oom", id="the scheduler's"),
+        pytest.param(KILLED, HANGS, None, "hang", id="the hang that somebody ended so"),
+        pytest.param(ENDED, SRUN, None, "oom", id="what died on another node was not counted here"),
+        pytest.param(ENDED.replace(f"; {NONE_COUNTED}", ""), TORCHRUN, None, "oom", id="nobody counted"),
+    ],
+)
+def test_better_evidence_goes_before_that(error: str, log: str, scheduler: str | None, error_type: str) -> None:
+    assert cause_of(error, log, scheduler).error_type == error_type
+
+
+def test_training_cannot_say_it_in_its_log() -> None:
+    assert cause_of(ENDED.replace(f"; {NONE_COUNTED}", ""), f"{NONE_COUNTED}\n{TORCHRUN}").error_type == "oom"

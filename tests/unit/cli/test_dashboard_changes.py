@@ -1,0 +1,181 @@
+"""Who may change something through the dashboard: only its own page, in a browser that was let in by the token."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lastbeat.page.assembling import HtmlPage
+from lastbeat_cli.dashboard.answer import Body, Response, body, json_body
+from lastbeat_cli.dashboard.app import BODY_BYTES, App
+from lastbeat_cli.dashboard.door import Door
+
+TOKEN = "a-token-of-some-length"
+HOST = "box.example:8000"
+PAGE = HtmlPage(b"<!doctype html><title>page</title>", "default-src 'none'")
+DOOR = Door(local=False, token=TOKEN, name="lastbeat-1")
+COOKIE = DOOR.cookie.partition(";")[0]
+
+
+class Fleet:
+    def document(self, since: int | None, epoch: str | None, look: Sequence[str]) -> Body:
+        return json_body({"runs": []})
+
+
+class Losses:
+    def document(self) -> Body:
+        return json_body({})
+
+
+class Runs:
+    def document(self, run_id: str) -> Body | None:
+        return None
+
+
+class Metrics:
+    def answer(self, accept: str) -> Response:
+        return Response("200 OK", body(accept.encode(), "text/plain"))
+
+
+@dataclass
+class Silences:
+    asked: list[tuple[bytes, str]] = field(default_factory=list)
+
+    def answer(self, asked: bytes, address: str) -> Response:
+        self.asked.append((asked, address))
+        return Response("200 OK", json_body({"silences": []}))
+
+
+@dataclass
+class Asked:
+    status: int
+    headers: dict[str, str]
+    document: Any
+    done: list[tuple[bytes, str]]
+
+
+def ask(door: Door = DOOR, **changed: str | None) -> Asked:
+    """What the page sends, but for what is ``changed``; None leaves it out."""
+    content = b'{"lift": "1"}'
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/api/silences",
+        "QUERY_STRING": "",
+        "REMOTE_ADDR": "10.0.0.7",
+        "HTTP_HOST": HOST,
+        "HTTP_COOKIE": COOKIE,
+        "HTTP_ORIGIN": f"http://{HOST}",
+        "HTTP_SEC_FETCH_SITE": "same-origin",
+        "HTTP_X_LASTBEAT": "page",
+        "CONTENT_TYPE": "application/json",
+        "CONTENT_LENGTH": str(len(content)),
+        "wsgi.input": io.BytesIO(content),
+    }
+    environ |= changed
+    environ = {name: value for name, value in environ.items() if value is not None}
+    silences, got = Silences(), list[tuple[str, list[tuple[str, str]]]]()
+    here = App(PAGE, Fleet(), Runs(), Metrics(), silences, door, losses=Losses())
+    told = b"".join(here(environ, lambda status, headers: got.append((status, headers))))
+    [(status, headers)] = got
+    return Asked(int(status.split()[0]), dict(headers), json.loads(told) if told else None, silences.asked)
+
+
+PLAIN = {"HTTP_SEC_FETCH_SITE": None}
+"""Over plain HTTP browsers say no Sec-Fetch-Site, but to this machine."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        pytest.param({}, 200, id="the page's own script"),
+        pytest.param(PLAIN, 200, id="over plain HTTP, where its origin tells"),
+        pytest.param({"HTTP_ORIGIN": None}, 200, id="a proxy that takes the origin away leaves what the browser says"),
+        pytest.param({"HTTP_HOST": "127.0.0.1:8000"}, 200, id="a proxy that names us by another name, likewise"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": f"https://{HOST}"}, 200, id="a proxy with TLS"),
+        pytest.param({"CONTENT_TYPE": "application/json; charset=utf-8"}, 200, id="JSON that says its letters"),
+        pytest.param({"HTTP_COOKIE": None}, 401, id="no cookie"),
+        pytest.param({"HTTP_COOKIE": f"{COOKIE}x"}, 401, id="a wrong cookie"),
+        pytest.param({"HTTP_COOKIE": f"lastbeat-1={TOKEN}"}, 401, id="the token is not its cookie"),
+        pytest.param({"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}, 401, id="a program that may look"),
+        pytest.param({"HTTP_COOKIE": None, "QUERY_STRING": f"token={TOKEN}"}, 401, id="the token in the address"),
+        pytest.param({"HTTP_SEC_FETCH_SITE": "cross-site"}, 403, id="a page of another site"),
+        pytest.param({"HTTP_SEC_FETCH_SITE": "same-site"}, 403, id="one at another port of this machine"),
+        pytest.param({"HTTP_SEC_FETCH_SITE": "none"}, 403, id="no page at all"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": None}, 403, id="nothing tells where it comes from"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": "null"}, 403, id="a page that hides its origin"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": "http://evil.example"}, 403, id="the origin of another site"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": "http://box.example:9999"}, 403, id="another port is another origin"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": f"http://{HOST}.evil.example"}, 403, id="one that begins alike"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": f"file://{HOST}"}, 403, id="a file"),
+        pytest.param({**PLAIN, "HTTP_ORIGIN": "http://", "HTTP_HOST": ""}, 403, id="neither has a name"),
+        pytest.param({"HTTP_X_LASTBEAT": None}, 403, id="no header of its own, as a form sends it"),
+        pytest.param({"CONTENT_TYPE": None}, 415, id="no kind of body"),
+        pytest.param({"CONTENT_TYPE": "text/plain"}, 415, id="what a form may send"),
+        pytest.param({"CONTENT_TYPE": "application/x-www-form-urlencoded"}, 415, id="a form"),
+        pytest.param({"CONTENT_TYPE": "application/jsonx"}, 415, id="a kind that begins alike"),
+        pytest.param({"CONTENT_LENGTH": None}, 411, id="no length"),
+        pytest.param({"CONTENT_LENGTH": ""}, 411, id="an empty length"),
+        pytest.param({"CONTENT_LENGTH": "-1"}, 411, id="a length that is none"),
+        pytest.param({"CONTENT_LENGTH": "9" * 5000}, 411, id="a length without end"),
+        pytest.param({"CONTENT_LENGTH": str(BODY_BYTES + 1)}, 413, id="a body that is too long"),
+    ],
+)
+def test_a_change_is_made_where_all_protections_hold(changed: dict[str, Any], status: int) -> None:
+    got = ask(**changed)
+    assert got.status == status
+    assert got.done == ([(b'{"lift": "1"}', "10.0.0.7")] if status == 200 else [])
+    assert "Set-Cookie" not in got.headers
+    assert not any(name.startswith("Access-Control") for name in got.headers)
+    if status != 200:
+        assert set(got.document) == {"error", "advice"}
+        assert got.document["error"]
+
+
+def test_without_a_token_nothing_can_be_changed_and_that_is_said() -> None:
+    got = ask(Door(local=True), HTTP_HOST="localhost:8000", HTTP_ORIGIN="http://localhost:8000")
+    assert (got.status, got.done) == (403, [])
+    assert "only shows" in got.document["error"]
+    assert "LASTBEAT_DASHBOARD_TOKEN" in got.document["advice"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        pytest.param("localhost:8000", 200, id="this machine's own name"),
+        pytest.param("127.0.0.1:9999", 200, id="the near end of a tunnel"),
+        pytest.param("evil.example:8000", 403, id="a name that was made to point here"),
+    ],
+)
+def test_on_loopback_a_change_has_to_name_this_machine(host: str, status: int) -> None:
+    got = ask(Door(local=True, token=TOKEN, name="lastbeat-1"), HTTP_HOST=host, HTTP_ORIGIN=f"http://{host}")
+    assert got.status == status
+    assert bool(got.done) is (status == 200)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "post"])
+def test_nothing_but_post_is_answered_there(method: str) -> None:
+    got = ask(REQUEST_METHOD=method)
+    assert (got.status, got.headers["Allow"], got.done) == (405, "POST", [])
+
+
+@pytest.mark.parametrize(
+    ("door", "cookie", "may"),
+    [
+        pytest.param(DOOR, COOKIE, True, id="let in by the token"),
+        pytest.param(Door(local=True), COOKIE, False, id="no token, so nobody is known"),
+        pytest.param(Door(local=True), None, False, id="no token, no cookie"),
+    ],
+)
+def test_the_page_is_told_whether_it_may_offer_silencing(door: Door, cookie: str | None, may: bool) -> None:
+    got = ask(door, REQUEST_METHOD="GET", PATH_INFO="/data/fleet", HTTP_COOKIE=cookie, HTTP_HOST="localhost:8000")
+    assert got.status == 200
+    assert (got.headers.get("X-Lastbeat-May") == "silence") is may
+
+
+def test_who_looks_by_a_header_is_not_offered_what_needs_the_cookie() -> None:
+    got = ask(REQUEST_METHOD="GET", PATH_INFO="/data/fleet", HTTP_COOKIE=None, HTTP_AUTHORIZATION=f"Bearer {TOKEN}")
+    assert got.status == 200
+    assert "X-Lastbeat-May" not in got.headers

@@ -1,0 +1,138 @@
+"""Silences made and lifted on the page: what may be asked for, what is kept of it, and what is told of its end."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.model.silence import SILENCES
+from lastbeat.model.text import one_line
+from lastbeat.record.silences import Silences
+from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat_cli.dashboard.silences import InvalidChangeError, StoredSilences, page_author, read_change
+from support.memory import MemoryStore
+
+FROM = "10.0.0.7"
+WISH = {"runs": "mistral-*", "for_s": 3600, "why": "node repair"}
+
+
+def ask(store: MemoryStore, **asked: object) -> tuple[int, Any]:
+    got = StoredSilences(store, wait_s=60.0).answer(json.dumps(asked).encode(), FROM)
+    return int(got.status.split()[0]), json.loads(got.body.plain)
+
+
+def held(store: MemoryStore) -> list[tuple[str, str, str, float]]:
+    now = store.clock()
+    silences = Silences(store).all(now)
+    return [(each.runs, each.why, each.by, (each.until - now).total_seconds()) for each in silences]
+
+
+def test_a_silence_is_made_extended_and_lifted() -> None:
+    store = MemoryStore()
+    store.put_text("mistral-1/metadata.json", "{}")
+    status, told = ask(store, **WISH, by="Ada")
+    assert (status, told["matches"], told["notes"]) == (200, 1, [])
+    assert held(store) == [("mistral-*", "node repair", f"Ada, on the page from {FROM}", 3600)]
+    status, again = ask(store, **{**WISH, "for_s": 7200})
+    assert (status, again["silences"][0]["id"]) == (200, told["silences"][0]["id"]), "the same glob twice is one"
+    assert held(store) == [("mistral-*", "node repair", f"token holder, on the page from {FROM}", 7200)]
+    status, lifted = ask(store, lift=told["silences"][0]["id"])
+    assert (status, lifted["silences"][0]["runs"], held(store)) == (200, "mistral-*", [])
+    assert ask(store, lift=told["silences"][0]["id"])[0] == 404
+
+
+def test_that_it_matches_no_run_is_said() -> None:
+    status, told = ask(MemoryStore(), **WISH)
+    assert (status, told["matches"]) == (200, 0)
+    assert "matches 0 runs" in told["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        pytest.param({}, "runs, for_s and why", id="nothing"),
+        pytest.param({**WISH, "until": "never"}, "nothing else", id="more than there is"),
+        pytest.param({**WISH, "lift": "1"}, "nothing else", id="two things at once"),
+        pytest.param({"lift": ""}, "by its id", id="to lift nothing"),
+        pytest.param({"lift": ["a"]}, "by its id", id="to lift what is no text"),
+        pytest.param({"lift": "x" * 201}, "by its id", id="to lift a long text"),
+        pytest.param({**WISH, "why": " \n"}, "The reason is missing", id="no reason"),
+        pytest.param({**WISH, "why": "x" * 201}, "200 is the most", id="a long reason"),
+        pytest.param({**WISH, "why": None}, "have to be texts", id="a reason that is no text"),
+        pytest.param({**WISH, "by": "x" * 51}, "50 is the most", id="a long name"),
+        pytest.param({**WISH, "by": 7}, "have to be texts", id="a name that is none"),
+        pytest.param({**WISH, "runs": "a/b"}, "can match no run", id="a glob that matches no run"),
+        pytest.param({**WISH, "runs": "_watchdog"}, "kept for the watchdog", id="the watchdog's own folder"),
+        pytest.param({**WISH, "runs": ""}, "0 characters", id="no glob"),
+        pytest.param({**WISH, "for_s": 59}, "from 60 to 2592000", id="too short"),
+        pytest.param({**WISH, "for_s": 30 * 86400 + 1}, "from 60 to 2592000", id="too long"),
+        pytest.param({**WISH, "for_s": 3600.5}, "whole number", id="a part of a second"),
+        pytest.param({**WISH, "for_s": True}, "whole number", id="yes"),
+        pytest.param({**WISH, "for_s": "3600"}, "whole number", id="a number as a text"),
+        pytest.param({**WISH, "for_s": float("nan")}, "whole number", id="no number"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_said(asked: dict[str, object], says: str) -> None:
+    store = MemoryStore()
+    status, told = ask(store, **asked)
+    assert status == 400
+    assert says in told["error"]
+    assert store.read(SILENCES, 100) is None
+
+
+@given(st.binary(max_size=200) | st.text(max_size=80).map(lambda text: json.dumps(text).encode()))
+def test_whatever_else_comes_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidChangeError):
+        read_change(body)
+
+
+def test_deep_json_is_refused() -> None:
+    with pytest.raises(InvalidChangeError):
+        read_change(b"[" * 4000)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_an_author_is_one_harmless_line_of_bounded_length(name: str, address: str) -> None:
+    by = page_author(name, address)
+    assert len(by) <= 100
+    assert one_line(by) == by
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        pytest.param(DeniedError("s3://b: no\nwrites", "allow s3:PutObject"), 503, id="refused: it is not done"),
+        pytest.param(UnreachableError("s3://b: lost", "try again"), 504, id="no answer: nobody knows"),
+    ],
+)
+def test_a_store_that_fails_is_told_of(fault: StoreError, status: int) -> None:
+    store = MemoryStore()
+
+    def fail(operation: str, _key: str) -> None:
+        if operation == "write":
+            raise fault
+
+    store.before = fail
+    got, told = ask(store, **WISH)
+    assert got == status
+    assert told["error"]
+    assert told["advice"] == fault.advice
+    assert "\n" not in told["error"]
+    assert "silences" not in told
+
+
+def test_a_store_that_hangs_keeps_nobody_waiting_for_good() -> None:
+    store, go = MemoryStore(), threading.Event()
+
+    def hang(_operation: str, _key: str) -> None:
+        go.wait(60)
+
+    store.before = hang
+    silences = StoredSilences(store, wait_s=0.01)
+    body = json.dumps(WISH).encode()
+    statuses = [silences.answer(body, FROM).status[:3] for _ in range(6)]
+    go.set()
+    assert statuses == ["504"] * 4 + ["503"] * 2

@@ -1,0 +1,43 @@
+"""What people are told of a job that failed, where nothing else explains it."""
+
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import pytest
+
+from lastbeat.decide.jobs import judge
+from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
+
+MEMORY = JobMemory("local", "run-r0", "run-r0", 0, datetime(2026, 1, 1, tzinfo=timezone.utc))
+ENDS = [
+    ("a signal has its name", "signal 9", None, 9, "killed by SIGKILL", "It was killed by SIGKILL, and nothing"),
+    ("a crash of native code", "signal 11", None, 11, "killed by SIGSEGV", "It was killed by SIGSEGV, and nothing"),
+    ("the scheduler's word stands beside the signal", "FAILED", 0, 9, "FAILED, killed by SIGKILL", "It was killed"),
+    ("it ended by itself", "exit status 3", 3, None, "exit status 3", "It was not killed: it ended by itself"),
+    ("a shell's word for a signal", "exit status 137", 137, None, "exit status 137", "It was killed by SIGKILL"),
+    ("nobody knows how", "FAILED", None, None, "FAILED", "Read the stack trace"),
+]  # fmt: skip
+
+
+def test_where_slurm_cannot_open_the_output_that_is_what_is_told() -> None:
+    report = JobReport(JobState.FAILED, "FAILED", exit_code=0, signal=53)
+    for launcher, advice in (
+        ("slurm", "Slurm could not open the file for the job's output"),
+        ("local", "It was killed"),
+    ):
+        found = judge(JobSight(replace(MEMORY, launcher=launcher), report), beats=False, says_done=None, lives=False)
+        assert found is not None
+        assert str(found.action).startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "number", "words", "advice"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
+)
+def test_how_a_job_failed_is_told_in_words(
+    said: str, code: int | None, number: int | None, words: str, advice: str
+) -> None:
+    sight = JobSight(MEMORY, JobReport(JobState.FAILED, said, exit_code=code, signal=number))
+    found = judge(sight, beats=True, says_done=None, lives=False)
+    assert found is not None
+    assert words in found.reason
+    assert str(found.action).startswith(advice)

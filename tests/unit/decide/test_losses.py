@@ -1,0 +1,211 @@
+"""What each failure cost: training thrown away, and the time that the run lay dead. What is not known is not zero."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastbeat.decide.losses import counted_failures
+from lastbeat.model.losses import CountedFailure, Dimension, Loss, grouped, step_range
+from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
+from lastbeat.model.restart import FoundCheckpoint
+from lastbeat.model.status import Status
+from lastbeat.model.timesheet import AttemptTimes, Timesheet
+from support.laws import examples
+
+ZERO = datetime(2026, 3, 1, tzinfo=timezone.utc)
+RUNNING, FAILED, TIMED_OUT = Status.RUNNING, Status.FAILED, Status.TIMED_OUT
+SUCCEEDED, CANCELLED = Status.SUCCEEDED, Status.CANCELLED
+Told = tuple[float, Status, int]
+
+
+def at(hours: float | None) -> datetime:
+    return ZERO + timedelta(hours=hours or 0.0)
+
+
+def times(
+    number: int, began: float, *steps: tuple[int, float], died: float | None = None, seen: float | None = None,
+    resumed: int | None = None, told: bool = False, still: float = 0.0, given_up: float = 0.0,
+) -> AttemptTimes:  # fmt: skip
+    """Hours since zero; ``steps``: the first and the last one with their times. ``still``, ``given_up`` in hours."""
+    first, last = (steps[0], steps[-1]) if steps else (None, None)
+    return AttemptTimes(
+        number, None, at(began), resumed, None,
+        first[0] if first else None, at(first[1]) if first else None, told,
+        last[0] if last else None, at(last[1]) if last else None,
+        0, still * 3600, given_up * 3600,
+        at(died) if died is not None else None, at(seen) if seen is not None else None,
+        FAILED if seen is not None else None,
+    )  # fmt: skip
+
+
+def record(*told: Told, sheet: tuple[AttemptTimes, ...] = (), **more: object) -> Record:
+    """Its transitions: hours since zero, status, attempt."""
+    history = tuple(
+        Transition(
+            number, at(hours), None, after, "boom", attempt, cause="oom" if after is FAILED else None,
+            signal="cuda_oom", fingerprint="aa" if after is FAILED else None, node="node-1",
+        )
+        for number, (hours, after, attempt) in enumerate(told, 1)
+    )  # fmt: skip
+    last = max((attempt for _, _, attempt in told), default=1)
+    whole = Record(
+        "run", status=told[-1][1] if told else None, attempt=Attempt(last), history=history,
+        transitions=len(history), timesheet=Timesheet(sheet) if sheet else None,
+    )  # fmt: skip
+    return replace(whole, **more)  # type: ignore[arg-type]
+
+
+def failures(held: Record, now: float = 100.0) -> list[CountedFailure]:
+    return list(counted_failures(held, at(now)))
+
+
+def hours(loss: Loss) -> tuple[float | None, float | None]:
+    thrown, dead = loss.thrown_away_s, loss.dead_s
+    return None if thrown is None else round(thrown / 3600, 3), None if dead is None else round(dead / 3600, 3)
+
+
+BEGUN, BROKE, AGAIN = (0.0, RUNNING, 1), (11.5, FAILED, 1), (15.0, RUNNING, 2)
+# 100 steps in ten hours, dead at 11, seen half an hour later.
+FIRST = times(1, 0, (1, 0.1), (100, 10.0), died=11, seen=11.5, told=True)
+RESUMED = times(2, 15, (61, 15.1), told=True)
+COSTS = [
+    pytest.param(
+        record(BEGUN, BROKE, AGAIN, sheet=(FIRST, RESUMED)), (5.0, 4.0),
+        id="the next attempt began at step 61: 40 steps, the hour after the last, and four hours dead"),
+    pytest.param(
+        record(BEGUN, BROKE, AGAIN, sheet=(FIRST, times(2, 15))), (None, 4.0),
+        id="nobody knows from where it went on: what was thrown away is not known"),
+    pytest.param(
+        record(BEGUN, BROKE, sheet=(FIRST,)), (None, 0.5),
+        id="nobody has started it again, and no checkpoint is known"),
+    pytest.param(
+        record(BEGUN, BROKE, sheet=(FIRST,), checkpoint=FoundCheckpoint("/c", 80, at(8), at(11))), (3.0, 0.5),
+        id="nobody has, and the last checkpoint is of step 80"),
+    pytest.param(
+        record(BEGUN, (2.5, FAILED, 1), (3.0, RUNNING, 2), sheet=(times(1, 0, died=2, seen=2.5), RESUMED)), (2.0, 13.0),
+        id="it died before its first step: all of it"),
+    pytest.param(
+        record(BEGUN, (2.5, FAILED, 1), sheet=(times(1, 0, died=2, seen=2.5),)), (None, 0.5),
+        id="of a run that never shows steps nobody knows whether it made some"),
+    pytest.param(
+        record(BEGUN, BROKE, AGAIN), (None, 3.5), id="of before there were timesheets: from the look that saw it"),
+    pytest.param(record(BEGUN, BROKE), (None, None), id="the same, and nobody has started it again: nothing is known"),
+    pytest.param(
+        record(BEGUN, BROKE, sheet=(replace(FIRST, died_at=None),)), (None, None), id="nobody knows when it died"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("held", "cost"), COSTS)
+def test_what_the_first_failure_cost(held: Record, cost: tuple[float | None, float | None]) -> None:
+    (failure,) = [each for each in failures(held) if each.attempt == 1]
+    thrown, dead = hours(failure.loss)
+    assert (thrown if thrown is None else round(thrown, 1), dead) == cost
+    assert (failure.error_type, failure.signal, failure.fingerprint, failure.node) == (
+        "oom",
+        "cuda_oom",
+        "aa",
+        "node-1",
+    )
+
+
+NONE = [
+    pytest.param(record(BEGUN, (5, SUCCEEDED, 1)), id="it ended well"),
+    pytest.param(record(BEGUN, (5, CANCELLED, 1)), id="somebody asked for its end"),
+    pytest.param(record(BEGUN, (5, TIMED_OUT, 1), (6, RUNNING, 1)), id="it was merely silent, and lived on"),
+    pytest.param(record(), id="nothing is recorded"),
+]
+
+
+@pytest.mark.parametrize("held", NONE)
+def test_what_is_no_failure(held: Record) -> None:
+    assert failures(held) == []
+
+
+def test_the_time_in_which_it_stood_still_is_lost_though_it_went_on_by_itself() -> None:
+    sheet = (times(1, 0, (1, 1), (50, 20), told=True, still=2, given_up=3),)
+    stood = replace(record(BEGUN, (5, TIMED_OUT, 1), (8, RUNNING, 1), sheet=sheet), status=RUNNING)
+    (failure,) = failures(stood)
+    assert hours(failure.loss) == (0.0, 5.0)
+    assert failure.started_again
+
+
+def test_the_cause_is_told_that_came_after_the_silence() -> None:
+    held = record(BEGUN, (5, TIMED_OUT, 1), (6, FAILED, 1))
+    (failure,) = failures(held)
+    assert (failure.at, failure.status, failure.error_type) == (at(5), TIMED_OUT, "oom")
+
+
+def test_whose_run_it_is_and_where_its_steps_were() -> None:
+    held = record(
+        BEGUN, BROKE, AGAIN, sheet=(FIRST, RESUMED), metadata=HeartbeatMemory(ZERO, owner="alice")
+    )  # fmt: skip
+    (failure,) = failures(held)
+    assert (failure.user, failure.step, failure.early, failure.started_again) == ("alice", 100, False, True)
+
+
+@pytest.mark.parametrize(
+    ("step", "early", "told"),
+    [(None, True, "before the first step"), (None, False, ""), (0, False, "0 to 9"), (9, False, "0 to 9"),
+     (10, False, "10 to 99"), (4711, False, "1,000 to 9,999"), (100_000, False, "100,000 to 999,999")],
+)  # fmt: skip
+def test_ranges_of_steps(step: int | None, early: bool, told: str) -> None:
+    assert step_range(step, early=early) == told
+
+
+def failed(run: str, thrown: float | None, dead: float | None, **more: object) -> CountedFailure:
+    whole = CountedFailure(run, 1, ZERO, FAILED, "oom", loss=Loss(thrown, dead))
+    return replace(whole, **more)  # type: ignore[arg-type]
+
+
+def test_what_lost_most_comes_first_and_what_is_not_known_last() -> None:
+    some = [
+        failed("a", 100, 50, fingerprint="small"),
+        failed("b", 3600, None, fingerprint="large"),
+        failed("c", None, None, fingerprint="unknown"),
+        failed("d", None, None, fingerprint="unknown"),
+        failed("a", 3600, 0, fingerprint="large"),
+    ]
+    groups = grouped(some, Dimension.CAUSE)
+    assert [(each.name, each.lost_s, each.at_least, each.failures, len(each.runs)) for each in groups] == [
+        ("large", 7200, True, 2, 2),
+        ("small", 150, False, 1, 1),
+        ("unknown", None, True, 2, 2),
+    ]
+
+
+def test_failures_without_a_fingerprint_are_told_apart_by_type_and_signal() -> None:
+    some = [failed("a", 1, 1, signal="x"), failed("b", 1, 1, signal="y"), failed("c", 1, 1, signal="x")]
+    assert [(each.name, each.failures) for each in grouped(some, Dimension.CAUSE)] == [("oom x", 2), ("oom y", 1)]
+
+
+moments = st.lists(st.floats(0, 200, allow_nan=False), min_size=2, max_size=8).map(sorted)
+
+
+@settings(max_examples=examples(200))
+@given(moments, st.integers(1, 500), st.integers(0, 500), st.floats(-5, 300), st.booleans())
+def test_law_no_failure_costs_less_than_nothing_or_more_than_the_wall_time(
+    marks: list[float], top: int, resumed: int, now: float, told: bool
+) -> None:
+    first = times(1, marks[0], (1, marks[0]), (top, marks[-2]), died=marks[-1], seen=marks[-1] + 1, told=told)
+    second = times(2, marks[-1] + 3, (resumed, marks[-1] + 4), told=True)
+    held = record((0, RUNNING, 1), (marks[-1] + 1, FAILED, 1), (marks[-1] + 3, RUNNING, 2), sheet=(first, second))
+    for each in failures(held, now):
+        thrown, dead = each.loss.thrown_away_s or 0.0, each.loss.dead_s or 0.0
+        assert thrown >= 0
+        assert dead >= 0
+        assert thrown + dead <= 3600 * (marks[-1] + 3 - marks[0]) + 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.floats(0, 1e6), st.none() | st.floats(0, 1e6))))
+def test_law_each_grouping_counts_every_failure_and_every_hour_once(
+    told: list[tuple[str, float | None, float | None]],
+) -> None:
+    some = [failed(run, thrown, dead, fingerprint=run, node=run or None) for run, thrown, dead in told]
+    for by in Dimension:
+        groups = grouped(some, by)
+        assert sum(each.failures for each in groups) == len(some)
+        lost = sum(each.lost_s or 0.0 for each in groups)
+        assert lost == pytest.approx(sum((thrown or 0.0) + (dead or 0.0) for _, thrown, dead in told))

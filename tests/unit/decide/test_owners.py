@@ -1,0 +1,91 @@
+"""Whose run it is: what training says of it is kept, told and bounded, and mentions nobody."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lastbeat.deliver.document import document
+from lastbeat.deliver.plain import render
+from lastbeat.deliver.slack_blocks import payload
+from lastbeat.model.document import outcome_document
+from lastbeat_cli.lines import lines
+from support.scene import Scene
+
+
+@pytest.mark.parametrize(
+    ("said", "owner"),
+    [
+        pytest.param("alice", "alice", id="a name"),
+        pytest.param("alice@example.com", "alice@example.com", id="an address"),
+        pytest.param("  alice \n Smith\x1b[31m ", "alice Smith", id="one line without what a terminal would do"),
+        pytest.param("a" * 500, "a" * 99 + "…", id="a long one is cut"),
+        pytest.param(4711, "4711", id="a number is a name"),
+        pytest.param("   ", None, id="blank is nobody"),
+        pytest.param(["alice"], None, id="a list is nobody"),
+        pytest.param(True, None, id="nor is a truth"),
+    ],
+)
+def test_an_owner_is_kept_in_the_record(said: Any, owner: str | None) -> None:
+    scene = Scene()
+    scene.beat(owner=said)
+    record = scene.look().record
+    assert record is not None
+    assert (record.owner, record.team) == (owner, None)
+
+
+@pytest.mark.parametrize("broken", ["", '{"run_', None], ids=["empty", "cut off", "removed"])
+def test_who_owns_it_is_known_when_its_document_is_gone(broken: str | None) -> None:
+    scene = Scene()
+    scene.beat(owner="alice", team="vision")
+    scene.look()
+    if broken is None:
+        scene.delete("metadata.json")
+    else:
+        scene.put("metadata.json", broken, age_s=0)
+    scene.look()
+    scene.after(3600)
+    outcome = scene.look()
+    assert outcome.status.value == "TIMED_OUT"
+    (message,) = outcome.alerts
+    assert (message.owner, message.team) == ("alice", "vision")
+
+
+def test_an_owner_that_changes_is_written_down_once() -> None:
+    scene = Scene()
+    written = []
+    for owner in ("alice", "alice", "bob", "bob", None, None):
+        scene.after(30)
+        scene.beat(owner=owner)
+        scene.look()
+        written.append(scene.record_writes())
+    first = written[0]
+    assert written == [first, first, first + 1, first + 1, first + 2, first + 2]
+
+
+def test_everybody_reads_whose_it_is() -> None:
+    scene = Scene()
+    scene.beat(owner="alice", team="vision")
+    scene.look()
+    scene.put("_error", "ValueError: bad")
+    outcome = scene.look()
+    (message,) = outcome.alerts
+    assert "Owner: alice (vision)" in lines(outcome)
+    told = outcome_document(outcome)
+    assert (told["owner"], told["team"]) == ("alice", "vision")
+    assert (document(message)["owner"], document(message)["team"]) == ("alice", "vision")
+    assert any(line.split() == ["│", "Owner", "alice", "(vision)"] for line in render(message).split("\n"))
+    assert "*Owner* `alice (vision)`" in json.dumps(payload(message))
+
+
+@pytest.mark.parametrize("hostile", ["<!channel>", "@here", "<@U0123ABCD>", "`<!here>`", "&lt;!channel&gt;"])
+def test_an_owner_that_training_wrote_mentions_nobody(hostile: str) -> None:
+    scene = Scene()
+    scene.beat(owner=hostile, team=hostile)
+    scene.put("_error", "ValueError: bad")
+    (message,) = scene.look().alerts
+    said = json.dumps(payload(message), ensure_ascii=False)
+    assert "<!" not in said
+    assert "<@" not in said
+    # In text that only fallbacks show there is no bell, either.
+    assert "@here" not in payload(message)["text"]

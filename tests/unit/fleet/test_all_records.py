@@ -1,0 +1,93 @@
+"""All records of a fleet are read within bounds, and what could not be read is told."""
+
+import pytest
+
+from lastbeat.fleet.all_records import all_records, ended_long_ago, never_supervised
+from lastbeat.model.record import Record
+from lastbeat.model.status import Status
+from lastbeat.record.codec import encode
+from lastbeat.stores.port import StoreError, UnreachableError
+from support.fleet import FleetScene, running
+from support.memory import MemoryStore
+
+
+def recorded(store: MemoryStore, *names: str) -> MemoryStore:
+    for name in names:
+        store.pass_time(10)
+        store.write(f"{name}/_watchdog.json", encode(Record(name, status=Status.RUNNING)))
+    return store
+
+
+def ids(store: MemoryStore, **options: int) -> list[str]:
+    return [record.run_id for record in all_records(store, **options).read()]  # type: ignore[arg-type]
+
+
+def test_the_records_that_were_written_last_come_first_and_no_more_than_asked_for() -> None:
+    store = recorded(MemoryStore(), "a", "b", "c")
+    assert ids(store) == ["c", "b", "a"]
+    found = all_records(store, most=2)
+    assert ([each.run_id for each in found.read()], found.unread, found.runs) == (["c", "b"], 1, 3)
+
+
+def test_what_cannot_be_used_is_counted_with_the_reason() -> None:
+    store = recorded(MemoryStore(), "good")
+    store.put_text("bad/_watchdog.json", "{")
+    store.write("liar/_watchdog.json", encode(Record("good")))
+    store.put_text("new/metadata.json", "{}")
+    found = all_records(store)
+    assert [each.run_id for each in found.read()] == ["good"]
+    assert (found.unusable, found.unrecorded, set(found.faults)) == (2, 1, {"bad", "liar"})
+    assert found.faults["liar"] == "it is another run's"
+
+
+def test_a_record_that_cannot_be_read_hides_no_other() -> None:
+    store = recorded(MemoryStore(), "a", "b")
+
+    def before(operation: str, key: str) -> None:
+        if (operation, key) == ("read", "a/_watchdog.json"):
+            raise UnreachableError("503")
+
+    store.before = before
+    found = all_records(store)
+    assert ([each.run_id for each in found.read()], found.faults) == (["b"], {"a": "503"})
+
+
+def test_where_no_time_is_left_nothing_more_is_read() -> None:
+    store = recorded(MemoryStore(), "a", "b")
+    found = all_records(store)
+    assert list(found.read(until=0.0)) == []
+    assert found.unread == 2
+
+
+def test_a_fleet_that_cannot_be_listed_is_no_empty_one() -> None:
+    store = MemoryStore()
+
+    def before(operation: str, _key: str) -> None:
+        if operation == "list":
+            raise UnreachableError("503")
+
+    store.before = before
+    with pytest.raises(StoreError):
+        all_records(store)
+
+
+def test_what_passes_know_spares_reads_until_it_changes() -> None:
+    scene = running(2)
+    scene.sweep(restarted=True)
+    found = all_records(scene.store, skip=never_supervised)
+    assert (list(found.read()), found.skipped) == ([], 2)
+    scene.store.write("run-0001/_watchdog.json", encode(Record("run-0001", seq=99)))
+    assert [each.run_id for each in all_records(scene.store, skip=never_supervised).read()] == ["run-0001"]
+
+
+def test_a_run_that_ended_long_ago_is_passed_over_until_it_is_begun_again() -> None:
+    scene = FleetScene()
+    run = scene.run("a")
+    run.both(1)
+    run.complete()
+    scene.sweep(restarted=True)
+    scene.after(3 * 86400)
+    scene.sweep(restarted=True)
+    assert all_records(scene.store, skip=ended_long_ago).skipped == 1
+    scene.store.write("a/_watchdog.json", encode(Record("a", seq=99)))
+    assert [each.run_id for each in all_records(scene.store, skip=ended_long_ago).read()] == ["a"]

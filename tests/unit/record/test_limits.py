@@ -1,0 +1,234 @@
+"""The limits of a fleet as watchers read them and people change them."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lastbeat.model.limits import LIMITS, LimitEntry
+from lastbeat.model.policy import Policy
+from lastbeat.record.limits import GOOD_FOR_S, LISTED_FOR_S, MOST, FleetLimits
+from lastbeat.stores.port import ConflictError, Entry, StoreError, UnreachableError
+from support.memory import START, MemoryStore
+
+HERE = Policy()
+
+
+def held(*entries: dict[str, Any], **more: Any) -> str:
+    return json.dumps({"schema": 1, "limits": list(entries), **more})
+
+
+def stale_minutes(limits: FleetLimits, after_s: float = 0.0, run_id: str = "run") -> float:
+    return limits.policy(run_id, HERE, START + timedelta(seconds=after_s)).stale_s / 60
+
+
+def reads(store: MemoryStore) -> int:
+    return store.calls.count(("read", LIMITS))
+
+
+def listed(store: MemoryStore) -> Entry | None:
+    return next((entry for entry in store.list("").entries if entry.key == LIMITS), None)
+
+
+def refuse(store: MemoryStore, wanted: str, error: StoreError) -> None:
+    def before(operation: str, _key: str) -> None:
+        if operation == wanted:
+            raise error
+
+    store.before = before
+
+
+def test_they_are_read_once_a_minute_however_many_ask() -> None:
+    store = MemoryStore()
+    limits = FleetLimits(store, GOOD_FOR_S)
+    for number in range(100):
+        assert stale_minutes(limits, number / 2, f"run-{number}") == 10
+    assert reads(store) == 1
+    store.put_text(LIMITS, held({"runs": "*", "stale_minutes": 20}))
+    assert stale_minutes(limits, GOOD_FOR_S) == 20
+    assert reads(store) == 2
+
+
+def test_where_something_depends_on_them_they_are_read_anew() -> None:
+    store = MemoryStore()
+    limits = FleetLimits(store)
+    assert stale_minutes(limits) == 10
+    store.put_text(LIMITS, held({"runs": "*", "stale_minutes": 20}))
+    assert stale_minutes(limits, 300) == 10
+    assert limits.renew(START + timedelta(seconds=301))
+    assert stale_minutes(limits, 302) == 20
+    assert not limits.renew(START + timedelta(seconds=340)), "a moment ago"
+    assert not limits.renew(START + timedelta(seconds=400)), "they are the same"
+    assert reads(store) == 3
+
+
+def test_where_listings_tell_they_are_read_when_they_changed() -> None:
+    store = MemoryStore()
+    limits = FleetLimits(store, LISTED_FOR_S)
+    for minute in range(100):
+        now = START + timedelta(minutes=minute)
+        limits.listed(listed(store), now)
+        assert limits.policy("run", HERE, now).stale_s == 600
+    assert reads(store) == 0, "there was none"
+    store.put_text(LIMITS, held({"runs": "*", "stale_minutes": 20}))
+    for minute in range(100, 200):
+        limits.listed(listed(store), START + timedelta(minutes=minute))
+        assert stale_minutes(limits, 60 * minute) == 20
+    assert reads(store) == 1
+    store.delete(LIMITS)
+    limits.listed(listed(store), START + timedelta(minutes=200))
+    assert stale_minutes(limits, 60 * 200) == 10
+    assert reads(store) == 1
+
+
+def test_what_was_read_holds_while_the_store_does_not_answer() -> None:
+    store = MemoryStore()
+    store.put_text(LIMITS, held({"runs": "*", "stale_minutes": 20}))
+    limits = FleetLimits(store, GOOD_FOR_S)
+    assert stale_minutes(limits) == 20
+    refuse(store, "read", UnreachableError("no answer"))
+    later = limits.policy("run", HERE, START + timedelta(seconds=GOOD_FOR_S))
+    assert (later.stale_s, later.unread) == (1200.0, None)
+    assert limits.note is not None
+    assert "no answer" in limits.note
+    assert "still hold" in limits.note
+    store.heal()
+    assert stale_minutes(limits, 2 * GOOD_FOR_S) == 20
+    assert limits.note is None
+
+
+def test_what_was_never_read_is_not_known() -> None:
+    store = MemoryStore()
+    refuse(store, "read", UnreachableError("no answer"))
+    limits = FleetLimits(store)
+    policy = limits.policy("run", HERE, START)
+    assert policy.unread == "The fleet's limits cannot be read: no answer"
+    for each in range(100):
+        limits.policy(f"run-{each}", HERE, START)
+    assert reads(store) == 1, "a pass over many runs does not ask for each of them"
+    store.heal()
+    assert limits.policy("run", HERE, START + timedelta(seconds=10)).unread is None
+
+
+# Changing them.
+
+
+def test_a_change_leaves_what_it_does_not_name() -> None:
+    limits = FleetLimits(MemoryStore())
+    limits.change("m-*", lambda entry: replace(entry, stale_minutes=20.0))
+    limits.change("*", lambda entry: replace(entry, stall_minutes=30.0))
+    limits.change("m-*", lambda entry: replace(entry, stall_minutes=0.0))
+    assert limits.all() == (
+        LimitEntry("m-*", stale_minutes=20.0, stall_minutes=0.0),
+        LimitEntry("*", stall_minutes=30.0),
+    )
+    assert limits.clear("m-*") == LimitEntry("m-*", stale_minutes=20.0, stall_minutes=0.0)
+    assert limits.clear("m-*") is None
+    limits.change("*", lambda entry: replace(entry, stall_minutes=None))
+    assert limits.all() == (), "an entry that says nothing is none"
+
+
+def test_what_was_said_before_is_not_written_again() -> None:
+    store = MemoryStore()
+    limits = FleetLimits(store)
+    for _ in range(3):
+        limits.change("*", lambda entry: replace(entry, stale_minutes=20.0, at=store.now))
+        store.pass_time(60)
+    assert store.calls.count(("write", LIMITS)) == 1
+
+
+class Raced(MemoryStore):
+    """Somebody else changes the document between a read and the write that follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others = 2
+
+    def write(self, key: str, body: bytes, expect: Any = None) -> str:
+        if key == LIMITS and self.others:
+            self.others -= 1
+            other = FleetLimits(self)
+            rest, self.others = self.others, 0
+            other.change(f"other-{rest}", lambda entry: replace(entry, stale_minutes=5.0))
+            self.others = rest
+        return super().write(key, body, expect)
+
+
+def test_two_people_at_once_lose_nothing() -> None:
+    store = Raced()
+    limits = FleetLimits(store)
+    limits.change("mine", lambda entry: replace(entry, stale_minutes=20.0))
+    assert {entry.runs for entry in limits.all()} == {"mine", "other-0", "other-1"}
+
+
+def test_a_change_whose_answer_is_lost_is_made_once() -> None:
+    store = MemoryStore()
+    write = store.write
+
+    def lost(key: str, body: bytes, expect: Any) -> str:
+        write(key, body, expect)
+        store.write = write  # type: ignore[method-assign]
+        raise UnreachableError("no answer")
+
+    store.write = lost  # type: ignore[method-assign,assignment]
+    limits = FleetLimits(store)
+    limits.change("*", lambda entry: replace(entry, stale_minutes=20.0))
+    assert store.calls.count(("write", LIMITS)) == 1
+    assert limits.all() == (LimitEntry("*", stale_minutes=20.0),)
+
+
+def test_a_race_that_is_always_lost_ends() -> None:
+    store = MemoryStore()
+    refuse(store, "write", ConflictError("changed"))
+    with pytest.raises(ConflictError, match="changed by others every time"):
+        FleetLimits(store).change("*", lambda entry: replace(entry, stale_minutes=20.0))
+
+
+def test_there_are_so_many_at_most() -> None:
+    store = MemoryStore()
+    store.put_text(LIMITS, held(*({"runs": f"run-{n}", "stale_minutes": 5} for n in range(MOST))))
+    with pytest.raises(StoreError, match="limits of 200 globs already"):
+        FleetLimits(store).change("more", lambda entry: replace(entry, stale_minutes=5.0))
+    FleetLimits(store).change("run-7", lambda entry: replace(entry, stale_minutes=6.0))
+
+
+# Newer versions.
+
+
+def test_what_a_newer_version_added_survives_a_change_and_is_told() -> None:
+    store = MemoryStore()
+    store.put_text(
+        LIMITS, held({"runs": "*", "stale_minutes": 20, "gpu_idle_minutes": 9}, {"runs": "m", "new": [1]}, owner="x")
+    )
+    limits = FleetLimits(store)
+    assert stale_minutes(limits) == 20
+    assert limits.note is not None
+    assert "does not know gpu_idle_minutes of *, new of m, owner" in limits.note
+    limits.change("*", lambda entry: replace(entry, stall_minutes=5.0))
+    document = json.loads(store.held[LIMITS].body)
+    assert document["owner"] == "x"
+    assert {"runs": "*", "stale_minutes": 20, "stall_minutes": 5, "gpu_idle_minutes": 9} in document["limits"]
+    assert {"runs": "m", "new": [1]} in document["limits"]
+
+
+def test_of_a_word_that_only_a_newer_version_knows_the_fixed_limit_is_left() -> None:
+    store = MemoryStore()
+    store.put_text(LIMITS, held({"runs": "*", "stale_minutes": 20, "stale": "seasonal"}))
+    limits = FleetLimits(store)
+    policy = limits.policy("run", HERE, START)
+    assert (policy.stale_s, policy.learned) == (1200.0, False)
+    assert limits.note is not None
+    assert "stale: seasonal of *" in limits.note
+
+
+def test_a_newer_document_is_left_alone_and_not_known() -> None:
+    store = MemoryStore()
+    store.put_text(LIMITS, '{"schema": 2, "limits": "other"}')
+    limits = FleetLimits(store)
+    assert "newer lastbeat" in (limits.policy("run", HERE, START).unread or "")
+    for change in (limits.clear_all, lambda: limits.clear("*"), limits.all):
+        with pytest.raises(StoreError, match="newer lastbeat") as told:
+            change()
+        assert "upgrade" in told.value.advice

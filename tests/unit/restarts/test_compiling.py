@@ -1,0 +1,71 @@
+"""A policy in the record means what its file means, and is read without pydantic and YAML."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.codec import codec
+from lastbeat.model.compiled_policy import CompiledPolicy
+from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
+from lastbeat.restarts import loading
+from lastbeat.restarts.compiling import compiled, policy_of
+
+WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
+NAMED = st.dictionaries(WORDS, st.frozensets(WORDS, max_size=3), max_size=3)
+RULES = st.builds(
+    RestartRule,
+    st.sampled_from(["never", "always", "selective"]),
+    st.none() | st.integers(0, 100),
+    st.sampled_from(["restart", "stop"]),
+    st.frozensets(WORDS, max_size=3),
+    NAMED,
+    NAMED,
+    st.frozensets(WORDS, max_size=3),
+)
+POLICIES = st.builds(
+    RestartPolicy,
+    WORDS,
+    st.dictionaries(st.sampled_from(Mode), RULES),
+    st.dictionaries(WORDS, st.integers(0, 100), max_size=3),
+    st.none() | st.integers(0, 100),
+    st.none() | st.integers(0, 100),
+    st.floats(0, 1e6),
+    st.integers(0, 10),
+    st.floats(0, 1),
+    st.floats(0, 1e5),
+)
+
+
+def again(kept: CompiledPolicy) -> CompiledPolicy:
+    """As another process reads it."""
+    return codec(CompiledPolicy).read(json.loads(json.dumps(codec(CompiledPolicy).document(kept))))
+
+
+@given(POLICIES)
+def test_a_policy_survives_the_record(policy: RestartPolicy) -> None:
+    assert policy_of(again(compiled(policy))) == policy
+
+
+@pytest.mark.parametrize("name", loading.names())
+def test_each_shipped_policy_survives_but_for_its_reactions(name: str) -> None:
+    policy = loading.load(name)
+    assert policy_of(again(compiled(policy))) == replace(policy, reactions={})
+
+
+NEWER = [
+    ("a field of the policy", lambda document: document.update(weekends="stop")),
+    ("a field of a rule", lambda document: document["rules"][0].update(except_on_fridays=True)),
+    ("a kind of rule", lambda document: document["rules"][0].update(kind="conditional")),
+    ("a mode", lambda document: document["rules"][0].update(mode="preemption")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [row[1] for row in NEWER], ids=[row[0] for row in NEWER])
+def test_what_a_newer_version_added_makes_it_unusable_here(change: object) -> None:
+    document = codec(CompiledPolicy).document(compiled(loading.load("megatron_transient")))
+    document = json.loads(json.dumps(document))
+    change(document)  # type: ignore[operator]
+    assert policy_of(codec(CompiledPolicy).read(document)) is None

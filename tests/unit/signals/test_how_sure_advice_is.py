@@ -1,0 +1,73 @@
+"""Advice is worded as sure as the cause is that it follows from."""
+
+import pytest
+
+from lastbeat.causes.explaining import explain_text
+from lastbeat.model.cause import sureness
+from lastbeat.signals.hints import GUESS, either, restart_hint, shortened
+from lastbeat.signals.loading import load
+from support.printed import STEPS
+
+CATALOGUE = load("default")
+
+
+@pytest.mark.parametrize(
+    ("restartable", "confidence", "said"),
+    [
+        pytest.param(True, 0.9, "from the last checkpoint, it may well get past this.", id="a restart helps"),
+        pytest.param(True, 0.5, "from the last checkpoint, it may get past this.", id="it helps if the guess is right"),
+        pytest.param(False, 0.9, "only after a change; without one it will end here again.",
+                     id="a restart does not help"),
+        pytest.param(False, 0.7, "only after a change; without one it will probably end here again.",
+                     id="it probably does not"),
+        pytest.param(False, 0.5, "if this is the cause, only after a change.",
+                     id="a guess promises nothing"),
+        pytest.param(None, 0.9, "it depends on what was behind this.", id="nobody knows"),
+    ],
+)  # fmt: skip
+def test_a_restart(restartable: bool | None, confidence: float, said: str) -> None:
+    assert restart_hint(restartable, confidence) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        pytest.param("Out of memory: Killed process 4711 (python) total-vm:1kB", "sure", id="the kernel says so"),
+        pytest.param("Killed", "perhaps", id="a shell that says Killed says not by whom"),
+        pytest.param("worker exited with exit code 143", "perhaps", id="nor does a status"),
+    ],
+)
+def test_the_hint_of_a_guess_begins_with_that(line: str, word: str) -> None:
+    cause = explain_text(STEPS + line + "\n", CATALOGUE).cause
+    assert cause is not None
+    assert (sureness(cause.confidence), cause.hint.startswith(GUESS)) == (word, word == "perhaps")
+
+
+def test_that_nothing_is_known_is_no_guess() -> None:
+    cause = explain_text(STEPS + "Process exited with exit code 1\n", CATALOGUE).cause
+    assert cause is not None
+    assert (cause.error_type, GUESS in cause.hint) == ("unknown", False)
+
+
+@pytest.mark.parametrize(
+    ("hint", "short"),
+    [
+        pytest.param("Less of it.", "Less of it.", id="short enough"),
+        pytest.param(GUESS + "Less of it.", "Less of it.", id="that it is a guess is said once, elsewhere"),
+        pytest.param(f"{'a' * 150}. {'B' * 60}. {'C' * 60}.", f"{'a' * 150}. {'B' * 60}.", id="whole sentences"),
+        pytest.param(
+            "dmesg -T | grep -i 'oom. x' tells. " + "Z" * 220, "dmesg -T | grep -i 'oom. x' tells.", id="no end"
+        ),
+        pytest.param(f"{'word ' * 100}", f"{'word ' * 79}word …", id="a sentence that is too long is cut at a word"),
+        pytest.param("", "", id="none"),
+    ],
+)
+def test_a_hint_in_short(hint: str, short: str) -> None:
+    assert shortened(hint) == short
+
+
+def test_what_to_do_about_either() -> None:
+    assert (
+        either(("oom", GUESS + "Less of it."), ("cancelled", "Ask who."))
+        == "If oom: Less of it. If cancelled: Ask who."
+    )

@@ -1,0 +1,176 @@
+"""An agent looks after every run that its launcher can be asked about, beside whoever else does."""
+
+import json
+
+from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.launchers.port import LauncherError
+from lastbeat.model.job import JobState
+from lastbeat.model.status import Event, Status
+from lastbeat.restarts.loading import load
+from lastbeat.stores.port import UnreachableError
+from lastbeat.supervision.agent import Agent
+from lastbeat.supervision.seat import Machine, Seat
+from support.jobs import RUN, SupervisedScene
+from unit.supervision.test_from_afar import NCCL, failed, living
+
+RECORD = f"{RUN}/_watchdog.json"
+
+
+def submitted_only() -> SupervisedScene:
+    """A run whose starter has gone, before anything was submitted."""
+    scene = SupervisedScene(policy=load("megatron_transient"))
+    scene.begin()
+    return scene
+
+
+def passes(scene: SupervisedScene, agent: Agent, times: int = 4) -> None:
+    for _ in range(times):
+        agent.run()
+        scene.store.pass_time(30)
+
+
+def test_what_an_onlooker_decided_is_carried_out() -> None:
+    scene = living()
+    failed(scene)
+    scene.end("run-r0", JobState.FAILED, 1)
+    agent = scene.agent()
+    (outcome,) = agent.run().outcomes
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert outcome.record is not None
+    assert [message.event for message in scene.channel.sent] == [Event.FAILED]
+
+
+def test_a_job_that_was_only_submitted_is_watched_and_restarted() -> None:
+    scene = submitted_only()
+    agent = scene.agent()
+    passes(scene, agent)
+    assert scene.launcher.submitted == ["run-r0"]
+    scene.end("run-r0", JobState.CANCELLED)
+    passes(scene, agent)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert [message.restart for message in scene.channel.sent] == [
+        "restarting, attempt 1/3, from where training itself resumes"
+    ]
+
+
+def test_many_agents_do_each_thing_once() -> None:
+    scene = submitted_only()
+    agents = [scene.agent() for _ in range(3)]
+    for _ in range(4):
+        for agent in agents:
+            agent.run()
+        scene.store.pass_time(ACTION_LEASE_S / 4)
+    scene.end("run-r0", JobState.CANCELLED)
+    for _ in range(8):
+        for agent in agents:
+            agent.run()
+        scene.store.pass_time(ACTION_LEASE_S / 4)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert scene.launcher.alive_at_once == 1
+
+
+def test_a_stalled_job_is_ended_and_followed_without_listing_the_fleet_again() -> None:
+    scene = living()
+    scene.store.pass_time(1300)
+    scene.onlooker().tick()
+    agent = scene.agent()
+    agent.run()
+    assert (("cancel", "run-r0") in scene.launcher.calls, agent.due_at is not None) == (True, True)
+    scene.store.calls.clear()
+    for _ in range(3):
+        scene.store.pass_time(3)
+        agent.look_soon()
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert ("list", "") not in scene.store.calls
+
+
+def test_a_run_with_a_supervisor_of_its_own_is_left_to_it() -> None:
+    scene = living()
+    seat = Seat("ada@here", "token", Machine("m", "b"))
+    seat.take(scene.repository(), scene.store.now)
+    scene.end("run-r0", JobState.CANCELLED)
+    agent = scene.agent()
+    found = agent.run()
+    assert (found.others, found.outcomes, scene.launcher.submitted) == (1, [], ["run-r0"])
+    scene.store.pass_time(600)
+    agent.run()
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+
+
+def test_jobs_of_another_cluster_are_not_taken_for_gone() -> None:
+    scene = living()
+    failed(scene)
+    scene.launcher.jobs.clear()
+    scene.launcher.place_name = "elsewhere"
+    passes(scene, scene.agent())
+    assert scene.launcher.submitted == ["run-r0"]
+    assert scene.launcher.calls[-1][0] != "cancel"
+
+
+def test_another_users_commands_are_not_run() -> None:
+    scene = submitted_only()
+    passes(scene, scene.agent(trusts=False))
+    assert scene.launcher.submitted == []
+
+
+def test_a_record_that_did_not_change_is_read_once() -> None:
+    scene = submitted_only()
+    agent = scene.agent()
+    passes(scene, agent)
+    scene.store.put_text(f"{RUN}/_complete", "")
+    scene.end("run-r0", JobState.SUCCEEDED, 0)
+    passes(scene, agent)
+    scene.store.put_text("other/metadata.json", "{}")
+    scene.store.put_text("other/_watchdog.json", json.dumps({"schema": 1, "run_id": "other"}))
+    scene.store.put_text("broken/_watchdog.json", "{")
+    agent.run()
+    scene.store.calls.clear()
+    passes(scene, agent)
+    assert [key for operation, key in scene.store.calls if operation == "read"] == []
+    fresh = scene.agent()
+    scene.store.calls.clear()
+    passes(scene, fresh)
+    reads = sorted(key for operation, key in scene.store.calls if operation == "read")
+    assert reads == ["broken/_watchdog.json", "other/_watchdog.json", RECORD]
+
+
+def test_a_run_that_is_begun_anew_is_looked_after_again() -> None:
+    scene = submitted_only()
+    agent = scene.agent()
+    passes(scene, agent)
+    scene.end("run-r0", JobState.SUCCEEDED, 0)
+    passes(scene, agent)
+    assert scene.agent().run().outcomes == []
+    scene.begin()
+    passes(scene, agent)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+
+
+def test_nothing_follows_while_nobody_answers() -> None:
+    scene = living()
+    failed(scene)
+    agent = scene.agent()
+    scene.store.before = _unreachable
+    assert agent.run().blind is not None
+    scene.store.heal()
+    scene.launcher.die_at(0, lambda: LauncherError("no answer", "try scontrol ping"), before=True)
+    assert scene.agent().run().blind == "no answer; try scontrol ping"
+    passes(scene, agent)
+    assert scene.launcher.submitted == ["run-r0"]
+    scene.launcher.heal()
+    scene.end("run-r0", JobState.FAILED, 1)
+    passes(scene, agent, 20)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+
+
+def _unreachable(_operation: str, _key: str) -> None:
+    raise UnreachableError("no store")
+
+
+def test_its_mark_says_that_it_is_there() -> None:
+    scene = submitted_only()
+    passes(scene, scene.agent())
+    scene.store.put_text(f"{RUN}/metadata.json", json.dumps({"start_time": scene.store.now.isoformat()}))
+    passes(scene, scene.agent())
+    assert failed(scene, NCCL).status is Status.FAILED
+    assert scene.channel.sent[0].restart == "restarting, attempt 1/3, from where training itself resumes"

@@ -1,0 +1,105 @@
+"""A person calls off a job that waits to be started: it never starts, or it had begun."""
+
+import pytest
+
+from lastbeat.model.job import JobState
+from lastbeat.model.status import Status
+from lastbeat.supervision.calling_off import TooLateError, call_off
+from support.jobs import SupervisedScene
+from support.memory import Killed
+
+
+def waiting() -> SupervisedScene:
+    """Its job failed, and the next one waits for its delay."""
+    scene = SupervisedScene(delay_s=600.0)
+    scene.begin()
+    watch = scene.watch()
+    watch.tick()
+    watch.tick()
+    scene.end("run-r0", JobState.FAILED, 1)
+    watch.tick()
+    assert scene.launcher.submitted == ["run-r0"]
+    return scene
+
+
+def test_a_restart_that_waits_is_called_off_for_good() -> None:
+    scene = waiting()
+    off = call_off(scene.repository(), scene.store, "ada@here")
+    assert off is not None
+    assert off.action.name == "run-r1"
+    for watch in (scene.onlooker(), scene.watch(), scene.watch()):
+        scene.store.pass_time(1000)
+        outcome = watch.tick()
+    assert scene.launcher.submitted == ["run-r0"]
+    record = outcome.record
+    assert record is not None
+    assert record.ruling is not None
+    assert (record.status, record.restarts) == (Status.FAILED, ())
+    assert record.ruling.reason == "stopped by ada@here: what a person ended is not restarted"
+    assert len(scene.channel.sent) == 1, "people know: one of them did it"
+
+
+def test_what_was_ruled_from_afar_is_not_ruled_anew() -> None:
+    scene = SupervisedScene(delay_s=600.0)
+    scene.begin()
+    for _ in range(2):
+        scene.watch().tick()
+    scene.store.put_text("run/_error", "boom")
+    scene.onlooker().tick()
+    scene.end("run-r0", JobState.FAILED, 1)
+    assert call_off(scene.repository(), scene.store, "ada@here") is not None
+    for _ in range(3):
+        scene.store.pass_time(1000)
+        scene.watch().tick()
+    assert scene.launcher.submitted == ["run-r0"]
+
+
+def test_a_first_job_that_has_not_started_never_does() -> None:
+    scene = SupervisedScene()
+    scene.begin()
+    assert call_off(scene.repository(), scene.store, "ada@here") is not None
+    scene.watch().tick()
+    assert scene.launcher.submitted == []
+    scene.begin()
+    scene.watch().tick()
+    assert scene.launcher.submitted == ["run-r0"], "and it may be begun anew"
+
+
+def test_what_somebody_has_begun_to_start_is_not_called_off() -> None:
+    scene = waiting()
+    scene.store.pass_time(1000)
+
+    def dies_at_the_submission(operation: str, _name: str) -> None:
+        if operation == "submit":
+            raise Killed
+
+    scene.launcher.before = dies_at_the_submission
+    with pytest.raises(Killed):
+        scene.watch().tick()
+    scene.heal()
+    with pytest.raises(TooLateError, match="run-r1 is being started right now"):
+        call_off(scene.repository(), scene.store, "ada@here")
+
+
+def test_a_start_that_waits_for_the_end_of_the_old_job_is_called_off() -> None:
+    scene = waiting()
+    scene.store.pass_time(1000)
+    scene.launcher.jobs["run-r0"].state = JobState.RUNNING
+    scene.launcher.ends_when_cancelled = False
+    scene.watch().tick()
+    assert ("cancel", "run-r0") in scene.launcher.calls
+    assert call_off(scene.repository(), scene.store, "ada@here") is not None
+    scene.launcher.jobs["run-r0"].state = JobState.CANCELLED
+    scene.store.pass_time(1000)
+    for _ in range(3):
+        scene.watch().tick()
+        scene.store.pass_time(1000)
+    assert scene.launcher.submitted == ["run-r0"]
+
+
+def test_where_nothing_waits_there_is_nothing_to_call_off() -> None:
+    scene = SupervisedScene()
+    assert call_off(scene.repository(), scene.store, "ada@here") is None
+    scene.begin()
+    scene.watch().tick()
+    assert call_off(scene.repository(), scene.store, "ada@here") is None

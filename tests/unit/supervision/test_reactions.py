@@ -1,0 +1,442 @@
+"""What a policy's ``on:`` does, whoever dies when."""
+
+from typing import Any
+
+import pytest
+
+from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.launchers.port import LauncherError
+from lastbeat.model.job import JobState
+from lastbeat.model.restart import RestartPolicy
+from lastbeat.model.status import Event, Status
+from lastbeat.model.stop_request import StopRequest, encode_request
+from lastbeat.restarts.compiling import compiled, policy_of
+from lastbeat.restarts.loading import load_text
+from lastbeat.supervision.commands import unfinished
+from support import checkpoint_files as made
+from support.jobs import RUN, SupervisedScene, kill_points
+from support.memory import Killed, MemoryStore
+from unit.supervision.test_supervised import running, settled
+
+CRASHES = "policies: [{mode: crash, implementation: {class_name: AlwaysRestartPolicy, max_retries: 2}}]\n"
+EVALUATES = "on: {checkpoint_saved: {command: [evaluate, '{checkpoint}', '--step={step}'], limit_s: 600}}\n"
+STEPS = "step 1/100 loss 2.5\n"
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.\n"
+
+
+def policy(text: str) -> RestartPolicy:
+    return load_text(CRASHES + text, "own.yaml", "own")
+
+
+def scene(text: str, *, checkpoints: bool = False) -> SupervisedScene:
+    place = MemoryStore() if checkpoints else None
+    found = running(SupervisedScene(policy=policy(text), checkpoints=place))
+    found.since = found.store.now
+    return found
+
+
+def save(scene: SupervisedScene, step: int) -> None:
+    assert scene.checkpoints is not None
+    scene.store.pass_time(60)
+    scene.checkpoints.now = scene.store.now
+    for name, body in made.huggingface(step).items():
+        scene.checkpoints.write(f"checkpoint-{step}/{name}", body)
+    pass_time(scene, 5)
+
+
+def pass_time(scene: SupervisedScene, seconds: float) -> None:
+    scene.store.pass_time(seconds)
+    if scene.checkpoints is not None:
+        scene.checkpoints.now = scene.store.now
+
+
+def commands(scene: SupervisedScene) -> list[tuple[str, ...]]:
+    """What was run, without what bounds it."""
+    return [scene.commands.jobs[name].spec.command[5:] for name in scene.commands.submitted]
+
+
+def note_texts(scene: SupervisedScene) -> list[str]:
+    memory = scene.record().reactions
+    return [each.text for each in memory.notes] if memory is not None else []
+
+
+# Notes.
+
+
+def test_a_note_stands_in_the_record_and_in_the_alert_of_its_transition() -> None:
+    found = scene("on: {failed: {note: 'tell ada: {reason}'}}\n")
+    found.end("run-r0", JobState.FAILED, 7)
+    found.watch().tick()
+    assert note_texts(found) == ["tell ada: job run-r0: FAILED, exit status 7"]
+    (message,) = found.channel.sent
+    assert (message.event, message.notes) == (Event.FAILED, (f"on failed: {note_texts(found)[0]}",))
+
+
+def test_a_transition_that_a_sweep_recorded_is_answered_all_the_same_and_once() -> None:
+    found = scene("on: {failed: {note: seen}}\n")
+    found.store.put_text(f"{RUN}/metadata.json", "{}")
+    found.watch().tick()
+    found.store.put_text(f"{RUN}/_error", "ValueError: x")
+    found.watch(supervises=False).tick()
+    assert note_texts(found) == []
+    for _ in range(3):
+        found.watch().tick()
+    assert note_texts(found) == ["seen"]
+
+
+BEGINNINGS = "on: {started: {note: begun}, restarted: {note: begun again}, succeeded: {note: done}}\n"
+
+
+def test_each_job_that_begins_to_run_is_told_once() -> None:
+    found = scene(BEGINNINGS)
+    settled(found, 3)
+    found.end("run-r0", JobState.FAILED, 1)
+    settled(found, 4)
+    found.end("run-r1", JobState.SUCCEEDED, 0)
+    settled(found, 3)
+    assert note_texts(found) == ["begun", "begun again", "done"]
+
+
+def test_what_was_there_before_the_supervision_began_is_not_answered() -> None:
+    found = SupervisedScene(policy=policy("on: {failed: {note: seen}}\n"))
+    found.store.put_text(f"{RUN}/_error", "ValueError: of an earlier job")
+    found.watch(supervises=False).tick()
+    running(found)
+    settled(found, 3)
+    assert note_texts(found) == []
+
+
+def test_a_signal_in_the_log_of_a_living_job_is_told_once_an_attempt() -> None:
+    found = scene("on: {xid_fatal: {note: 'call the data centre'}}\n")
+    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
+    watch = found.watch()
+    for number in range(2, 5):
+        found.store.pass_time(5)
+        found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID + f"step {number}/100 loss 2.5\n" + XID)
+        assert watch.tick().status is Status.RUNNING
+    assert note_texts(found) == ["call the data centre"]
+    (message,) = found.channel.sent
+    assert (message.event, message.reason) == (Event.WARNING, "on xid_fatal: call the data centre")
+
+
+def test_a_signal_of_the_last_job_is_not_answered_for_the_next_one() -> None:
+    found = scene("on: {xid_fatal: {note: seen}}\n")
+    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
+    found.watch().tick()
+    found.end("run-r0", JobState.FAILED, 1)
+    found.store.pass_time(5)
+    settled(found, 3)
+    found.store.put_text(f"{RUN}/logs/b.log", STEPS)
+    settled(found, 2)
+    assert found.launcher.submitted[:2] == ["run-r0", "run-r1"]
+    assert note_texts(found) == ["seen"]
+
+
+# Stops and restarts.
+
+
+def test_a_stop_ends_the_job_and_nothing_restarts_it() -> None:
+    found = scene("on: {xid_fatal: stop}\n")
+    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
+    found.watch().tick()
+    assert ("cancel", "run-r0") in found.launcher.calls
+    assert settled(found).status is Status.FAILED
+    assert found.launcher.submitted == ["run-r0"]
+    ruling = found.record().ruling
+    assert ruling is not None
+    assert (ruling.restart, ruling.reason, ruling.on) == (False, "stopped by the policy own on xid_fatal", "xid_fatal")
+    assert [message.restart for message in found.channel.sent] == [
+        "not restarted: stopped by the policy own on xid_fatal"
+    ]
+
+
+def test_a_stop_wins_over_a_restart() -> None:
+    found = scene("on: {failed: [{action: restart}, {action: stop}]}\n")
+    found.end("run-r0", JobState.FAILED, 1)
+    settled(found)
+    assert found.launcher.submitted == ["run-r0"]
+    assert found.channel.sent[0].restart == "not restarted: stopped by the policy own on failed"
+
+
+def test_a_stop_is_told_where_somebody_had_said_that_it_is_restarted() -> None:
+    found = scene("on: {failed: stop}\n")
+    found.store.put_text(f"{RUN}/metadata.json", "{}")
+    found.watch().tick()
+    found.store.put_text(f"{RUN}/_error", "ValueError: x")
+    found.onlooker().tick()
+    assert str(found.channel.sent[-1].restart).startswith("restarting")
+    settled(found, 3)
+    assert found.launcher.submitted == ["run-r0"]
+    assert found.channel.sent[-1].restart == "not restarted: stopped by the policy own on failed"
+
+
+def test_a_restart_on_a_signal_is_the_policys_decision_and_one_alert() -> None:
+    found = scene("on: {xid_fatal: restart}\n")
+    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
+    watch = found.watch()
+    for _ in range(4):
+        watch.tick()
+        found.store.pass_time(3)
+    assert found.launcher.submitted == ["run-r0", "run-r1"]
+    assert found.launcher.alive_at_once == 1
+    told = [(message.event, message.restart) for message in found.channel.sent]
+    assert told == [(Event.WARNING, "restarting, attempt 1/2, from where training itself resumes")]
+    assert found.record().restarts[0].error_type == "hardware"
+
+
+def test_a_restart_that_the_policy_refuses_leaves_the_job_alone() -> None:
+    found = running(SupervisedScene(policy=load_text("on: {xid_fatal: restart}\n", "own.yaml", "own")))
+    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
+    watch = found.watch()
+    for _ in range(3):
+        found.store.pass_time(3)
+        watch.tick()
+    assert (found.launcher.submitted, found.launcher.jobs["run-r0"].state) == (["run-r0"], JobState.RUNNING)
+    (message,) = found.channel.sent
+    assert (message.event, message.restart) == (Event.WARNING, "not restarted: NoRestartPolicy on crash")
+    assert found.record().ruling is None, "its end will be decided about when it comes"
+
+
+def test_what_a_person_stops_before_its_restart_stays_stopped() -> None:
+    found = scene("on: {xid_fatal: restart}\n")
+    found.delay_s = 1200.0
+    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
+    watch = found.watch()
+    assert watch.tick().status is Status.RUNNING
+    assert found.record().restarts, "it waits for its time"
+    found.store.pass_time(5)
+    request = StopRequest("ada", found.store.now, "wrong data", None, 1, 60.0)
+    found.store.write(f"{RUN}/_stop", encode_request(request))
+    found.end("run-r0", JobState.CANCELLED)
+    watch.tick()
+    found.store.pass_time(3000)
+    settled(found, 3)
+    assert found.launcher.submitted == ["run-r0"]
+    ruling = found.record().ruling
+    assert ruling is not None
+    assert ruling.reason == "stopped by ada: what a person ended is not restarted"
+
+
+# Commands.
+
+
+def test_each_checkpoint_is_evaluated_once_and_none_that_was_there_before() -> None:
+    place = MemoryStore()
+    found = SupervisedScene(policy=policy(EVALUATES), checkpoints=place)
+    save(found, 50)
+    pass_time(found, 600)
+    found.since = found.store.now
+    running(found)
+    for step in (100, 200):
+        save(found, step)
+        settled(found, 2)
+    assert commands(found) == [
+        ("evaluate", f"memory://runs/checkpoint-{step}", f"--step={step}") for step in (100, 200)
+    ]
+    assert found.commands.submitted == ["run.command-checkpoint-100", "run.command-checkpoint-200"]
+
+
+def test_a_half_written_checkpoint_is_not_saved_yet() -> None:
+    found = scene(EVALUATES, checkpoints=True)
+    assert found.checkpoints is not None
+    found.store.pass_time(60)
+    found.checkpoints.now = found.store.now
+    files = made.huggingface(100)
+    for name in ("optimizer.pt", "model.safetensors.index.json"):
+        found.checkpoints.write(f"checkpoint-100/{name}", files[name])
+    pass_time(found, 600)
+    found.watch().tick()
+    assert commands(found) == []
+    save(found, 100)
+    found.watch().tick()
+    assert len(commands(found)) == 1
+
+
+def test_how_a_command_failed_is_told_with_where_its_output_is() -> None:
+    found = scene(EVALUATES, checkpoints=True)
+    save(found, 100)
+    watch = found.watch()
+    watch.tick()
+    watch.tick()
+    found.commands.jobs["run.command-checkpoint-100"].outputs = ("/tmp/x",)
+    found.commands.jobs["run.command-checkpoint-100"].said = "exit status 3"
+    found.commands.jobs["run.command-checkpoint-100"].state = JobState.FAILED
+    watch.tick()
+    watch.tick()
+    (message,) = found.channel.sent
+    where = "commands/command-checkpoint-100.log"
+    assert (message.event, message.reason) == (
+        Event.WARNING,
+        f"command-checkpoint-100: exit status 3; its output: {where}",
+    )
+    assert found.store.held[f"{RUN}/{where}"].body == b"its output"
+
+
+def test_commands_wait_for_each_other_and_too_many_are_left_out_and_told_once() -> None:
+    found = scene(EVALUATES, checkpoints=True)
+    watch = found.watch()
+    for step in range(100, 1300, 100):
+        save(found, step)
+        watch.tick()
+    assert len(found.commands.submitted) == 2, "two run at once"
+    assert [message.event for message in found.channel.sent] == [Event.WARNING]
+    for _ in range(12):
+        for job in found.commands.jobs.values():
+            job.state = JobState.SUCCEEDED
+        pass_time(found, ACTION_LEASE_S)
+        watch.tick()
+    assert len(found.commands.submitted) == 8
+    assert found.launcher.submitted == ["run-r0"]
+
+
+def test_a_command_that_was_decided_elsewhere_is_not_run_here() -> None:
+    found = scene(EVALUATES, checkpoints=True)
+    save(found, 100)
+    found.commands.die_at(0, Killed, before=True)
+    with pytest.raises(Killed):
+        found.watch().tick()
+    found.heal()
+    found.place = "elsewhere:state"
+    settled(found, 4)
+    assert commands(found) == []
+    assert "not run: it was to be run on here" in found.channel.sent[-1].reason
+
+
+def test_a_command_that_certainly_has_not_begun_is_run_by_whoever_goes_on() -> None:
+    found = scene(EVALUATES, checkpoints=True)
+    watch = found.watch()
+    for step in (100, 200, 300):
+        save(found, step)
+        watch.tick()
+    assert len(commands(found)) == 2, "the third waits"
+    found.place = "elsewhere:state"
+    for job in found.commands.jobs.values():
+        job.state = JobState.SUCCEEDED
+    settled(found, 3)
+    assert found.commands.submitted[2:] == ["run.command-checkpoint-300"]
+
+
+def test_a_run_is_not_over_while_its_commands_wait_or_run() -> None:
+    found = scene(EVALUATES, checkpoints=True)
+    save(found, 100)
+    found.end("run-r0", JobState.SUCCEEDED, 0)
+    watch = found.watch()
+    watch.tick()
+    assert len(commands(found)) == 1, "also the one that was saved last"
+    assert unfinished(found.record())
+    found.commands.jobs["run.command-checkpoint-100"].state = JobState.SUCCEEDED
+    watch.tick()
+    watch.tick()
+    assert not unfinished(found.record())
+
+
+def test_looking_for_checkpoints_in_a_bucket_costs_a_listing_a_minute() -> None:
+    found = scene(EVALUATES, checkpoints=True)
+    assert found.checkpoints is not None
+    found.checkpoints.in_s3()
+    watch = found.watch()
+    for _ in range(40):
+        pass_time(found, 30)
+        watch.tick()
+    listings = [operation for operation, _ in found.checkpoints.calls].count("list")
+    assert 15 <= listings <= 22, "in twenty minutes"
+
+
+def test_an_agent_stays_until_the_commands_have_ended() -> None:
+    found = scene("on: {succeeded: {command: [publish]}}\n")
+    found.end("run-r0", JobState.SUCCEEDED, 0)
+    agent = found.agent()
+    for _ in range(3):
+        agent.run()
+        pass_time(found, 60)
+    assert commands(found) == [("publish",)]
+    (name,) = found.commands.submitted
+    found.commands.jobs[name].state, found.commands.jobs[name].exit_code = JobState.FAILED, 3
+    for _ in range(3):
+        agent.run()
+        pass_time(found, 60)
+    assert found.channel.sent[-1].event is Event.WARNING, "its failure is told"
+
+
+def story() -> SupervisedScene:
+    found = scene(EVALUATES, checkpoints=True)
+    save(found, 100)
+    return found
+
+
+def calls_of(which: str) -> int:
+    found = story()
+    getattr(found, which).calls.clear()
+    found.watch().tick()
+    return len(getattr(found, which).calls)
+
+
+@pytest.mark.parametrize(("which", "call", "before"), kill_points(calls_of, "store", "commands"))
+def test_a_supervisor_that_is_killed_runs_a_command_once(which: str, call: int, before: bool) -> None:
+    found = story()
+    found.die_at(which, call, before=before)
+    with pytest.raises(Killed):
+        found.watch().tick()
+    settled(found)
+    assert found.commands.submitted == ["run.command-checkpoint-100"]
+
+
+@pytest.mark.parametrize("call", range(calls_of("commands")))
+@pytest.mark.parametrize("before", [True, False])
+def test_a_lost_answer_leads_to_one_command(call: int, before: bool) -> None:
+    found = story()
+    found.commands.die_at(call, lambda: LauncherError("no answer"), before=before)
+    for _ in range(3):
+        found.watch().tick()
+    settled(found)
+    assert found.commands.submitted == ["run.command-checkpoint-100"]
+
+
+def test_two_supervisors_run_a_command_once() -> None:
+    found = story()
+    one, two = found.watch(), found.watch()
+    for _ in range(4):
+        one.tick()
+        two.tick()
+        pass_time(found, ACTION_LEASE_S / 3)
+    assert found.commands.submitted == ["run.command-checkpoint-100"]
+
+
+def stops() -> SupervisedScene:
+    found = scene("on: {xid_fatal: stop}\n")
+    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
+    return found
+
+
+def launcher_calls_of_a_stop() -> int:
+    found = stops()
+    found.launcher.calls.clear()
+    found.watch().tick()
+    return len(found.launcher.calls)
+
+
+@pytest.mark.parametrize("call", range(launcher_calls_of_a_stop()))
+@pytest.mark.parametrize("before", [True, False])
+def test_a_supervisor_that_is_killed_while_it_stops_a_job_restarts_nothing(call: int, before: bool) -> None:
+    found = stops()
+    found.launcher.die_at(call, Killed, before=before)
+    with pytest.raises(Killed):
+        found.watch().tick()
+    outcome = settled(found)
+    assert (outcome.status, found.launcher.submitted) == (Status.FAILED, ["run-r0"])
+
+
+def test_who_has_no_reactions_answers_nothing() -> None:
+    found = story()
+    found.onlooker().tick()
+    found.watch(supervises=False).tick()
+    record: Any = found.record()
+    assert commands(found) == []
+    assert not record.reactions.saved
+
+
+def test_what_a_sweep_or_a_lambda_knows_of_a_policy_has_no_reactions() -> None:
+    own = policy(EVALUATES)
+    kept = policy_of(compiled(own))
+    assert kept is not None
+    assert (bool(own.reactions), kept.reactions, kept.reaction_signals) == (True, {}, {})

@@ -1,0 +1,193 @@
+"""Of several supervisors of one run one works: the others see whose turn it is, and take over when that one is gone."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from lastbeat.effects.runner import ACTION_LEASE_S
+from lastbeat.launchers import processes
+from lastbeat.model.job import JobState
+from lastbeat.model.restart import SupervisorSeat
+from lastbeat.supervision.seat import RENEWED_BELOW_S, SEAT_S, Machine, Seat
+from support.jobs import FakeLauncher, SupervisedScene
+from support.memory import Killed
+from support.restart_protocol import ModelMachine
+from unit.supervision.test_supervised import running, settled
+
+HERE = Machine("login1 1234", "boot-1", "pid:[1]")
+ELSEWHERE = Machine("login2 5678", "boot-2", "pid:[1]")
+
+
+def seat(name: str, machine: Machine = ELSEWHERE) -> Seat:
+    return Seat(f"{name}@somewhere", name, machine)
+
+
+def taken(scene: SupervisedScene, who: Seat) -> str:
+    """Who has the seat after ``who`` wanted it."""
+    record, other = who.take(scene.repository(), scene.store.now)
+    holder = other if other is not None else record.seat
+    assert holder is not None
+    return holder.token
+
+
+def test_the_first_one_has_it_and_the_second_one_waits_until_it_is_left() -> None:
+    scene = running(SupervisedScene())
+    one, two = seat("one"), seat("two", HERE)
+    assert (taken(scene, one), taken(scene, two), taken(scene, one)) == ("one", "one", "one")
+    one.leave(scene.repository(), scene.store.now)
+    two.leave(scene.repository(), scene.store.now)
+    assert (taken(scene, two), taken(scene, one)) == ("two", "two")
+
+
+def test_of_one_that_died_elsewhere_it_is_free_after_five_minutes() -> None:
+    scene = running(SupervisedScene())
+    assert taken(scene, seat("dead")) == "dead"
+    scene.store.pass_time(SEAT_S - 1)
+    assert taken(scene, seat("next", HERE)) == "dead"
+    scene.store.pass_time(1)
+    assert taken(scene, seat("next", HERE)) == "next"
+
+
+def test_a_supervisor_that_ticks_keeps_it_with_a_write_every_two_minutes() -> None:
+    scene = running(SupervisedScene())
+    one = seat("one")
+    taken(scene, one)
+    watch = scene.watch(seat=one)
+    scene.store.calls.clear()
+    for _ in range(60):
+        scene.store.pass_time(30)
+        watch.tick()
+        assert taken(scene, seat("two", HERE)) == "one"
+    writes = [key for operation, key in scene.store.calls if operation == "write" and key.endswith("_watchdog.json")]
+    assert len(writes) <= 1800 / (SEAT_S - RENEWED_BELOW_S)
+
+
+MACHINES = [
+    ("a process that has ended, of this very boot", {}, True),
+    ("one that lives", {"alive": True}, False),
+    ("one of this machine, which has been started again since", {"boot": "an earlier one"}, True),
+    ("one of another machine", {"boot": "another", "machine": "login2 5678"}, False),
+    ("one of a machine without a name of its own", {"boot": "another", "machine": ""}, False),
+    ("one of another container on this machine", {"namespace": "pid:[9]"}, False),
+    ("one that an operating system without /proc knows", {"started": 0}, False),
+]
+
+
+@pytest.mark.parametrize(("how", "free"), [row[1:] for row in MACHINES], ids=[row[0] for row in MACHINES])
+def test_whether_the_seat_of_a_silent_supervisor_is_free_at_once(how: dict[str, object], free: bool) -> None:
+    scene = running(SupervisedScene())
+    machine = replace(HERE, boot=processes.boot())
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    me = processes.identity(os.getpid())
+    assert me is not None
+    known = {"pid": ended.pid, "started": 1, "boot": machine.boot, "namespace": "pid:[1]", "machine": machine.name}
+    if how.pop("alive", False):
+        known |= {"pid": me.pid, "started": me.started}
+    until = scene.store.now.replace(year=2100)
+    left = SupervisorSeat("silent", "ada@login1", scene.store.now, until, **{**known, **how})  # type: ignore[arg-type]
+    repository = scene.repository()
+    record = repository.reload()
+    assert record is not None
+    repository.save(replace(record, seat=left), scene.store.now)
+    assert taken(scene, seat("next", machine)) == ("next" if free else "silent")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "place", "starts"),
+    [
+        pytest.param("local", HERE, True, id="of this machine, which starts its jobs itself"),
+        pytest.param("slurm", HERE, False, id="whose sbatch may go on without it"),
+        pytest.param(
+            "local",
+            replace(HERE, boot="boot-0"),
+            False,
+            id="of this machine before it was started again, or of another one of its name",
+        ),
+        pytest.param("local", ELSEWHERE, False, id="of another machine, of which nobody knows whether it lives"),
+    ],
+)
+def test_the_start_that_a_dead_supervisor_had_claimed_is_made_at_once(
+    launcher: str, place: Machine, starts: bool
+) -> None:
+    scene = SupervisedScene(launcher=FakeLauncher(kind=launcher))
+    dead: set[int] = set()
+    first = Seat("ada@here", "first", ModelMachine(place.name, place.boot, place.namespace, 1, dead))
+    scene.begin(first)
+    taken(scene, first)
+    scene.launcher.die_at(0, Killed, before=True)
+    with pytest.raises(Killed):
+        scene.watch(seat=first).tick()
+    scene.heal()
+    (claimed,) = scene.record().actions
+    assert (claimed.claimed_by, scene.launcher.submitted) == ("first", [])
+    dead.add(1)
+    if place.name != HERE.name:
+        scene.store.pass_time(SEAT_S - 1)
+        assert taken(scene, seat("next", HERE)) == "first"
+        return
+    second = Seat("ada@here", "second", ModelMachine(HERE.name, HERE.boot, HERE.namespace, 2, dead))
+    assert taken(scene, second) == "second"
+    scene.watch(seat=second).tick()
+    assert scene.launcher.submitted == (["run-r0"] if starts else [])
+    scene.store.pass_time(ACTION_LEASE_S)
+    scene.watch(seat=second).tick()
+    assert scene.launcher.submitted == ["run-r0"]
+
+
+def test_who_begins_the_run_anew_has_it_and_the_one_before_notices() -> None:
+    scene = running(SupervisedScene())
+    one = seat("one", HERE)
+    taken(scene, one)
+    watch = scene.watch(seat=one)
+    scene.end("run-r0", JobState.SUCCEEDED)
+    watch.tick()
+    scene.begin(seat("two"))
+    outcome = watch.tick()
+    assert outcome.record is not None
+    assert outcome.record.seat is not None
+    assert outcome.record.seat.token == "two"
+    holder = one.holder(outcome.record, outcome.at)
+    assert holder is not None
+    assert holder.by == "two@somewhere"
+
+
+def calls_of_a_restart() -> int:
+    scene = SupervisedScene()
+    running(scene)
+    scene.end("run-r0", JobState.FAILED, 1)
+    scene.store.calls.clear()
+    supervised_by(scene, seat("one"))
+    return len(scene.store.calls)
+
+
+def supervised_by(scene: SupervisedScene, who: Seat) -> None:
+    """All that one supervisor does to the store: take the seat, restart the job, leave the seat."""
+    record, other = who.take(scene.repository(), scene.store.now)
+    assert (other, record.seat is not None) == (None, True)
+    watch = scene.watch(seat=who)
+    for _ in range(2):
+        watch.tick()
+        scene.store.pass_time(SEAT_S - RENEWED_BELOW_S)
+    who.leave(scene.repository(), scene.store.now)
+
+
+@pytest.mark.parametrize("call", range(calls_of_a_restart()))
+@pytest.mark.parametrize("before", [True, False])
+def test_whoever_is_killed_when_one_supervises_after_it_and_the_job_is_there_once(call: int, before: bool) -> None:
+    scene = SupervisedScene()
+    running(scene)
+    scene.end("run-r0", JobState.FAILED, 1)
+    scene.store.die_at(call, before=before)
+    with pytest.raises(Killed):
+        supervised_by(scene, seat("one"))
+    scene.heal()
+    scene.store.pass_time(SEAT_S)
+    assert taken(scene, seat("two", HERE)) == "two"
+    assert taken(scene, seat("one")) == "two"
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+    assert scene.launcher.alive_at_once == 1

@@ -1,0 +1,96 @@
+"""What a look at a run, and at a fleet, tells of its time; and what it costs."""
+
+import json
+
+import pytest
+
+from lastbeat.model.timesheet import TimeUse
+from lastbeat.stores.port import UnreachableError
+from lastbeat.views.fleet_goodput import fleet_goodput
+from lastbeat.views.run_document import run_document
+from support.looked import view_of
+from support.scene import RUN, Scene
+
+LOG = "logs/train.log"
+
+
+def test_a_run_that_lives_is_told_with_the_step_that_it_wrote_since_it_was_recorded() -> None:
+    scene = Scene()
+    for step in (1, 2):
+        scene.store.pass_time(60)
+        scene.both(step)
+        scene.look()
+    scene.store.pass_time(600)
+    scene.both(50)
+    found = view_of(scene).goodput
+    assert found is not None
+    # From the first step that was seen to the last one that was written, recorded or not.
+    assert found.spent[TimeUse.PRODUCTIVE] == pytest.approx(660)
+    assert found.wall_s == pytest.approx(sum(found.spent.values()))
+
+
+def test_a_run_that_writes_steps_into_its_log_alone() -> None:
+    scene = Scene()
+    for step in (1, 2):
+        scene.store.pass_time(60)
+        scene.put(LOG, f"step {step}/100 loss 2.5\n")
+        scene.look()
+    scene.store.pass_time(600)
+    scene.put(LOG, "step 1/100 loss 2.5\nstep 50/100 loss 2.5\n")
+    view = view_of(scene)
+    assert view.goodput is not None
+    assert view.times[-1].last_step == 50
+    assert sum(view.goodput.spent.values()) == pytest.approx(view.goodput.wall_s)
+
+
+def test_a_failure_that_no_pass_has_seen_yet_goes_on_unnoticed() -> None:
+    scene = Scene()
+    scene.both(1)
+    scene.look()
+    scene.store.pass_time(60)
+    scene.both(2)
+    scene.put("_error", "boom")
+    scene.store.pass_time(3600)
+    found = view_of(scene).goodput
+    assert found is not None
+    assert found.spent[TimeUse.UNNOTICED] == pytest.approx(3600)
+
+
+def test_what_nothing_is_known_of_is_null_for_programs() -> None:
+    scene = Scene()
+    scene.put("metadata.json", "{}")
+    document = run_document(view_of(scene))
+    found = document["goodput"]
+    assert isinstance(found, dict)
+    assert (found["ettr"], found["spent_s"]["productive"], found["lost_steps"]) == (None, None, None)
+    json.dumps(document)
+
+
+def test_a_fleet_costs_a_read_for_a_run_that_is_over_and_two_for_one_that_lives() -> None:
+    scene = Scene()
+    scene.both(1)
+    scene.look()
+    scene.store.calls.clear()
+    fleet_goodput(scene.store, [RUN], scene.store.now)
+    assert scene.store.calls == [("read", f"{RUN}/_watchdog.json"), ("read", f"{RUN}/progress.json")]
+    scene.put("_complete", "")
+    scene.look()
+    scene.store.calls.clear()
+    found = fleet_goodput(scene.store, [RUN, "never-recorded"], scene.store.now)
+    assert sorted(scene.store.calls) == [("read", f"{RUN}/_watchdog.json"), ("read", "never-recorded/_watchdog.json")]
+    assert ([each.run_id for each in found.runs], found.unrecorded) == ([RUN], 1)
+
+
+def test_a_store_that_does_not_answer_and_a_time_that_is_over_are_told_run_by_run() -> None:
+    scene = Scene()
+    scene.both(1)
+    scene.look()
+
+    def refuse(_operation: str, _key: str) -> None:
+        raise UnreachableError("no answer", "")
+
+    scene.store.before = refuse
+    found = fleet_goodput(scene.store, [RUN], scene.store.now)
+    assert [(each.run_id, each.fault) for each in found.unread] == [(RUN, "no answer")]
+    late = fleet_goodput(scene.store, [RUN], scene.store.now, until=0.0)
+    assert [each.fault for each in late.unread] == ["there was no time left to read it"]

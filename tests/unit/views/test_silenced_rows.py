@@ -1,0 +1,77 @@
+"""Silences as people see them who look at a fleet or a run."""
+
+from datetime import timedelta
+
+from lastbeat.model.silence import SILENCES, Silence
+from lastbeat.record.silences import Silences
+from lastbeat.views.documents import fleet_document
+from lastbeat.views.one_run import RunWatch
+from support.fleet_views import HOUR, Looked
+
+
+def silence(looked: Looked, runs: str, hours: float = 2.0, why: str = "node repair") -> None:
+    now = looked.scene.now
+    made = Silence(f"{runs:.4}", runs, now, now + timedelta(hours=hours), why, "ana@desk")
+    Silences(looked.store).add(made, now)
+
+
+def silenced(looked: Looked) -> dict[str, str]:
+    return {row.run_id: row.silence.why for row in looked.watch.round().rows if row.silence is not None}
+
+
+def test_rows_and_their_count_say_who_is_silenced_from_its_making_to_its_end() -> None:
+    looked = Looked()
+    looked.beat("mistral-1", "mistral-2", "llama-1")
+    looked.passes()
+    assert looked.watch.open().silenced == 0
+    silence(looked, "mistral-*")
+    silence(looked, "mistral-1", 4.0, "its own")
+    assert silenced(looked) == {"mistral-1": "its own", "mistral-2": "node repair"}
+    document = fleet_document(looked.watch.view())
+    assert document["silenced"] == 2
+    looked.scene.after(3 * HOUR)
+    assert silenced(looked) == {"mistral-1": "its own"}, "one that ends by itself, though nothing is written"
+    Silences(looked.store).lift("mistral-1", looked.scene.now)
+    assert silenced(looked) == {}
+
+
+def test_they_are_read_when_they_changed_and_never_where_there_are_none() -> None:
+    looked = Looked(paid=True)
+    looked.beat("a")
+    looked.passes()
+    looked.watch.open()
+    assert looked.asked()[SILENCES] == 0
+    silence(looked, "a")
+    looked.asked()
+    for _ in range(20):
+        looked.watch.round()
+    assert looked.asked()[SILENCES] == 1
+    assert looked.row("a", looked.watch.view()).silence is not None
+
+
+def test_a_document_that_is_damaged_hides_no_run() -> None:
+    looked = Looked()
+    looked.beat("a")
+    looked.store.put_text(SILENCES, "{")
+    assert [(row.run_id, row.silence) for row in looked.watch.open().rows] == [("a", None)]
+
+
+def test_what_it_says_is_masked_and_harmless() -> None:
+    looked = Looked()
+    looked.beat("a")
+    silence(looked, "a", why="hunter2 \x1b[31m moved")
+    watch = looked.fresh(mask=lambda text: text.replace("hunter2", "***"))
+    held = looked.row("a", watch.open()).silence
+    assert held is not None
+    assert held.why == "*** moved"
+
+
+def test_one_run_in_depth_says_so_too() -> None:
+    looked = Looked()
+    looked.beat("a")
+    watch = RunWatch(looked.store, looked.scene.policy, "a")
+    silence(looked, "a")
+    view = watch.look()
+    assert view is not None
+    assert view.row.silence is not None
+    assert view.row.silence.why == "node repair"

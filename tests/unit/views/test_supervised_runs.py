@@ -1,0 +1,132 @@
+"""A supervised run as people look at it: its job, who looks after it, and what is left of its restarts."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lastbeat.model.job import JobState
+from lastbeat.model.policy import Policy
+from lastbeat.model.restart import FoundCheckpoint
+from lastbeat.model.view import JobLine, RunView
+from lastbeat.restarts.loading import load
+from lastbeat.supervision.seat import SEAT_S, Seat
+from lastbeat.views.one_run import RunWatch
+from lastbeat.views.run_document import run_document
+from lastbeat.views.watching import FleetWatch
+from lastbeat_cli.run.history import job as job_lines
+from lastbeat_cli.terminal.paint import rendered
+from support.jobs import RUN, SupervisedScene
+
+
+def supervised() -> tuple[SupervisedScene, Seat]:
+    """Its second job runs: one crash was restarted."""
+    scene, seat = SupervisedScene(policy=load("megatron_transient")), Seat("ada@login1", "one")
+    scene.begin(seat)
+    watch = scene.watch(seat=seat)
+    watch.tick()
+    watch.tick()
+    scene.end("run-r0", JobState.CANCELLED)
+    watch.tick()
+    watch.tick()
+    return scene, seat
+
+
+def view_of(scene: SupervisedScene) -> RunView:
+    view = RunWatch(scene.store, Policy(), RUN).look()
+    assert view is not None
+    return view
+
+
+def line_of(scene: SupervisedScene) -> JobLine:
+    line = view_of(scene).job
+    assert line is not None
+    return line
+
+
+def told(scene: SupervisedScene) -> str:
+    return "\n".join(rendered(each, colours=False) for each in job_lines(view_of(scene), 100))
+
+
+def test_what_is_left_of_each_budget_is_computed_from_the_record_alone() -> None:
+    scene, _ = supervised()
+    budgets = line_of(scene).budgets
+    assert budgets is not None
+    assert {each.name: (each.used, each.left) for each in budgets} == {
+        "crash": (1, 2), "stall": (0, 2), "timeout": (0, 1), "24 h": (1, 9),
+    }  # fmt: skip
+    scene.store.pass_time(2 * 86400)
+    later = line_of(scene).budgets
+    assert later is not None
+    assert (later[0].left, later[-1].left) == (2, 10), "the window moves on, and restarts in a row stay"
+
+
+def test_whose_policy_is_not_known_here_has_unknown_budgets() -> None:
+    scene = SupervisedScene(policy=None)
+    scene.begin()
+    scene.watch().tick()
+    assert line_of(scene).budgets is None
+
+
+def test_who_looks_after_it_is_told_and_that_nobody_does_any_more() -> None:
+    scene, seat = supervised()
+    assert (line_of(scene).supervised_by, line_of(scene).over) == ("ada@login1", False)
+    assert "Supervised by ada@login1" in told(scene)
+    scene.store.pass_time(SEAT_S + 1)
+    assert line_of(scene).supervised_by is None
+    assert "Nobody supervises it now: lastbeat supervise --resume run" in told(scene)
+    scene.end("run-r1", JobState.SUCCEEDED)
+    scene.watch(seat=seat).tick()
+    scene.store.pass_time(SEAT_S + 1)
+    assert line_of(scene).over
+    assert "supervises it now" not in told(scene)
+
+
+def test_the_last_complete_checkpoint_is_the_one_that_a_survey_found() -> None:
+    scene, _ = supervised()
+    repository = scene.repository()
+    record = repository.reload()
+    assert record is not None
+    at = scene.store.now
+    found = FoundCheckpoint("/ckpt/step_1500", 1500, at - timedelta(hours=2), at - timedelta(hours=1))
+    repository.save(replace(record, checkpoint=found), at)
+    shown = " ".join(told(scene).split())
+    assert "Last complete checkpoint: step 1,500, saved 2h 00m ago, found 1h 00m ago: /ckpt/step_1500" in shown
+    assert "Budget left: crash 2 of 3, stall 2 of 2, timeout 1 of 1, 24 h 9 of 10" in shown
+    document = json.loads(json.dumps(run_document(view_of(scene))))["job"]
+    assert (document["checkpoint"]["step"], document["checkpoint"]["url"]) == (1500, "/ckpt/step_1500")
+    assert document["budgets"][0] == {"name": "crash", "used": 1, "limit": 3, "left": 2}
+    assert (document["supervised_by"], document["over"], document["launcher"]) == ("ada@login1", False, "local")
+
+
+@pytest.mark.parametrize(
+    ("act", "text"),
+    [
+        pytest.param(lambda scene: None, "run-r1 r1/3", id="its job, and its restarts"),
+        pytest.param(lambda scene: (scene.end("run-r1", JobState.CANCELLED), scene.watch().tick()), "run-r1 r2/3",
+                     id="after another one"),
+    ],
+)  # fmt: skip
+def test_a_row_of_the_fleet_has_the_job_in_short(act: "object", text: str) -> None:
+    scene, _ = supervised()
+    assert callable(act)
+    act(scene)
+    (row,) = FleetWatch(scene.store, Policy()).open().rows
+    assert row.job is not None
+    assert row.job.text == text
+    assert row.job == view_of(scene).row.job
+
+
+def test_a_job_that_was_never_started_and_a_run_that_nobody_supervises() -> None:
+    scene = SupervisedScene()
+    scene.begin()
+    (row,) = FleetWatch(scene.store, Policy()).open().rows
+    assert row.job is not None
+    assert (row.job.id, row.job.waits, row.job.text) == (None, True, "starts")
+    bare = SupervisedScene()
+    bare.store.put_text(f"{RUN}/metadata.json", "{}")
+    bare.watch(supervises=False).tick()
+    (row,) = FleetWatch(bare.store, Policy()).open().rows
+    assert row.job is None
+    assert view_of(bare).job is None

@@ -1,0 +1,244 @@
+"""A watcher of one run goes by the fleet's limits; where they cannot be read, no limit decides anything."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lastbeat.model.limits import LIMITS
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.policy import Policy
+from lastbeat.record.limits import FleetLimits
+from lastbeat.stores.port import DeniedError, UnreachableError
+from support.scene import Scene
+
+MINUTE = 60.0
+
+
+class LimitedScene(Scene):
+    """Its watchers go by the fleet's limits."""
+
+    def limit(self, **entry: Any) -> None:
+        self.store.put_text(LIMITS, json.dumps({"schema": 1, "limits": [{"runs": "mistral-*", **entry}]}))
+
+    def look(self, *, restarted: bool = True) -> Outcome:
+        if restarted:
+            self.watch = self.fresh_watch(limits=FleetLimits(self.store))
+        return self.watch.tick()
+
+
+def silent(silent_s: float, policy: Policy | None = None, **limits: Any) -> LimitedScene:
+    scene = LimitedScene(policy)
+    if limits:
+        scene.limit(**limits)
+    scene.beat()
+    scene.progress(1)
+    scene.look()
+    scene.after(silent_s)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("limits", "silent_s", "status", "source"),
+    [
+        pytest.param({"stale_minutes": 2}, 121, "TIMED_OUT", "fleet limit for mistral-*", id="a stricter one is held"),
+        pytest.param({"stale_minutes": 60}, 50 * MINUTE, "RUNNING", None, id="a laxer one, too"),
+        pytest.param(
+            {"stall_minutes": 2}, 601, "TIMED_OUT", "settings here", id="of what it does not say, the watcher's"
+        ),
+        pytest.param({"runs": "llama-*", "stale_minutes": 2}, 121, "RUNNING", None, id="others' are not this run's"),
+    ],
+)
+def test_they_outrank_the_watcher_s(limits: dict[str, Any], silent_s: float, status: str, source: str | None) -> None:
+    outcome = silent(silent_s, **limits).look()
+    assert outcome.status.value == status
+    assert outcome.record is not None
+    assert (outcome.record.exceeded.source if outcome.record.exceeded else None) == source
+
+
+def test_the_run_s_own_outranks_them() -> None:
+    scene = LimitedScene()
+    scene.limit(stale_minutes=2, stall_minutes=1)
+    for _ in range(4):
+        scene.beat(stale_minutes=5, stall_minutes=30)
+        scene.progress(1)
+        assert scene.look().status.value == "RUNNING"
+        scene.after(4 * MINUTE)
+    scene.after(MINUTE + 1)
+    outcome = scene.look()
+    assert outcome.record is not None
+    assert outcome.record.exceeded is not None
+    assert (outcome.record.exceeded.source, outcome.record.exceeded.limit_s) == ("its own", 300.0)
+
+
+def test_standing_still_may_be_watched_for_some_and_not_for_others() -> None:
+    for limits, policy, status in (
+        ({"stall_minutes": 2}, None, "TIMED_OUT"),
+        ({"stall_minutes": 0}, Policy(stall_s=120.0), "RUNNING"),
+    ):
+        scene = silent(241, policy, **limits)
+        scene.beat()
+        assert scene.look().status.value == status
+
+
+def test_time_to_begin() -> None:
+    scene = LimitedScene()
+    scene.limit(start_minutes=15)
+    assert scene.look().status.value == "RUNNING"
+    scene.after(15 * MINUTE + 1)
+    assert scene.look().status.value == "TIMED_OUT"
+
+
+def damaged(scene: LimitedScene) -> None:
+    scene.store.put_text(LIMITS, '{"schema": 1, "limits": [{"runs": "mistral-*", "stale_minutes": "60"}]}')
+
+
+def huge(scene: LimitedScene) -> None:
+    scene.store.put_text(LIMITS, '{"schema": 1, "limits": []}' + " " * 10_000_000)
+
+
+def newer(scene: LimitedScene) -> None:
+    scene.store.put_text(LIMITS, '{"schema": 9}')
+
+
+def closed(scene: LimitedScene) -> None:
+    scene.store.closed[LIMITS] = DeniedError("limits.json: permission denied", "chmod it")
+
+
+def silent_store(scene: LimitedScene) -> None:
+    def before(operation: str, key: str) -> None:
+        if (operation, key) == ("read", LIMITS):
+            raise UnreachableError("no answer")
+
+    scene.store.before = before
+
+
+UNREAD = [damaged, huge, newer, closed, silent_store]
+Break = Callable[[LimitedScene], None]
+breaks = pytest.mark.parametrize("broken", UNREAD, ids=lambda each: each.__name__)
+
+
+@breaks
+def test_no_limit_decides_where_they_cannot_be_read(broken: Break) -> None:
+    scene = silent(20 * MINUTE)
+    broken(scene)
+    outcome = scene.look()
+    assert outcome.status.value == "UNKNOWN"
+    assert "The fleet's limits cannot be read" in outcome.reason
+    assert outcome.record is not None
+    assert outcome.record.status is not None
+    assert outcome.record.status.value == "RUNNING", "what was known stands"
+    assert scene.channel.events == []
+    scene.store.heal()
+    scene.store.closed.clear()
+    scene.store.held.pop(LIMITS, None)
+    assert scene.look().status.value == "TIMED_OUT"
+
+
+@breaks
+def test_nor_does_it_raise_a_condition_or_end_one(broken: Break) -> None:
+    scene = silent(0, Policy(stale_s=5 * MINUTE, stall_s=5 * MINUTE))
+    scene.after(6 * MINUTE)
+    scene.beat()
+    broken(scene)
+    outcome = scene.look()
+    assert (outcome.status.value, dict(outcome.conditions)) == ("RUNNING", {})
+    assert any("The fleet's limits cannot be read" in note for note in outcome.notes)
+    scene.store.heal()
+    scene.store.closed.clear()
+    scene.store.held.pop(LIMITS, None)
+    assert set(scene.look().conditions) == {"progress_stale", "stalled"}
+    broken(scene)
+    assert set(scene.look().conditions) == {"progress_stale", "stalled"}
+
+
+@breaks
+def test_what_no_limit_decides_is_told_all_the_same(broken: Break) -> None:
+    scene = silent(60)
+    broken(scene)
+    scene.put("_error", "RuntimeError: CUDA out of memory")
+    assert scene.look().status.value == "FAILED"
+    assert scene.channel.events == ["FAILED"]
+
+
+@breaks
+def test_its_own_limit_still_decides(broken: Break) -> None:
+    scene = LimitedScene()
+    scene.beat(stale_minutes=5)
+    scene.look()
+    broken(scene)
+    scene.after(5 * MINUTE + 1)
+    assert scene.look().status.value == "TIMED_OUT"
+
+
+@pytest.mark.parametrize("broken", [closed, silent_store], ids=lambda each: each.__name__)
+def test_while_the_store_does_not_give_them_a_watcher_goes_by_what_it_read(broken: Break) -> None:
+    scene = silent(0, stale_minutes=30)
+    broken(scene)
+    scene.after(20 * MINUTE)
+    assert scene.look(restarted=False).status.value == "RUNNING"
+    scene.after(11 * MINUTE)
+    outcome = scene.look(restarted=False)
+    assert outcome.status.value == "TIMED_OUT"
+    assert any("still hold" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("broken", [damaged, huge, newer], ids=lambda each: each.__name__)
+def test_where_somebody_broke_them_it_does_not(broken: Break) -> None:
+    scene = silent(0, stale_minutes=5)
+    broken(scene)
+    scene.after(20 * MINUTE)
+    assert scene.look(restarted=False).status.value == "UNKNOWN"
+
+
+@breaks
+def test_people_are_told_of_a_run_that_nobody_can_judge(broken: Break) -> None:
+    scene = silent(20 * MINUTE, Policy(blind_s=600.0))
+    broken(scene)
+    for _ in range(3):
+        scene.look()
+        scene.after(6 * MINUTE)
+    assert len(scene.channel.sent) == 1
+    assert "limits" in scene.channel.sent[0].reason
+
+
+def test_a_loop_over_a_healthy_run_reads_them_every_quarter_of_an_hour() -> None:
+    scene = LimitedScene()
+    for number in range(60):
+        scene.both(number)
+        scene.look(restarted=not number)
+        scene.after(30)
+    assert scene.store.calls.count(("read", LIMITS)) == 2
+
+
+def test_where_a_heartbeat_is_late_it_reads_them_once_a_minute() -> None:
+    scene = silent(0)
+    scene.after(2 * MINUTE)
+    before = scene.store.calls.count(("read", LIMITS))
+    for _ in range(30):
+        scene.look(restarted=False)
+        scene.after(5)
+    assert scene.store.calls.count(("read", LIMITS)) - before == 3
+    scene.limit(stale_minutes=60)
+    scene.after(10 * MINUTE)
+    assert scene.look(restarted=False).status.value == "RUNNING", "a limit that was raised meanwhile is known"
+    scene.limit(stale_minutes=5)
+    scene.after(MINUTE)
+    assert scene.look(restarted=False).status.value == "TIMED_OUT"
+
+
+def test_it_is_one_small_read_for_a_watch_that_looks_once() -> None:
+    scene = LimitedScene()
+    scene.both(1)
+    scene.look()
+    before = len(scene.store.calls)
+    scene.look()
+    with_limits = scene.store.calls[before:]
+    plain = Scene()
+    plain.both(1)
+    plain.look()
+    before = len(plain.store.calls)
+    plain.look()
+    rest = plain.store.calls[before:]
+    assert sorted(with_limits) == sorted([*rest, ("read", LIMITS)])

@@ -1,0 +1,135 @@
+"""An alert of a distributed training names the rank that it was; ranks are read for that alone."""
+
+import json
+
+import pytest
+
+from lastbeat.deliver.document import document
+from lastbeat.deliver.plain import render
+from lastbeat.deliver.slack_blocks import payload
+from lastbeat.model.policy import Policy
+from lastbeat.model.status import Event
+from lastbeat.observe.ranks import MOST_READ
+from lastbeat.stores.port import DeniedError, UnreachableError
+from support.scene import RUN, Scene
+
+ASKED = {("list", f"{RUN}/ranks/")}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene(Policy(stall_s=600.0))
+
+
+def beat(scene: Scene, numbers: range, step: int = 50, **more: object) -> None:
+    for number in numbers:
+        told = {"rank": number, "step": step, "host": f"host-{16 + number}", "status": "running", "beat_seconds": 10.0}
+        scene.put(f"ranks/{number}.json", json.dumps({**told, **more}))
+
+
+def asked(scene: Scene) -> int:
+    return sum(key.startswith(f"{RUN}/ranks/") for _, key in scene.store.calls)
+
+
+def hang(scene: Scene, world: int = 4, dead: int = 1) -> None:
+    """All ranks stand at step 50, and ``dead`` has been silent for a while; the stall limit is over for twice its
+    time."""
+    for minute in range(22):
+        scene.beat(world_size=world, beat_seconds=30.0)
+        scene.progress(50)
+        if minute <= 19:
+            beat(scene, range(dead, dead + 1))
+        beat(scene, range(dead))
+        beat(scene, range(dead + 1, world))
+        scene.look()
+        scene.after(60)
+
+
+def test_a_silent_rank_is_named_on_every_channel(scene: Scene) -> None:
+    hang(scene)
+    warned, timed_out = scene.channel.sent
+    assert (warned.event, timed_out.event) == (Event.WARNING, Event.TIMED_OUT)
+    assert warned.ranks == "all 4 ranks beat and stand at step 50"
+    said = "rank 1 on host-17, last step 50, silent for 1m; 3 others wait"
+    assert timed_out.ranks == said
+    assert document(timed_out)["ranks"] == said
+    assert f"Ranks: {said}" in render(timed_out)
+    assert f"Ranks: {said}" in json.dumps(payload(timed_out))
+
+
+def test_a_run_that_lives_costs_no_request_for_its_ranks(scene: Scene) -> None:
+    for step in range(30):
+        scene.beat(world_size=4, beat_seconds=30.0)
+        scene.progress(step)
+        beat(scene, range(4), step)
+        scene.store.calls.clear()
+        scene.look()
+        assert not ASKED & set(scene.store.calls)
+        assert not any(op == "read" and "/ranks/" in key for op, key in scene.store.calls)
+        scene.after(60)
+
+
+def test_of_thousands_a_bounded_number_is_read_the_silent_ones_among_them(scene: Scene) -> None:
+    beat(scene, range(700, 701))
+    scene.after(300)
+    beat(scene, range(700))
+    beat(scene, range(701, 3000))
+    scene.beat(world_size=3000)
+    scene.put("_error", "RuntimeError: boom")
+    scene.store.calls.clear()
+    scene.look()
+    read = [key for op, key in scene.store.calls if op == "read" and "/ranks/" in key]
+    assert len(read) == MOST_READ
+    assert f"{RUN}/ranks/700.json" in read
+    assert sum(op == "list" and key.startswith(f"{RUN}/ranks/") for op, key in scene.store.calls) <= 4
+
+
+def test_the_rank_that_error_names_is_told_with_how_far_it_was(scene: Scene) -> None:
+    scene.beat(world_size=4, beat_seconds=30.0)
+    beat(scene, range(4), step=70)
+    scene.look()
+    scene.put("_error", "killed by SIGKILL (signal 9)\nrank 2 of 4 on host-18, local rank 2, process 99\n")
+    (alert,) = scene.look().alerts
+    assert alert.ranks == "rank 2 on host-18, last step 70"
+
+
+def test_a_training_of_a_single_process_is_not_asked_for_ranks(scene: Scene) -> None:
+    scene.beat(beat_seconds=30.0)
+    scene.look()
+    scene.put("_error", "RuntimeError: boom")
+    scene.store.calls.clear()
+    (alert,) = scene.look().alerts
+    assert (alert.ranks, ASKED & set(scene.store.calls)) == (None, set())
+
+
+def test_ranks_of_an_earlier_attempt_are_not_accused(scene: Scene) -> None:
+    beat(scene, range(2), attempt=1)
+    scene.after(600)
+    scene.beat(start_time=scene.now.isoformat(), attempt=2, world_size=2, beat_seconds=30.0)
+    scene.look()
+    scene.put("_error", "killed by SIGKILL (signal 9)\nrank 1 of 2 on host-17, process 99, attempt 2\n")
+    (alert,) = scene.look().alerts
+    assert alert.ranks is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "fault"),
+    [
+        pytest.param("list", DeniedError("access denied"), id="that may not be listed"),
+        pytest.param("read", UnreachableError("no answer"), id="that cannot be read"),
+    ],
+)
+def test_ranks_stop_no_alert(scene: Scene, operation: str, fault: Exception) -> None:
+    scene.beat(world_size=2, beat_seconds=30.0)
+    beat(scene, range(2))
+    scene.look()
+    scene.put("_error", "RuntimeError: boom\nrank 1 of 2 on host-17, process 99\n")
+
+    def refuse(op: str, key: str) -> None:
+        if op == operation and key.startswith(f"{RUN}/ranks/"):
+            raise fault
+
+    scene.store.before = refuse
+    (alert,) = scene.look().alerts
+    assert (alert.event, alert.ranks) == (Event.FAILED, None)
+    assert asked(scene) <= 2

@@ -1,0 +1,78 @@
+"""What a channel keeps lies in the run's record: whoever looks next ends the incident that another watcher opened."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lastbeat.deliver.pagerduty import PagerDuty
+from support.http_sink import Answer, HttpSink, http_sink
+from support.scene import Scene
+
+
+@pytest.fixture
+def sink() -> Iterator[HttpSink]:
+    with http_sink() as started:
+        started.otherwise = Answer(202)
+        yield started
+
+
+@pytest.fixture
+def scene(sink: HttpSink) -> Scene:
+    made = Scene()
+    made.channel = PagerDuty("R0ABCDEFGHIJKLMNOPQRSTUVWXYZ0123", f"{sink.url}/v2/enqueue")  # type: ignore[assignment]
+    made.both(1)
+    made.look()
+    return made
+
+
+def accepted(sink: HttpSink) -> list[tuple[str, str]]:
+    sent = [json.loads(request.body) for request in sink.requests]
+    return [(each["event_action"], each["dedup_key"].rpartition("/")[2]) for each in sent]
+
+
+def recorded(scene: Scene, key: str) -> dict[str, Any]:
+    blob = scene.store.read(key, 10**6)
+    assert blob is not None
+    document: dict[str, Any] = json.loads(blob.body)
+    return document
+
+
+def test_a_silence_that_one_watcher_told_is_resolved_by_the_next(scene: Scene, sink: HttpSink) -> None:
+    scene.after(1200)
+    scene.look()
+    scene.both(2)
+    scene.look()
+    scene.put("_complete")
+    scene.look()
+    assert accepted(sink) == [("trigger", "trouble"), ("resolve", "trouble")], "its success has nothing to resolve"
+
+
+def test_a_silence_that_could_be_told_only_after_its_end_leaves_no_open_incident(scene: Scene, sink: HttpSink) -> None:
+    sink.otherwise = Answer(503)
+    scene.after(1200)
+    scene.look()
+    scene.both(2)
+    scene.look()
+    refused = len(sink.requests)
+    sink.otherwise = Answer(202)
+    for _ in range(3):
+        scene.after(60)
+        scene.both(3)
+        scene.look()
+    told = accepted(sink)[refused:]
+    assert told.count(("trigger", "trouble")) == told.count(("resolve", "trouble")) == 1
+    assert told[-1] == ("resolve", "trouble")
+
+
+def test_what_a_newer_version_keeps_is_carried_along(scene: Scene, sink: HttpSink) -> None:
+    scene.after(1200)
+    scene.look()
+    key = next(entry.key for entry in scene.store.list("").entries if entry.key.endswith("_watchdog.json"))
+    record = recorded(scene, key)
+    record["receipts"]["pager-of-tomorrow:12345678"] = "anything"
+    scene.store.write(key, json.dumps(record).encode())
+    scene.both(2)
+    scene.look()
+    assert recorded(scene, key)["receipts"]["pager-of-tomorrow:12345678"] == "anything"
