@@ -55,6 +55,21 @@ class JobSpec(Persisted):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuUse:
+    """How many GPUs a launcher has given out, as it counts them itself: what they compute is not known to it."""
+
+    used: float
+    """A job may have parts of one."""
+    total: float
+    """Of those that the job could have; 0: there are none."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether there are GPUs, and nobody has any part of one."""
+        return self.total > 0 and self.used <= 0
+
+
+@dataclass(frozen=True, slots=True)
 class JobReport:
     """What a launcher says of a job."""
 
@@ -75,6 +90,8 @@ class JobReport:
     """Files with its output, on this machine or a file system that it shares."""
     restarts: int = 0
     """How often the launcher itself has started it again under the same id."""
+    gpus: GpuUse | None = None
+    """Those of the job, or of the cluster that is there for it. None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
