@@ -11,6 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WHERE = "Where the runs are"
 WHO = "Who is told"
+REACH = "Where its jobs run"
 LOGS = "Logs"
 HOW = "How"
 
@@ -83,6 +84,18 @@ _PEOPLE = (
     option("--slack-webhook", metavar="U", group=WHO, help="Slack Incoming Webhook; better kept in SLACK_WEBHOOK_URL."),
     option("--sns-topic", metavar="ARN", group=WHO, help="SNS topic."),
 )
+_REACH = (
+    option(
+        "--ray-address",
+        metavar="URL",
+        group=REACH,
+        help="ray: address of the dashboard, http://HOST:8265 [RAY_ADDRESS].",
+    ),
+    option("--head-pod", metavar="POD", group=REACH, help="ray-pod: the pod of the cluster's head."),
+    option("--namespace", metavar="NS", group=REACH, help="ray-pod, kubernetes: the namespace [kubectl's own]."),
+    option("--container", metavar="C", group=REACH, help="ray-pod: the container [the pod's first]."),
+    option("--context", metavar="CTX", group=REACH, help="ray-pod, kubernetes: the context [kubectl's current one]."),
+)
 _FORM = (
     option("--json", "as_json", is_flag=True, help="One JSON object on one line instead of text."),
     option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks."),
@@ -92,6 +105,17 @@ _FORM = (
 def place(command: F) -> F:
     """The options that say where the runs are."""
     return _apply(_PLACE, command)
+
+
+def reach(command: F) -> F:
+    """The options that say where a launcher's jobs are."""
+    return _apply(_REACH, command)
+
+
+def reached(given: Mapping[str, str | None]) -> tuple[str, ...]:
+    """What the options of :func:`reach` said, as a launcher takes it: ``--head-pod=ray-head``."""
+    names = ("ray_address", "head_pod", "namespace", "container", "context")
+    return tuple(f"--{name.replace('_', '-')}={given[name]}" for name in names if given.get(name) is not None)
 
 
 def people(command: F) -> F:

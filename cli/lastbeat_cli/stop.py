@@ -12,9 +12,10 @@ import click
 
 from lastbeat import opening, wire
 from lastbeat.launchers import registry as launchers
-from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
 from lastbeat.model.job import JobMemory, JobState
+from lastbeat.model.record import Record
 from lastbeat.model.status import Status
 from lastbeat.model.stop_request import GRACE_S, LIMIT_BYTES, WHY_LIMIT, StopRequest, encode_request, read_request
 from lastbeat.model.text import fit, one_line
@@ -60,8 +61,30 @@ class _Training:
     mark: str | None
     wraps: bool
     looks_s: float | None
-    job: JobMemory | None = None
+    job: "_Job | None" = None
     """Of a supervised run whose training reports nothing itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A job of a supervised run, and the options of its launcher, which may say where it is."""
+
+    memory: JobMemory
+    options: tuple[str, ...]
+
+    @classmethod
+    def of(cls, record: Record, memory: JobMemory) -> "_Job":
+        return cls(memory, record.supervision.spec.options if record.supervision is not None else ())
+
+    def launcher(self, settings: Settings) -> Launcher | None:
+        """What can be asked about it; None: nothing here."""
+        if self.memory.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
+            return None
+        try:
+            return launchers.module(self.memory.launcher).launcher(settings.state_dir, self.options)
+        except LauncherError:
+            # Begun by a version that knows other options.
+            return None
 
 
 @click.command("stop", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
@@ -152,7 +175,7 @@ def _told_off(settings: Settings, store: Store, off: CalledOff, why: str, *, as_
         # It may come to life as it ends, and then its end is decided about anew.
         training = training_of(store, name)
         leave_request(store, name, StopRequest(author(), store.clock(), why, training.start_time, training.attempt))
-        said.append(_end_job(settings, job))
+        said.append(_end_job(settings, _Job.of(off.record, job)))
     if as_json:
         status = off.record.status
         print(dump({"run_id": name, "by": author(), "why": why, "attempt": off.record.attempt.number,
@@ -175,7 +198,9 @@ def training_of(store: Store, name: str) -> _Training:
     blob = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
     supervised = _supervised(store, name)
     # What was written before its job was submitted is the last one's.
-    if supervised is not None and (blob is None or blob.modified < supervised[1].submitted_at.replace(microsecond=0)):
+    if supervised is not None and (
+        blob is None or blob.modified < supervised[1].memory.submitted_at.replace(microsecond=0)
+    ):
         return _Training(None, supervised[0], None, None, wraps=False, looks_s=None, job=supervised[1])
     if blob is None:
         if store.list(f"{name}/", limit=1).entries:
@@ -195,23 +220,22 @@ def training_of(store: Store, name: str) -> _Training:
     )
 
 
-def _supervised(store: Store, name: str) -> tuple[int, JobMemory] | None:
+def _supervised(store: Store, name: str) -> tuple[int, _Job] | None:
     """The attempt and the job of a run that lastbeat supervise started."""
     record = RecordRepository(store, f"{name}/{runid.RECORD}", "").reload()
-    return None if record is None or record.job is None else (record.attempt.number, record.job)
+    return None if record is None or record.job is None else (record.attempt.number, _Job.of(record, record.job))
 
 
-def _has_ended(settings: Settings, job: JobMemory) -> bool:
-    if job.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
-        return False
-    return launchers.module(job.launcher).launcher(settings.state_dir).state(job.id).state.ended
+def _has_ended(settings: Settings, job: _Job) -> bool:
+    launcher = job.launcher(settings)
+    return launcher is not None and launcher.state(job.memory.id).state.ended
 
 
-def _end_job(settings: Settings, job: JobMemory) -> str:
+def _end_job(settings: Settings, asked: _Job) -> str:
     """End the job, where its launcher can be asked from here."""
-    if job.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
+    job, launcher = asked.memory, asked.launcher(settings)
+    if launcher is None:
         return f"job {job.id} of {job.launcher} cannot be ended from here: its supervisor does that; {_FOR_GOOD}"
-    launcher = launchers.module(job.launcher).launcher(settings.state_dir)
     report = launcher.state(job.id)
     if report.state is JobState.UNKNOWN:
         return f"job {job.id} cannot be ended from here ({report.reason}): its supervisor does that; {_FOR_GOOD}"
@@ -331,7 +355,7 @@ def _say(lines: list[str]) -> None:
     print("\n".join(one_line(logs.redact(line)) for line in lines), flush=True)
 
 
-def _wait(settings: Settings, name: str, store: Store, job: JobMemory | None) -> Status:
+def _wait(settings: Settings, name: str, store: Store, job: _Job | None) -> Status:
     """What became of it. Of a job that has ended the launcher knows, though nobody may look after the run."""
     watch, until = wire.run_watch(settings, name, at=store), time.monotonic() + _WAIT_S
     pause_s = _FREE_S if store.traits.prices.free else _PAID_S

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastbeat import opening
@@ -18,7 +19,7 @@ from lastbeat.record.known_failures import KnownFailures
 from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat.record.routes import Routes
 from lastbeat.record.silences import Silences
-from lastbeat.settings import Settings, catalogues, table
+from lastbeat.settings import Settings, SettingsError, catalogues, table
 from lastbeat.stores.port import Store
 from lastbeat.watchdog import Watch, WatchContext
 
@@ -106,6 +107,7 @@ def supervise(
     """What looks after the jobs of ``run_id``, as ``supervision`` says. ``seat`` is renewed meanwhile. ``at`` as for
     :func:`watch`."""
     from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - only who supervises needs these
+    from lastbeat.launchers.port import JobRefusedError  # noqa: PLC0415 - as above
     from lastbeat.supervision import surroundings  # noqa: PLC0415 - as above
     from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of  # noqa: PLC0415 - as above
     from lastbeat.supervision.supervisor import SupervisedRun, Supervisor  # noqa: PLC0415 - as above
@@ -114,9 +116,12 @@ def supervise(
     writes = module.NEEDS_STATE or (policy is not None and bool(policy.reactions))
     state_dir = opening.state_dir(settings, writes=writes)
     root = at or opening.store(settings)
-    launcher = module.launcher(state_dir, supervision.spec.options, supervision.place)
+    try:
+        launcher = module.launcher(state_dir, supervision.spec.options, supervision.place)
+    except JobRefusedError as error:
+        raise SettingsError([error.told]) from None
     place = supervision.checkpoints
-    opened = (lambda: opening.place(settings, place)) if place else None
+    opened = (lambda: launcher.files(place) or opening.place(settings, place)) if place else None
     url = opening.root_url(settings)
     supervisor = Supervisor(
         run_id,
@@ -141,6 +146,7 @@ def supervise(
 
 def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Supervision") -> "Reactions | None":
     """What carries out the policy's ``on:``; None: it has none."""
+    from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - as above
     from lastbeat.launchers.local import LocalLauncher  # noqa: PLC0415 - as above
     from lastbeat.supervision import commands  # noqa: PLC0415 - as above
     from lastbeat.supervision.reactions import Reactions  # noqa: PLC0415 - as above
@@ -151,7 +157,9 @@ def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Super
         return None
     # Runs of other fleets may have the same id.
     folder = settings.state_dir / "commands" / hashlib.sha256(opening.root_url(settings).encode()).hexdigest()[:12]
-    run, cwd = supervisor.run_id, supervision.spec.cwd
+    # A folder of jobs elsewhere is none here.
+    remote = launchers.module(supervision.launcher).REMOTE
+    run, cwd = supervisor.run_id, str(Path.cwd()) if remote else supervision.spec.cwd
     here = commands.place(folder)
     runs = commands.Commands(run, supervisor.store, LocalLauncher(folder), policy, cwd, here, commands.cut_to_end)
     text = settings[table.SIGNALS]

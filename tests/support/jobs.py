@@ -76,6 +76,8 @@ class FakeLauncher:
     after: Callable[[str, str], None] = lambda _operation, _name: None
     ends_when_cancelled: bool = True
     place_name: str = "here"
+    written: bytes | None = None
+    """What the jobs have written, where that is asked for."""
 
     def place(self) -> str:
         self._enter("place", "")
@@ -116,6 +118,15 @@ class FakeLauncher:
             reason=found.reason,
             outputs=found.outputs,
         )
+
+    def output(self, job: str, most: int) -> bytes | None:
+        if self.written is None:
+            return None
+        self._enter("output", job)
+        return self.written[-most:]
+
+    def files(self, path: str) -> Store | None:
+        return None
 
     def cancel(self, job: str) -> None:
         self._enter("cancel", job)

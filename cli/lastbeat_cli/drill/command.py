@@ -129,6 +129,7 @@ class DrillResult:
     group=WHERE,
     help="Folder for runs, jobs' output and evidence; of Slurm on a shared file system [drill in LASTBEAT_STATE_DIR].",
 )
+@options.reach
 @options.option("--keep", is_flag=True, group=WHERE, help="Keep the evidence of what passed, too.")
 @options.option("--interval", metavar="SECONDS", help="Between two passes of a supervisor [local: 0.5, Slurm: 5].")
 @options.option(
@@ -154,12 +155,14 @@ def command(  # noqa: PLR0913 - each is an option
     at_once: str,
     as_json: bool,
     verbose: bool,
+    **given: str | None,
 ) -> int:
     """Try restarts out where your jobs run: harmless jobs of the drill's own are killed, hung and cancelled, each
     under a real lastbeat supervise, and what follows is compared with what should.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
+    launcher_options = (*options.reached(given), *launcher_options)
     times = values.whole("--iterations", iterations, faults, least=1) or 1
     together = values.whole("--at-once", at_once, faults, least=1) or 1
     interval_s = _INTERVALS.get(launcher, 5.0) if interval is None else values.interval(interval, faults, least=0.1)
@@ -188,7 +191,7 @@ def command(  # noqa: PLR0913 - each is an option
         wish = threading.Event()
         ground = Ground(
             kind=launcher,
-            launcher=registry.module(launcher).launcher(folder / "state"),
+            launcher=registry.module(launcher).launcher(folder / "state", launcher_options),
             saboteur=SABOTEURS[launcher],
             settings=configuration.load(environ=environment, directory=folder),
             folder=folder,

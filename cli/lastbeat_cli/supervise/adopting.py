@@ -1,6 +1,7 @@
 """A job that somebody else started: what is asked for is completed by what its launcher knows of it."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli.supervise.config import WantedSupervision
 
 
-def look(launcher: str, job: str) -> AdoptedJob:
+def look(launcher: str, job: str, options: Sequence[str]) -> AdoptedJob:
     """What is known of it. Raises :class:`SettingsError`."""
     try:
-        return registry.module(launcher).adoption(job)
+        return registry.module(launcher).adoption(job, options)
     except LauncherError as error:
         raise SettingsError([f"--adopt {job}: {error.told}"]) from None
 

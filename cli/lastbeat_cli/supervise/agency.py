@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from lastbeat import opening, wire
 from lastbeat.launchers import registry as launchers
+from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.document import outcome_document
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.restart import Supervision
@@ -16,7 +17,7 @@ from lastbeat.stores.kind import DIRECTORY
 from lastbeat.stores.port import Store
 from lastbeat.supervision.agent import Agent, AgentPass, UnfitError
 from lastbeat.watchdog import Watch
-from lastbeat_cli import exits, logs
+from lastbeat_cli import exits, logs, options
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
 from lastbeat_cli.loop import Stop, next_due, steady_clock
@@ -32,7 +33,10 @@ def run(
     """Make passes until a person asks for the end; with ``once`` a single one, and what falls due within its interval.
     Returns the exit status."""
     module = launchers.module(kind)
-    launcher = module.launcher(opening.state_dir(settings, writes=module.NEEDS_STATE))
+    try:
+        launcher = module.launcher(opening.state_dir(settings, writes=module.NEEDS_STATE), options.reached(given))
+    except JobRefusedError as error:
+        raise SettingsError([error.told]) from None
     store = opening.store(settings)
     agent = Agent(
         store,

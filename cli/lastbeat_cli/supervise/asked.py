@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lastbeat import opening
+from lastbeat.launchers import registry
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model import runid
 from lastbeat.model.job import JobSpec
@@ -99,9 +100,14 @@ def _limited(settings: Settings, inactivity_minutes: float | None) -> Settings:
 
 def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
     """What is recorded of what is asked for. Raises :class:`SettingsError`."""
-    spec = JobSpec(
-        asked.command, asked.cwd or str(Path.cwd()), dict(asked.environment), asked.output, tuple(asked.options)
-    )
+    remote = registry.module(asked.launcher).REMOTE
+    # This folder is none of theirs.
+    cwd = asked.cwd or ("" if remote else str(Path.cwd()))
+    if remote and asked.output:
+        raise SettingsError(
+            [f"--output: jobs of {asked.launcher} have none; what they write is brought to the run's logs/ by itself"]
+        )
+    spec = JobSpec(asked.command, cwd, dict(asked.environment), asked.output, tuple(asked.options))
     own = f"{opening.root_url(settings)}/{asked.run_id}/"
     spec, logged = _with_output(spec, settings, asked.launcher, asked.run_id, own)
     found = Supervision(

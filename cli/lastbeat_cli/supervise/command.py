@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from lastbeat import opening, wire
+from lastbeat.launchers import registry
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.restart import Supervision
@@ -64,7 +65,9 @@ Examples:
 @click.command("supervise", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
 @options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
 @options.option("--resume", "resumed", metavar="ID", group=WHAT, help="Go on with the supervision of this run.")
-@options.option("--adopt", metavar="JOB", group=WHAT, help="Supervise a job that runs already: Slurm's id, or a pid.")
+@options.option(
+    "--adopt", metavar="JOB", group=WHAT, help="Supervise a job that runs already: Slurm's or Ray's id, or a pid."
+)
 @options.option("--config", "file", metavar="FILE", group=WHAT, help="YAML file with a whole supervision.")
 @options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), group=WHAT, help="Where its jobs run.")
 @options.option(
@@ -89,6 +92,7 @@ Examples:
     help="Look after every run of the fleet that --launcher can be asked about, and carry out what others decided.",
 )
 @options.option("--once", is_flag=True, group=AGENT, help="Make one pass, for cron.")
+@options.reach
 @options.place
 @options.option(
     "--log", multiple=True, metavar="PATH", group=options.LOGS, help="The job's log; may be repeated [its output]."
@@ -130,8 +134,21 @@ def command(  # noqa: PLR0913 - each is an option
         # Changes of a job's state, and what was decided about it, are what a supervisor is there to tell.
         logging.getLogger("lastbeat").setLevel(logging.INFO)
     faults: list[str] = []
+    reached = options.reached(given)
+    launcher_options = (*reached, *launcher_options)
     if agent or once:
-        single = (run_id, resumed, adopt, file, launcher_options, output, policy, checkpoint_dir, log, job)
+        single = (
+            run_id,
+            resumed,
+            adopt,
+            file,
+            launcher_options[len(reached) :],
+            output,
+            policy,
+            checkpoint_dir,
+            log,
+            job,
+        )
         asked.agent_faults(faults, launcher, agent=agent, more=any(single) or submit_only or cancel_on_exit or dry_run)
         pause_s = values.interval(interval or f"{DEFAULT_INTERVAL_S:g}", faults, least=0.1)
         settings = values.settings(given, faults, watching=True)
@@ -166,7 +183,7 @@ def command(  # noqa: PLR0913 - each is an option
     name = asked.run_id_of(said, faults, adopts=adopt is not None)
     settings = asked.settings_for(given, said, faults)
     logs.follow(settings)
-    adopted = None if adopt is None else adopting.look(said.launcher, adopt)
+    adopted = None if adopt is None else adopting.look(said.launcher, adopt, said.options)
     if adopted is not None:
         said = adopting.completed(settings, said, adopted)
     supervision = asked.supervision(settings, said)
@@ -243,6 +260,8 @@ def _say_environment(settings: Settings, run_id: str, supervision: Supervision) 
     state = settings.state_dir
     if state is None or supervision.begun_at is None or not supervision.spec.command:
         return
+    if registry.module(supervision.launcher).REMOTE:
+        return
     if surroundings.kept(state, opening.root_url(settings), run_id, supervision.begun_at) is None:
         print(
             f"the environment in which {run_id} was begun is not known here: its next job gets this one",
@@ -281,5 +300,7 @@ def _begin(
         )
     except NotBegunError as error:
         raise SettingsError([str(error)]) from None
+    if registry.module(supervision.launcher).REMOTE:
+        return
     # Not before: that of a run that lives still is needed.
     _keep_environment(settings, supervised.run_id, now)

@@ -7,7 +7,7 @@ from typing import Final
 
 from lastbeat import opening
 from lastbeat.decide.restart import budgets_used
-from lastbeat.launchers import sbatch
+from lastbeat.launchers import registry, sbatch
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
@@ -64,12 +64,12 @@ def show(
             said["plan"] |= {"sbatch": list(asked.arguments), "script": asked.stdin}
         print(config.dump(said))
         return exits.OK
-    root = opening.root_url(settings)
+    root, remote = opening.root_url(settings), registry.module(supervision.launcher).REMOTE
     lines = [
         f"Run {supervised.run_id} in {root}, by the launcher {supervision.launcher}: nothing was started",
         f"Command: {shlex.join((*spec.options, *spec.command))}",
-        f"Folder: {spec.cwd}",
-        f"Output: {spec.output or 'as the launcher has it'}",
+        f"Folder: {spec.cwd or 'as the launcher has it'}",
+        f"Output: {spec.output or ('brought to logs/ of the run' if remote else 'as the launcher has it')}",
         f"Checkpoint: {chosen.url if chosen is not None else 'none: training begins anew'}",
         f"Policy: {supervision.policy_name or 'none: nothing is restarted'}",
         *([f"Budgets: {', '.join(map(str, budgets))}"] if budgets else []),

@@ -29,9 +29,11 @@ from lastbeat.launchers.keeper import EXIT, JOB, SPEC
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.processes import ProcessIdentity
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
+from lastbeat.stores.port import Store
 
 NEEDS_STATE: Final = True
 DIES_WITH_CALLER: Final = True
+REMOTE: Final = False
 _LOCK: Final = "lock"
 _SAID: Final = "keeper.log"
 _BEGIN_S: Final = 20.0
@@ -58,7 +60,7 @@ def adopted(pid: int) -> str:
     return f"pid:{process.pid}:{process.started}:{process.boot}:{os.uname().nodename}"
 
 
-def adoption(job: str) -> AdoptedJob:
+def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:  # noqa: ARG001 - as above
     """What is known of the process with that number. Its exit status nobody will know: it is not our child."""
     if not job.isdecimal() or len(job) > _LONGEST_PID:
         raise JobRefusedError(f"{job[:60]!r} is no number of a process", "pgrep -af python shows them")
@@ -161,6 +163,12 @@ class LocalLauncher:
             return _report(folder, spec or {}, begun, ended)
         except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
             return JobReport(JobState.UNKNOWN, reason=f"{folder}: {error}")
+
+    def output(self, job: str, most: int) -> bytes | None:  # noqa: ARG002 - it is in files
+        return None
+
+    def files(self, path: str) -> Store | None:  # noqa: ARG002 - as anybody reads it
+        return None
 
     def cancel(self, job: str) -> None:
         if (found := _ADOPTED.fullmatch(job)) is not None:

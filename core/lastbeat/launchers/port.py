@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Protocol
 
 from lastbeat.model.job import JobReport, JobSpec
+from lastbeat.stores.port import Store
 
 
 class LauncherError(Exception):
@@ -33,7 +34,7 @@ class Launcher(Protocol):
 
     @property
     def kind(self) -> str:
-        """Its name in the registry: ``local``, ``slurm``."""
+        """Its name in the registry: ``local``, ``slurm``, ``ray``."""
         ...
 
     @property
@@ -61,6 +62,15 @@ class Launcher(Protocol):
 
     def state(self, job: str) -> JobReport:
         """What is known of the job. Never raises: a launcher that does not answer is ``UNKNOWN``."""
+        ...
+
+    def output(self, job: str, most: int) -> bytes | None:
+        """The end of what the job has written: whole lines, ``most`` bytes at most. None: it lies in the files that its
+        report names. Raises :class:`LauncherError` where it could not be had."""
+        ...
+
+    def files(self, path: str) -> Store | None:
+        """Where a path of its jobs is read, as a store below that path. None: on this machine, as anybody reads it."""
         ...
 
     def cancel(self, job: str) -> None:

@@ -29,13 +29,21 @@ class LauncherModule(Protocol):
         that it cannot: nothing of it is on its way."""
         ...
 
-    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> Launcher:
-        """The launcher. ``state`` is a folder of this user and machine in which it may remember jobs; ``options`` are
-        those of the jobs, which may say where these are. Of jobs in another ``place`` than this nothing is told."""
+    @property
+    def REMOTE(self) -> bool:  # noqa: N802 - as above
+        """Whether its jobs run where this machine's folders and environment are not: paths of theirs are their own,
+        they inherit nothing from whoever starts them, and what they write is asked for (:meth:`Launcher.output`)."""
         ...
 
-    def adoption(self, job: str) -> AdoptedJob:
-        """What is known of a job that somebody else started, by the number that people know it by. Raises
+    def launcher(self, state: Path, options: Sequence[str] = (), place: str = "") -> Launcher:
+        """The launcher. ``state`` is a folder of this user and machine in which it may remember jobs; ``options`` are
+        those of the jobs, which may say where these are. Of jobs in another ``place`` than this nothing is told. Raises
+        :class:`JobRefusedError` for options of which nothing can come."""
+        ...
+
+    def adoption(self, job: str, options: Sequence[str] = ()) -> AdoptedJob:
+        """What is known of a job that somebody else started, by the name or number that people know it by; ``options``
+        may say where it is. Raises
         :class:`JobRefusedError` for what cannot be supervised, :class:`LauncherError` where it could not be asked."""
         ...
 

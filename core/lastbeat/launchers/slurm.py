@@ -19,12 +19,15 @@ from lastbeat.launchers.asking import Answer, ask
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.launchers.slurm_reports import ACCOUNTED, accounted, controlled, local_time, node_in_output
 from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
+from lastbeat.stores.port import Store
 
 log = logging.getLogger(__name__)
 
 NEEDS_STATE: Final = False
 # An sbatch goes on without whoever called it, and the controller may have heard it already.
 DIES_WITH_CALLER: Final = False
+# Its nodes share folders with the machine that submits, and sbatch hands the environment on.
+REMOTE: Final = False
 CALL_S: Final = 20.0
 """Time limit of one call. Slurm's commands try again by themselves for some seconds while the controller is away."""
 LATE_S: Final = 600.0
@@ -71,7 +74,7 @@ def adopted(job: str) -> str:
     return job
 
 
-def adoption(job: str) -> AdoptedJob:
+def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:  # noqa: ARG001 - an id names its cluster
     """What is known of that job. Its script is what was submitted, even if the file has changed since."""
     named = adopted(job)
     asking = SlurmLauncher()
@@ -191,6 +194,12 @@ class SlurmLauncher:
             return self._forgotten(job, number, cluster)
         except LauncherError as error:
             return JobReport(JobState.UNKNOWN, reason=error.told)
+
+    def output(self, job: str, most: int) -> bytes | None:  # noqa: ARG002 - it is in files
+        return None
+
+    def files(self, path: str) -> Store | None:  # noqa: ARG002 - on file systems that are shared
+        return None
 
     def cancel(self, job: str) -> None:
         found = _JOB_ID.fullmatch(job)

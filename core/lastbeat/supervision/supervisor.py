@@ -25,6 +25,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.supervision.awaited_log import log_fault
+from lastbeat.supervision.brought_log import BroughtLog
 from lastbeat.supervision.reactions import Reactions
 from lastbeat.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor
 from lastbeat.supervision.rulings import (
@@ -82,6 +83,9 @@ class Supervisor:
     """Nobody said where the job's log is: its output is read, wherever the launcher says that it goes."""
     _said: tuple[str, JobState] | None = None
 
+    def __post_init__(self) -> None:
+        self._log = BroughtLog(self.run_id, self.store, self.launcher)
+
     def look(self, record: Record | None, now: datetime) -> JobSight | None:
         """The present job, as the launcher tells of it. Never raises."""
         memory = None if record is None else self._started(record, now) or present_job(record, self.launcher.kind)
@@ -102,7 +106,8 @@ class Supervisor:
             outputs=report.outputs[:_OUTPUTS] or memory.outputs,
             seen_at=now if changed else memory.seen_at,
         )
-        fault = log_fault(report.outputs) if report.state is JobState.RUNNING else ""
+        fault = self._log.bring(memory, report) or log_fault(report.outputs)
+        fault = fault if report.state is JobState.RUNNING else ""
         return JobSight(seen, report, fault, report.outputs if self.reads_output else ())
 
     def _started(self, record: Record, now: datetime) -> JobMemory | None:
