@@ -22,6 +22,8 @@ TRAIN = """
 import os, sys, time
 number = int(os.environ["LASTBEAT_RESTART_COUNT"])
 print("begun", number, os.environ.get("LASTBEAT_RESUME_STEP"), *sys.argv[2:], flush=True)
+while os.path.exists("hold"):
+    time.sleep(0.02)
 first = int(os.environ.get("LASTBEAT_RESUME_STEP") or 10 * number)
 for step in range(first + 1, first + 4):
     print(f"step {step}/100 loss 2.5", flush=True)
@@ -216,8 +218,11 @@ def test_of_two_supervisors_one_waits_and_takes_over_when_the_other_is_killed(fo
 
 def test_what_a_sweep_decides_an_agent_carries_out(folder: Path) -> None:
     command = begin("python", "train.py", NCCL, "1")
+    # Whoever submits looks until the job is there: of one that died by then it would decide itself.
+    (folder / "hold").touch()
     said = supervise(folder, *command[:5], "--submit-only", *command[5:])
     assert said.returncode == 0, said.stderr
+    (folder / "hold").unlink()
     launcher = local.launcher(folder / "state")
     until(lambda: launcher.state("run-r0").state, lambda state: state.ended)
     swept = supervise(folder, "sweep", "--once")
