@@ -7,21 +7,20 @@ directory, ``cli/monitor.py`` watching that directory, and a web server that tak
 
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.text import Text
 
 from demo import slack
 from demo.scene import SCENES, Scene, Seen, play
+from demo.stopping import Stop, StoppedError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 OTHERS_SETTINGS = ("LASTBEAT_", "MONITORING_", "SLACK_", "SNS_", "AWS_", "STALE_", "ALERT_")
@@ -30,19 +29,16 @@ OTHERS_SETTINGS = ("LASTBEAT_", "MONITORING_", "SLACK_", "SNS_", "AWS_", "STALE_
 def main() -> int:
     # A terminal tells its width; a pipe gets one that README files like.
     console = Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 100)
-    signal.signal(signal.SIGTERM, _stop)
+    stop = Stop()
+    stop.listen()
     began = time.monotonic()
     try:
         with _stage() as (root, url, messages):
-            seen = [_show(scene, console, root, url, messages) for scene in SCENES]
-    except KeyboardInterrupt:
+            seen = [_show(scene, console, root, url, messages, stop) for scene in SCENES]
+    except StoppedError:
         console.print("Stopped; its processes have ended and its files are removed.")
         return 130
     return _conclude(console, seen, time.monotonic() - began)
-
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 @contextmanager
@@ -55,7 +51,9 @@ def _stage() -> Iterator[tuple[Path, str, "queue.Queue[slack.Json]"]]:
         yield Path(folder) / "training-runs", url, messages
 
 
-def _show(scene: Scene, console: Console, root: Path, url: str, messages: "queue.Queue[slack.Json]") -> Seen:
+def _show(
+    scene: Scene, console: Console, root: Path, url: str, messages: "queue.Queue[slack.Json]", stop: Stop
+) -> Seen:
     console.rule(f"[bold]{scene.title}", align="left")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(OTHERS_SETTINGS)}
     # A run that dies misses its two heartbeats one after the other; the warning in between is left out.
@@ -65,17 +63,19 @@ def _show(scene: Scene, console: Console, root: Path, url: str, messages: "queue
     # to tell.
     environment |= {"LASTBEAT_BEAT_SECONDS": "0.25", "LASTBEAT_GUARDIAN": "off"}
     seen = Seen(scene)
-    for event in play(scene, CHECKOUT, root, environment, messages):
-        if event.message is not None:
-            seen.alerts.append(slack.plain(event.message))
-            console.print(slack.render(event.message))
-            continue
-        if event.status is not None:
-            seen.verdicts.append(event.status)
-        style = {"lastbeat": "bold", "training": "dim", "demo": "yellow"}[event.who]
-        colour = _COLOURS.get(event.status or "", "")
-        clock = time.strftime("%H:%M:%S")
-        console.print(Text.assemble(f"{clock}  ", (f"{event.who:<9} ", style), (event.what, f"{style} {colour}")))
+    # Whatever goes wrong here, the scene's processes end before its folder is removed.
+    with closing(play(scene, CHECKOUT, root, environment, messages, stop)) as events:
+        for event in events:
+            if event.message is not None:
+                seen.alerts.append(slack.plain(event.message))
+                console.print(slack.render(event.message))
+                continue
+            if event.status is not None:
+                seen.verdicts.append(event.status)
+            style = {"lastbeat": "bold", "training": "dim", "demo": "yellow"}[event.who]
+            colour = _COLOURS.get(event.status or "", "")
+            clock = time.strftime("%H:%M:%S")
+            console.print(Text.assemble(f"{clock}  ", (f"{event.who:<9} ", style), (event.what, f"{style} {colour}")))
     console.print()
     return seen
 

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from demo.stopping import Stop
 
 STALE_MINUTES = 0.1
 INTERVAL_S = 0.5
@@ -100,8 +102,11 @@ def play(
     root: Path,
     environment: Mapping[str, str],
     messages: "queue.Queue[dict[str, Any]]",
-) -> Iterator[Event]:
-    """Run the scene to its end. Raises ``subprocess.TimeoutExpired`` when it has none."""
+    stop: Stop,
+) -> Generator[Event, None, None]:
+    """Run the scene to its end. Raises ``subprocess.TimeoutExpired`` when it has none, ``StoppedError`` when somebody
+    asks for an early one."""
+    stop.check()
     run_dir = root / scene.run_id
     run_dir.mkdir(parents=True)
     train = [sys.executable, str(checkout / "demo" / "train.py"), "--run-dir", str(run_dir)]
@@ -118,9 +123,9 @@ def play(
     # The watcher stands in a folder of its own, so that no .env of this checkout speaks to it.
     with process(train, environment, root) as training:
         said = Lines(training)
-        yield from _until_first_heartbeat(run_dir / "progress.json", said)
+        yield from _until_first_heartbeat(run_dir / "progress.json", said, stop)
         with process(watch, environment, root) as watcher:
-            yield from _follow(scene, training, said, watcher, messages)
+            yield from _follow(scene, training, said, watcher, messages, stop)
 
 
 class Lines:
@@ -147,10 +152,11 @@ class Lines:
         return not self._reader.is_alive()
 
 
-def _until_first_heartbeat(heartbeat: Path, training: Lines) -> Iterator[Event]:
+def _until_first_heartbeat(heartbeat: Path, training: Lines, stop: Stop) -> Iterator[Event]:
     """A watcher that looks before there is anything to see would rightly say so."""
     deadline = time.monotonic() + LIMIT_S
     while not heartbeat.exists() and not training.ended:
+        stop.check()
         if time.monotonic() > deadline:
             raise subprocess.TimeoutExpired(training.source.args, LIMIT_S)
         time.sleep(0.02)
@@ -168,11 +174,13 @@ def _follow(
     said: Lines,
     watcher: "subprocess.Popen[str]",
     messages: "queue.Queue[dict[str, Any]]",
+    stop: Stop,
 ) -> Iterator[Event]:
     deadline = time.monotonic() + LIMIT_S
     passes, alive = Lines(watcher), True
     last: tuple[str, list[str]] | None = None
     while True:
+        stop.check()
         over = passes.ended
         yield from _training(said)
         for line in passes.take():
