@@ -11,7 +11,7 @@ import pytest
 from lastbeat.checkpoints.survey import survey
 from lastbeat.decide.transition import Decision
 from lastbeat.launchers.port import LauncherError
-from lastbeat.model.job import JobReport, JobSpec, JobState
+from lastbeat.model.job import GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RestartPolicy, Supervision
@@ -59,6 +59,7 @@ class FakeJob:
     reason: str = ""
     outputs: tuple[str, ...] = ()
     started_at: datetime | None = None
+    gpus: GpuUse | None = None
 
 
 @dataclass
@@ -117,6 +118,7 @@ class FakeLauncher:
             restarts=found.restarts,
             reason=found.reason,
             outputs=found.outputs,
+            gpus=found.gpus,
         )
 
     def output(self, job: str, most: int) -> bytes | None:

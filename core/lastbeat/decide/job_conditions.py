@@ -1,18 +1,26 @@
-"""What is worth a word about a job that has not ended: it waits for too long, or its log does not appear. Pure."""
+"""What is worth a word about a job that has not ended: it waits for too long, its log does not appear, or nobody uses
+its GPUs. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from lastbeat.model import status as names
-from lastbeat.model.job import JobMemory, JobSight, JobState
+from lastbeat.model.job import JobMemory, JobReport, JobSight, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
 
 HOPELESS_S: Final = 300.0
 """A job that cannot start as it is, is told of after this: waiting longer mends nothing."""
-_OF_JOBS: Final = (names.JOB_PENDING, names.JOB_LOG_MISSING)
+IDLE_S: Final = 600.0
+"""GPUs that nobody uses are told of after this: loading data and a model may take minutes."""
+_HOLDS: Final = {
+    names.JOB_PENDING: JobState.PENDING,
+    names.JOB_LOG_MISSING: JobState.RUNNING,
+    names.GPU_IDLE: JobState.RUNNING,
+}
+"""Condition → the state of the job that it is about."""
 
 
 class WaitReason(NamedTuple):
@@ -69,6 +77,19 @@ _WHAT: Final = (
 )  # fmt: skip
 
 
+_IDLE: Final = (
+    "GPUs are reserved and nobody uses them: the job's log says what it does so long (a download, a data set that is "
+    "prepared, a worker that it waits for); does it ask for GPUs at all, and does torch.cuda.is_available() say True "
+    "in it? If not, end it (lastbeat stop) and start it with them."
+)
+_IDLE_ON_RAY: Final = (
+    "ray job submit starts an entrypoint without GPUs unless it asks for them (--entrypoint-num-gpus), or the training "
+    "never asked Ray for any (ScalingConfig(use_gpu=True), @ray.remote(num_gpus=1)): ray status shows who has what. "
+    "Where ray job submit leaves GPUs unused, start the training inside the head pod: lastbeat supervise --launcher "
+    "ray-pod --head-pod P."
+)
+
+
 def explained(reason: str) -> WaitReason:
     """What ``reason`` means, as far as it is known."""
     word = reason.partition(",")[0].strip()
@@ -87,15 +108,24 @@ def explained(reason: str) -> WaitReason:
     return WaitReason(means, _LIMITS, hopeless=alone)
 
 
+def idle_since(known: datetime | None, report: JobReport, now: datetime) -> datetime | None:
+    """Since when the job has run without using any of its GPUs. ``known``: what the last look made of that, where the
+    job was in the same state. While nobody can tell, that stands: unknown is neither use nor idleness."""
+    if report.state is not JobState.RUNNING:
+        return None
+    if report.gpus is None:
+        return known
+    return (known or now) if report.gpus.idle else None
+
+
 def job_conditions(
     sight: JobSight | None, known: JobMemory | None, before: Mapping[str, str], policy: Policy, now: datetime
 ) -> dict[str, str]:
     """The conditions of a run's job. ``before``: those of the record. Where nobody could ask about the job, they stand
     while the record has it as they are about."""
     if sight is None or sight.report.state is JobState.UNKNOWN:
-        holds = {names.JOB_PENDING: JobState.PENDING, names.JOB_LOG_MISSING: JobState.RUNNING}
         state = known.state if known is not None else None
-        return {name: before[name] for name in _OF_JOBS if name in before and holds[name] is state}
+        return {name: before[name] for name, about in _HOLDS.items() if name in before and about is state}
     job = sight.memory
     since_s = 0.0 if job.seen_at is None else (now - job.seen_at).total_seconds()
     if sight.report.state is JobState.PENDING:
@@ -108,9 +138,26 @@ def job_conditions(
         return {
             names.JOB_PENDING: f"job {job.id} has waited for its turn for {format_duration(since_s)} ({told}{meaning})"
         }
-    if sight.report.state is JobState.RUNNING and sight.log_fault and since_s >= policy.stale_s:
-        return {names.JOB_LOG_MISSING: f"job {job.id} has run for {format_duration(since_s)}, and {sight.log_fault}"}
-    return {}
+    if sight.report.state is not JobState.RUNNING:
+        return {}
+    raised = {}
+    if sight.log_fault and since_s >= policy.stale_s:
+        raised[names.JOB_LOG_MISSING] = f"job {job.id} has run for {format_duration(since_s)}, and {sight.log_fault}"
+    return {**raised, **_idle_gpus(sight, before, now)}
+
+
+def _idle_gpus(sight: JobSight, before: Mapping[str, str], now: datetime) -> dict[str, str]:
+    job, gpus = sight.memory, sight.report.gpus
+    if job.idle_since is None:
+        return {}
+    if gpus is None:
+        # It cannot be told this time.
+        return {names.GPU_IDLE: before[names.GPU_IDLE]} if names.GPU_IDLE in before else {}
+    idle_s = (now - job.idle_since).total_seconds()
+    if idle_s < IDLE_S:
+        return {}
+    which = "the only GPU has not" if gpus.total == 1 else f"none of {gpus.total:g} GPUs has"
+    return {names.GPU_IDLE: f"job {job.id} runs, and {which} been seen in use for {format_duration(idle_s)}"}
 
 
 def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
@@ -134,4 +181,6 @@ def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
             f"{look}; make that folder, writable for the job on its nodes, or give --output (and --log) a path that "
             "this machine sees, too. Without its log nobody can say why it fails."
         )
+    if names.GPU_IDLE in raised:
+        return _IDLE_ON_RAY if job.launcher == "ray" else _IDLE
     return None

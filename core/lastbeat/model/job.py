@@ -132,6 +132,9 @@ class JobMemory(Persisted):
     """When it was first seen in this state."""
     outputs: tuple[str, ...] = ()
     """Files with its output, as the launcher names them; a few."""
+    idle_since: datetime | None = None
+    """When it was first seen running with GPUs of which none was in use, and since then at each look that could tell.
+    None: one was in use, or nobody could tell yet."""
 
     @property
     def key(self) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.checkpoints.survey import survey
+from lastbeat.decide.job_conditions import idle_since
 from lastbeat.decide.jobs import STANDSTILL_S
 from lastbeat.decide.quarantine import quarantined
 from lastbeat.decide.reactions import Occasion
@@ -105,6 +106,7 @@ class Supervisor:
             restarts=report.restarts,
             outputs=report.outputs[:_OUTPUTS] or memory.outputs,
             seen_at=now if changed else memory.seen_at,
+            idle_since=idle_since(None if changed else memory.idle_since, report, now),
         )
         fault = self._log.bring(memory, report) or log_fault(report.outputs)
         fault = fault if report.state is JobState.RUNNING else ""

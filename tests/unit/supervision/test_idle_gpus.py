@@ -1,0 +1,159 @@
+"""GPUs that a job has and nobody uses are told after ten minutes, by whoever can ask its launcher."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.launchers.port import LauncherError
+from lastbeat.model.job import GpuUse, JobState
+from lastbeat.model.status import Event, Status
+from support.jobs import FakeJob, SupervisedScene
+from unit.supervision.test_supervised import running
+
+IDLE = GpuUse(0.0, 8.0)
+IN_USE = GpuUse(8.0, 8.0)
+
+
+def scene_of(gpus: GpuUse | None, kind: str = "ray") -> SupervisedScene:
+    scene = SupervisedScene()
+    scene.launcher.kind = kind
+    running(scene)
+    job_of(scene).gpus = gpus
+    scene.watch().tick()
+    return scene
+
+
+def job_of(scene: SupervisedScene) -> FakeJob:
+    return scene.launcher.jobs["run-r0"]
+
+
+def conditions(scene: SupervisedScene) -> dict[str, str]:
+    """As another supervisor, which knows nothing but the record, sees the run."""
+    outcome = scene.watch().tick()
+    assert outcome.status is Status.RUNNING
+    return dict(outcome.conditions)
+
+
+AFTER = [
+    ("nobody uses them for nine minutes", IDLE, 540, None),
+    ("nobody uses them for ten", IDLE, 600, "job run-r0 runs, and none of 8 GPUs has been seen in use for 10m"),
+    ("nobody uses the only one", GpuUse(0.0, 1.0), 600,
+     "job run-r0 runs, and the only GPU has not been seen in use for 10m"),
+    ("a part of one is in use", GpuUse(0.25, 8.0), 6000, None),
+    ("all are in use", IN_USE, 6000, None),
+    ("there are none", GpuUse(0.0, 0.0), 6000, None),
+    ("the launcher does not know", None, 6000, None),
+    ("the launcher counts what is no number", GpuUse(float("nan"), float("nan")), 6000, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gpus", "seconds", "told"), [row[1:] for row in AFTER], ids=[row[0] for row in AFTER])
+def test_a_job_with_gpus(gpus: GpuUse | None, seconds: float, told: str | None) -> None:
+    scene = scene_of(gpus)
+    scene.store.pass_time(seconds)
+    for _ in range(3):
+        found = conditions(scene)
+        # Who cannot ask neither clears nor raises it.
+        assert dict(scene.onlooker().tick().conditions).keys() == found.keys()
+    assert found == ({} if told is None else {"gpu_idle": told})
+    assert [message.event for message in scene.channel.sent] == ([] if told is None else [Event.WARNING])
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("ray", "--entrypoint-num-gpus"),
+        ("ray", "lastbeat supervise --launcher ray-pod --head-pod P"),
+        ("ray-pod", "torch.cuda.is_available()"),
+        ("kubernetes", "torch.cuda.is_available()"),
+    ],
+)
+def test_what_to_do_depends_on_the_launcher(kind: str, words: str) -> None:
+    scene = scene_of(IDLE, kind)
+    scene.store.pass_time(600)
+    conditions(scene)
+    (message,) = scene.channel.sent
+    assert words in str(message.action)
+
+
+def test_one_supervisor_sees_them_idle_and_the_next_one_tells() -> None:
+    scene = scene_of(IDLE)
+    scene.store.pass_time(601)
+    assert "gpu_idle" in conditions(scene)
+
+
+def test_only_what_changes_is_written() -> None:
+    scene = scene_of(IDLE)
+    before = scene.record().seq
+    for _ in range(5):
+        scene.store.pass_time(60)
+        conditions(scene)
+    assert scene.record().seq == before
+
+
+def test_it_is_over_once_one_is_in_use_and_begins_anew() -> None:
+    scene = scene_of(IDLE)
+    scene.store.pass_time(600)
+    assert "gpu_idle" in conditions(scene)
+    job_of(scene).gpus = IN_USE
+    assert conditions(scene) == {}
+    job_of(scene).gpus = IDLE
+    assert conditions(scene) == {}
+    scene.store.pass_time(540)
+    assert conditions(scene) == {}
+    scene.store.pass_time(60)
+    assert "gpu_idle" in conditions(scene)
+
+
+def test_while_nobody_can_tell_nothing_is_raised_or_cleared() -> None:
+    scene = scene_of(IDLE)
+    job_of(scene).gpus = None
+    scene.store.pass_time(700)
+    assert conditions(scene) == {}
+    job_of(scene).gpus = IDLE
+    assert "gpu_idle" in conditions(scene)
+    job_of(scene).gpus = None
+    assert "gpu_idle" in conditions(scene)
+    scene.launcher.die_at(0, lambda: LauncherError("no answer"), before=True)
+    assert "gpu_idle" in conditions(scene)
+    scene.launcher.heal()
+    job_of(scene).gpus = IN_USE
+    assert conditions(scene) == {}
+    assert len(scene.channel.sent) == 1
+
+
+def test_a_job_that_waits_for_its_turn_uses_none_and_need_not() -> None:
+    scene = scene_of(IDLE)
+    job_of(scene).state = JobState.PENDING
+    for _ in range(3):
+        scene.store.pass_time(1000)
+        assert conditions(scene) == {}
+    job_of(scene).state = JobState.RUNNING
+    assert conditions(scene) == {}
+    scene.store.pass_time(540)
+    assert conditions(scene) == {}
+    scene.store.pass_time(60)
+    assert "gpu_idle" in conditions(scene)
+
+
+def test_a_job_that_its_launcher_started_again_has_ten_minutes_of_its_own() -> None:
+    scene = scene_of(IDLE)
+    scene.store.pass_time(540)
+    job_of(scene).restarts = 1
+    assert conditions(scene) == {}
+    scene.store.pass_time(540)
+    assert conditions(scene) == {}
+    scene.store.pass_time(60)
+    assert "gpu_idle" in conditions(scene)
+
+
+@given(st.lists(st.sampled_from([IDLE, IDLE, IDLE, None, IN_USE, GpuUse(0.0, 0.0)]), max_size=25))
+def test_it_is_told_of_exactly_what_was_seen_for_ten_minutes(seen: list[GpuUse | None]) -> None:
+    scene = scene_of(None)
+    idle_at: list[int] = []
+    for minute, gpus in enumerate(seen):
+        scene.store.pass_time(60)
+        job_of(scene).gpus = gpus
+        if gpus is not None:
+            idle_at = [*idle_at, minute] if gpus.idle else []
+        assert ("gpu_idle" in conditions(scene)) == (bool(idle_at) and idle_at[-1] - idle_at[0] >= 10)
