@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lastbeat.causes.by_repository import repository_of, shares, uses
 from lastbeat.causes.calibration import brier, calibration_error
-from lastbeat.causes.confidence import MEASURED, STATED, Grounds
+from lastbeat.causes.confidence import LEVELS, MEASURED, Grounds
 from lastbeat.causes.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.times import format_duration
 from lastbeat.signals import loading
@@ -108,7 +108,7 @@ def _confidence() -> Iterator[str]:
     yield "| what the cause rests on | said | right, its repository unseen | right, all signals |"
     yield "|---|---|---|---|"
     for grounds in Grounds:
-        level = MEASURED.get(grounds, STATED.get(grounds, 0.0))
+        level = LEVELS[grounds]
         parts = [_right(rows, grounds) for rows in (found.unseen, found.seen)]
         said = f"{level:.0%}" if grounds in MEASURED else f"{level:.0%} or so, a guess"
         yield f"| {grounds.value} | {said} | {' | '.join(parts)} |"

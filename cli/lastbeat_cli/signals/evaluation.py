@@ -14,7 +14,7 @@ from lastbeat.causes.calibration import brier, calibration_error, reliability, t
 from lastbeat.causes.scoring import Score, ScoreCounts, ScoredCase
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue
-from lastbeat.model.text import clean
+from lastbeat.model.text import clean, counted
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 from lastbeat_cli.document import dump
@@ -159,12 +159,12 @@ def _rules(rules: Sequence[SignalUse]) -> Iterator[str]:
     yield "Signals that showed a cause, those that the fewest repositories need first:"
     yield f"{'':<32} {'shows the cause in':>26} {'matches a line in':>26}"
     for use in rules:
-        told = _of(len(use.logs), len(use.repositories)), _of(use.matched_logs, use.matched_repositories)
-        yield f"{use.name:<32} {told[0]:>26} {told[1]:>26}" + (f"  {use.logs[0]}" if len(use.logs) == 1 else "")
+        shows, matches = _of(len(use.logs), len(use.repositories)), _of(use.matched_logs, use.matched_repositories)
+        yield f"{use.name:<32} {shows:>26} {matches:>26}" + (f"  {use.logs[0]}" if len(use.logs) == 1 else "")
 
 
 def _of(logs_: int, repositories: int) -> str:
-    return f"{logs_} log{'' if logs_ == 1 else 's'} of {repositories} repositor{'y' if repositories == 1 else 'ies'}"
+    return f"{counted(logs_, 'log')} of {counted(repositories, 'repository', 'repositories')}"
 
 
 def _table(ours: Score, naive: Score) -> Iterator[str]:
@@ -244,8 +244,8 @@ def _confidence(ours: Score) -> dict[str, object]:
 
 
 def _unseen(ours: Score, unseen: Score) -> dict[str, object]:
-    told = zip(shares(ours).items(), shares(unseen).values(), strict=True)
-    return {name: {"all_signals": asdict(known), "repository_unseen": asdict(other)} for (name, known), other in told}
+    beside = zip(shares(ours).items(), shares(unseen).values(), strict=True)
+    return {name: {"all_signals": asdict(known), "repository_unseen": asdict(other)} for (name, known), other in beside}
 
 
 def _rule(use: SignalUse) -> dict[str, object]:

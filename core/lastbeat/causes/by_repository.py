@@ -121,19 +121,22 @@ def left_out(score: Score, catalogue: Catalogue, ask: Callable[[int, Catalogue],
     return Score(rows)
 
 
-ASPECTS: Final[Mapping[str, Callable[[ScoredCase], bool]]] = {
+OF_FAILURES: Final[Mapping[str, Callable[[ScoredCase], bool]]] = {
     "right type": lambda row: row.right,
     "right or acceptable": lambda row: row.accepted,
     "evidence within 2 lines": lambda row: row.near,
+}
+"""What the log of a failure is scored by."""
+OF_HEALTHY: Final[Mapping[str, Callable[[ScoredCase], bool]]] = {
     "healthy, not misread": lambda row: row.diagnosis.error_type is None,
 }
-"""What a log is scored by. The last one is for healthy logs, the others for failures."""
+"""What the log of a healthy run is scored by."""
 
 
 def shares(score: Score) -> dict[str, BoundedShare]:
-    """For each of :data:`ASPECTS`, the part of the logs for which it holds."""
-    healthy = list(ASPECTS)[-1]
-    return {name: share(score.healthy if name == healthy else score.failures, holds) for name, holds in ASPECTS.items()}
+    """For each of :data:`OF_FAILURES` and :data:`OF_HEALTHY`, the part of such logs for which it holds."""
+    asked = ((score.failures, OF_FAILURES), (score.healthy, OF_HEALTHY))
+    return {name: share(rows, holds) for rows, aspects in asked for name, holds in aspects.items()}
 
 
 def matched(found: Mapping[str, SignalUse], names: Sequence[tuple[Case, Iterable[str]]]) -> list[SignalUse]:

@@ -1,22 +1,13 @@
-"""Whether confidence means something: of causes that were said to be right nine times in ten, how many were.
+"""Whether confidence means something: of causes that were said to be right nine times in ten, how many were."""
 
-And the measurement that confidence is made of, see :func:`levels`.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from lastbeat.causes.by_repository import repository_of, share
-from lastbeat.causes.confidence import MOST, Grounds
 from lastbeat.causes.scoring import Score, ScoredCase
 from lastbeat.signals.error_types import traits_of
 
 _BINS: Final = 10
-_CAUTION: Final = 0.674490
-"""Standard deviations: three of four true values lie above the lower end of such an interval."""
-FEWEST: Final = 10
-"""From fewer logs nothing is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,43 +61,6 @@ def calibration_error(rows: Sequence[ScoredCase]) -> float:
     AAAI 2015). 0 for no rows."""
     off = sum(abs(each.said * each.logs - each.accepted) for each in reliability(rows))
     return off / len(rows) if rows else 0.0
-
-
-def levels(rows: Iterable[ScoredCase]) -> dict[Grounds, float]:
-    """For each kind of grounds how sure causes on them are; kinds with fewer than :data:`FEWEST` logs are left out.
-
-    It is how many were right (no mistake), at the lower end of the interval that :func:`share` gives for 50 %: the
-    fewer repositories they come from, the lower. For rules are always better on logs that their authors have seen.
-    """
-    of: dict[Grounds, list[ScoredCase]] = {}
-    for row in rows:
-        if row.diagnosis.grounds:
-            of.setdefault(Grounds(row.diagnosis.grounds), []).append(row)
-    return {
-        grounds: min(MOST, round(share(of[grounds], lambda row: row.accepted, _CAUTION).low, 2))
-        for grounds in Grounds
-        if len(of.get(grounds, ())) >= FEWEST
-    }
-
-
-def crosswise(rows: Sequence[ScoredCase], now: Mapping[Grounds, float]) -> list[ScoredCase]:
-    """``rows`` with the confidence that would have been said had the levels been measured without the row's repository:
-    cross-validation by repository. ``now``: the levels that the rows' confidence was made of."""
-    found = []
-    for repository in sorted({repository_of(row.case) for row in rows}):
-        own = [row for row in rows if repository_of(row.case) == repository]
-        measured = levels(row for row in rows if repository_of(row.case) != repository)
-        found += [_moved(row, measured, now) for row in own]
-    return found
-
-
-def _moved(row: ScoredCase, measured: Mapping[Grounds, float], now: Mapping[Grounds, float]) -> ScoredCase:
-    said = row.diagnosis
-    grounds = Grounds(said.grounds) if said.grounds else None
-    if grounds is None or grounds not in measured or grounds not in now:
-        return row
-    confidence = min(1.0, max(0.0, _said(row) + measured[grounds] - now[grounds]))
-    return replace(row, diagnosis=replace(said, confidence=confidence))
 
 
 def _said(row: ScoredCase) -> float:

@@ -1,6 +1,6 @@
 """How sure a cause is: as often as causes on the same grounds were right in labelled logs.
 
-The numbers are measured, see :mod:`lastbeat.causes.calibration`, and written anew by
+The numbers are measured, and written anew by
 
     PYTHONPATH=core:cli:tests .venv/bin/python -m support.confidence_levels
 
@@ -29,7 +29,7 @@ class Grounds(str, Enum):
     CONFIRMATION = "that it ended, and nothing more"
 
 
-STATED: Final[Mapping[Grounds, float]] = {
+GUESSED: Final[Mapping[Grounds, float]] = {
     Grounds.STATED: 0.7,
     Grounds.END: 0.55,
     Grounds.CONFIRMATION: 0.2,
@@ -42,6 +42,8 @@ MEASURED: Final[Mapping[Grounds, float]] = {
     Grounds.CONSEQUENCE: 0.82,
     Grounds.CLASS: 0.52,
 }
+LEVELS: Final[Mapping[Grounds, float]] = {**GUESSED, **MEASURED}
+"""How sure causes on each kind of grounds are, before anything speaks against them."""
 CONTESTED: Final = 0.08
 """How much less sure a cause is for each other error type that has evidence as strong, for a line that is a mere
 warning, and for one that training survived. Guessed as well: hardly any labelled log has such."""
@@ -74,7 +76,7 @@ def confidence_of(best: Candidate, candidates: Sequence[Candidate], *, survived:
     """How often causes on such grounds are right, from 0 to 1; less where other candidates speak for other causes as
     strongly, and where training went on after it (``survived``)."""
     grounds = grounds_of(best)
-    level = MEASURED.get(grounds, STATED.get(grounds, LEAST))
+    level = LEVELS[grounds]
     rivals = {
         each.error_type
         for each in candidates

@@ -18,7 +18,7 @@ from lastbeat.causes.candidates import (
 )
 from lastbeat.causes.confidence import Grounds, confidence_of, grounds_of
 from lastbeat.causes.exit_codes import ExitMeaning
-from lastbeat.causes.idling import ended_by, idle_after
+from lastbeat.causes.idling import end_from_outside
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention, is_over, repeats
@@ -51,9 +51,10 @@ _INTERRUPT: Final = (
     r"\bKeyboardInterrupt\b|\b(?:closing signal |[Rr]eceived (?:Signals\.)?)SIGINT\b|\bReceived 2 death signal|"
     r"\bgot signal: (?:2|SIGINT)\b|\bexit ?code\s{0,8}:? -2\b|\bSignal 2 \(SIGINT\)"
 )
-_PORT_TAKEN: Final = r"Address already in use|EADDRINUSE|socket has failed to (?:bind|listen)"
 _POLLED_IN_VAIN: Final = r"queue\.Empty\s*$"
 """What a loop that waits for data handles again and again, also when a Ctrl-C comes."""
+_MEETING: Final = frozenset({"port", "tcpstore"})
+"""Subsystems of where a launcher's ranks meet."""
 _SOCKET: Final = "socket"
 _SERVICES: Final = frozenset({"tracker", "hub"})
 """Subsystems: of a bare error of a connection, and of what names who was at the other end."""
@@ -145,7 +146,10 @@ class _Diagnosis:
         every = candidates_of(logs, self._signals)
         self._survived = [each for each in every if self._was_survived(each)]
         self._candidates = [each for each in every if not self._was_survived(each)]
-        self._candidates = [each for each in self._candidates if not self._is_of_another_launch(each)]
+        twice = self._launched_twice()
+        self._candidates = [
+            each for each in self._candidates if each.log_index not in twice or not _is_of_the_meeting(each)
+        ]
         self._confirmed = bool(exit_code) or any(map(_confirms, self._candidates))
         if not self._confirmed:
             last = {each.log_index: each.mention.line for each in self._candidates}
@@ -161,18 +165,18 @@ class _Diagnosis:
         others = [log.progress_time for log in self._logs if log is not candidate.log]
         return any(time is not None and time - own > _STEP_UNDER_WAY for time in others)
 
-    def _is_of_another_launch(self, candidate: Candidate) -> bool:
-        """Whether a launcher said it that found its port taken, and so never had a worker, while workers spoke after
-        it: somebody launched twice."""
-        if candidate.rank is not None or re.search(_PORT_TAKEN, candidate.mention.text) is None:
-            return False
-        own = [each for each in self._candidates if each.log is candidate.log]
-        gave_up = [
-            each.mention.order
-            for each in own
-            if each.mention.where == "launcher" and each.mention.fatal and re.search(_PORT_TAKEN, each.mention.text)
-        ]
-        return any(each.rank is not None and each.mention.order > order for order in gave_up[:1] for each in own)
+    def _launched_twice(self) -> set[int]:
+        """Indices of the logs in which a launcher gave up because its port was taken or its store out of reach, and so
+        never had a worker, while workers spoke after it."""
+        gave_up: dict[int, int] = {}
+        for each in self._candidates:
+            if _is_of_the_meeting(each) and each.mention.where == "launcher" and each.mention.fatal:
+                gave_up.setdefault(each.log_index, each.mention.order)
+        return {
+            each.log_index
+            for each in self._candidates
+            if each.rank is not None and each.log_index in gave_up and each.mention.order > gave_up[each.log_index]
+        }
 
     def _talked_on(self, candidate: Candidate, last_line: int) -> bool:
         """Whether it was merely logged, and so much was printed after the last error that the run did not end there."""
@@ -279,7 +283,8 @@ class _Diagnosis:
         """A SIGKILL that was no OOM kill: nobody knows who sent it."""
         known = TYPES[UNKNOWN]
         cause = Cause(UNKNOWN, evidence, _UNSURE, "signal", known.restartable, KILLED_WITHOUT_OOM)
-        return Explanation(cause, self._alternatives(None, exit_codes.OF_SIGKILL[0]), (), ended=True)
+        others = self._alternatives(None, exit_codes.OF_SIGKILL.error_type)
+        return Explanation(cause, others, (), ended=True, grounds=Grounds.END.value)
 
     # The meaning of exit codes and scheduler states.
 
@@ -390,7 +395,7 @@ class _Diagnosis:
         if not others and confidence < UNDECIDED:
             others = self._also_possible(strongest, cause)
         told = Explanation(cause, others, self._downstream(first), ended=ended, grounds=grounds_of(strongest).value)
-        idle, by = idle_after(strongest, self._candidates), ended_by(strongest, self._candidates)
+        by, idle = end_from_outside(strongest, self._candidates)
         return replace(told, interrupted=ended and self._interrupted(best), idle=idle, ended_by=by, peer=peer)
 
     def _service_behind(self, first: Candidate) -> Candidate | None:
@@ -507,6 +512,11 @@ class _Diagnosis:
         ends = candidate.tier != Tier.CASCADE or candidate.traits.ends_process
         says_so = mention.raised or (signal.severity != "warning" and ends and signal.subsystem != "ray")
         return says_so and mention.line > candidate.log.alive_line
+
+
+def _is_of_the_meeting(candidate: Candidate) -> bool:
+    """Whether it names why ranks could not meet, and no rank says so."""
+    return candidate.rank is None and candidate.subsystem in _MEETING and candidate.tier == Tier.SPECIFIC
 
 
 def _is_interrupt(candidate: Candidate) -> bool:

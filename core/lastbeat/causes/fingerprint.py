@@ -56,18 +56,13 @@ def fingerprint_of(cause: Cause) -> str:
     return hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()[:LENGTH]
 
 
-def line_template(line: str, host: str | None = None) -> str:
-    """The letters of a line that say what went wrong. ``host``: a name that counts for nothing in it. Linear in the
-    length of ``line``, which may be hostile."""
-    return _joined(_said(line, host))
-
-
 def _joined(said: list[str]) -> str:
     return "".join(said)[:_TEMPLATE_LIMIT]
 
 
 def _said(line: str, host: str | None) -> list[str]:
-    """The letters of each word that has some, as far as there is room for them."""
+    """The letters that say what went wrong, of each word that has some, as far as there is room for them. ``host``: a
+    name that counts for nothing in it. Linear in the length of ``line``, which may be hostile."""
     came_from = origin(line)
     hosts = {name.lower() for name in (host, came_from.host) if name}
     text = _DATE.sub("", line[came_from.begin :])

@@ -5,36 +5,36 @@ from datetime import timedelta
 from typing import Final
 
 from lastbeat.causes.candidates import Candidate, Tier, has_year
+from lastbeat.causes.exit_codes import SCHEDULERS
 from lastbeat.model.cause import WORTH_TELLING, Idle
 
 _ZONE: Final = timedelta(minutes=30)
 _ZONE_SLACK: Final = timedelta(seconds=90)
 _FARTHEST_ZONE: Final = timedelta(hours=14)
-_SCHEDULERS: Final = frozenset({"slurm", "preemption"})
+_PREEMPTION: Final = "preemption"
+_SCHEDULERS: Final = frozenset({SCHEDULERS, _PREEMPTION})
 """Subsystems whose lines the scheduler prints, by the clock and in the zone of its host."""
 
 
-def idle_after(cause: Candidate, candidates: Sequence[Candidate]) -> Idle | None:
-    """How long the job sat there after its cause, by the lines' own times; None if no line tells, or it did not.
+def end_from_outside(cause: Candidate, candidates: Sequence[Candidate]) -> tuple[str, Idle | None]:
+    """What ended the job from outside after its cause, in words, and how long the job had sat there by then; "" if
+    nothing did, as far as the lines tell."""
+    end = _end(cause, candidates)
+    return ("", None) if end is None else (_in_words(end), _idle(cause, end))
+
+
+def _idle(cause: Candidate, end: Candidate) -> Idle | None:
+    """By the lines' own times; None if no line tells, or it did not.
 
     Where the cause's line has no time, it happened after the newest time above it: then it idled no longer than that.
     """
-    died, end = cause.mention.time or cause.mention.before, _end(cause, candidates)
-    if end is None or died is None or not has_year(died):
-        return None
-    ended = end.mention.time
-    if ended is None or not has_year(ended):
+    died, ended = cause.mention.time or cause.mention.before, end.mention.time
+    if died is None or ended is None or not has_year(died) or not has_year(ended):
         return None
     idled = ended - died
     if idled < WORTH_TELLING or (end.subsystem in _SCHEDULERS and _may_be_zones(idled)):
         return None
     return Idle(idled.total_seconds(), _in_words(end), at_most=cause.mention.time is None)
-
-
-def ended_by(cause: Candidate, candidates: Sequence[Candidate]) -> str:
-    """What ended the job from outside after its cause, in words; "" if nothing did, as far as the lines tell."""
-    end = _end(cause, candidates)
-    return _in_words(end) if end is not None else ""
 
 
 def _end(cause: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
@@ -72,4 +72,4 @@ def _may_be_zones(idled: timedelta) -> bool:
 def _in_words(end: Candidate) -> str:
     if end.traits.is_time_over:
         return "the time limit"
-    return "it was preempted" if end.subsystem == "preemption" else "it was cancelled"
+    return "it was preempted" if end.subsystem == _PREEMPTION else "it was cancelled"

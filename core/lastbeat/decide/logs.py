@@ -60,8 +60,16 @@ def fatal(explanation: Explanation) -> bool:
 
 def token(evidence: Evidence) -> str:
     """A permanent identifier of one line of a log."""
-    words = f"{evidence.file}\0{evidence.line}\0{evidence.text}"
-    return f"{evidence.line}:{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    return f"{evidence.line}:{_digest(evidence.file, str(evidence.line), evidence.text)}"
+
+
+def _text_token(evidence: Evidence) -> str:
+    """The same for every line of a file that has the same text."""
+    return _digest(evidence.file, evidence.text)
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def shown(evidence: Evidence) -> str:
@@ -201,7 +209,7 @@ def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datet
     for each in told[:_WARNED_LIMIT]:
         if each.at is None:
             continue
-        name, number = _digest(each.evidence), each.evidence.line
+        name, number = _text_token(each.evidence), each.evidence.line
         seen.add(name)
         before = notes.get(name)
         if before is None or 0 < before.line < number:
@@ -223,7 +231,7 @@ def no_news(known: Mapping[str, ToldWarning], now: datetime) -> dict[str, ToldWa
 def warned_of(report: LogReport | None, notes: Mapping[str, ToldWarning], now: datetime) -> Warned | None:
     """The latest line in ``report`` that warns and is still news."""
     told = report.explanation.warned if report is not None else ()
-    new = [(notes[name].until, each) for each in told if (name := _digest(each.evidence)) in notes]
+    new = [(notes[name].until, each) for each in told if (name := _text_token(each.evidence)) in notes]
     latest = max(new, key=lambda one: one[0], default=None)
     return latest[1] if latest is not None and now <= latest[0] else None
 
@@ -232,10 +240,6 @@ def still_warned(raised: Mapping[str, str], notes: Mapping[str, ToldWarning], no
     """What was raised by a line that is news: this reader may have begun behind it."""
     text = raised.get(names.WARNING_IN_LOG)
     return {names.WARNING_IN_LOG: text} if text and any(now <= each.until for each in notes.values()) else {}
-
-
-def _digest(evidence: Evidence) -> str:
-    return hashlib.sha256(f"{evidence.file}\0{evidence.text}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def waits_for_lines(policy: Policy) -> bool:

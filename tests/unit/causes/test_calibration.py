@@ -2,17 +2,10 @@
 
 import pytest
 
-from lastbeat.causes.calibration import (
-    FEWEST,
-    brier,
-    calibration_error,
-    crosswise,
-    levels,
-    reliability,
-    told,
-)
+from lastbeat.causes.calibration import brier, calibration_error, reliability, told
 from lastbeat.causes.confidence import Grounds
 from lastbeat.causes.scoring import Case, Diagnosis, Score, ScoredCase
+from support.confidence_levels import FEWEST, crosswise, levels
 
 
 def row(

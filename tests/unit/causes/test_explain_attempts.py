@@ -235,8 +235,9 @@ WATCHDOG = "".join(
 )
 
 
-def test_a_launch_that_found_the_port_taken_says_nothing_of_the_job_that_has_it() -> None:
-    found = explain_text(steps() + RENDEZVOUS + WATCHDOG + CHILD_FAILED, load("default")).cause
+@pytest.mark.parametrize("catalogue", ["default", "megatron_nccl"])
+def test_a_launch_that_found_the_port_taken_says_nothing_of_the_job_that_has_it(catalogue: str) -> None:
+    found = explain_text(steps() + RENDEZVOUS + WATCHDOG + CHILD_FAILED, load(catalogue)).cause
     assert found is not None
     assert found.error_type == "nccl_timeout"
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lastbeat.causes.confidence import Grounds
 from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.model.cause import Cause
@@ -28,7 +29,8 @@ HANGS = "[monitor] WARNING: no progress since 600 s (step 50)\n[monitor] ERROR: 
 SRUN = "srun: error: node2: task 3: Killed\n"
 
 
-def cause_of(error: str, log: str, scheduler: str | None = None) -> Cause:
+def explained(error: str, log: str, scheduler: str | None = None) -> tuple[Cause, str]:
+    """The cause, and what it rests on."""
     readers = []
     for name, text in (("logs/train.log", STEPS + log), ("_error", error)):
         reader = LogReader(CATALOGUE, name)
@@ -39,7 +41,7 @@ def cause_of(error: str, log: str, scheduler: str | None = None) -> Cause:
     assert found.cause is not None
     assert found.ended
     assert not any(other.error_type == "oom" for other in found.alternatives)
-    return found.cause
+    return found.cause, found.grounds
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,8 @@ def cause_of(error: str, log: str, scheduler: str | None = None) -> Cause:
     ],
 )
 def test_a_kill_where_no_oom_kill_was_counted_has_no_known_sender(error: str, log: str) -> None:
-    cause = cause_of(error, log)
+    cause, grounds = explained(error, log)
+    assert grounds == Grounds.END.value
     assert (cause.error_type, cause.hint, cause.restartable) == ("unknown", KILLED_WITHOUT_OOM, True)
     assert "most often" not in cause.hint
 
@@ -71,8 +74,9 @@ def test_a_kill_where_no_oom_kill_was_counted_has_no_known_sender(error: str, lo
     ],
 )
 def test_better_evidence_goes_before_that(error: str, log: str, scheduler: str | None, error_type: str) -> None:
-    assert cause_of(error, log, scheduler).error_type == error_type
+    assert explained(error, log, scheduler)[0].error_type == error_type
 
 
 def test_training_cannot_say_it_in_its_log() -> None:
-    assert cause_of(ENDED.replace(f"; {NONE_COUNTED}", ""), f"{NONE_COUNTED}\n{TORCHRUN}").error_type == "oom"
+    cause, _ = explained(ENDED.replace(f"; {NONE_COUNTED}", ""), f"{NONE_COUNTED}\n{TORCHRUN}")
+    assert cause.error_type == "oom"
