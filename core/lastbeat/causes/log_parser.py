@@ -8,6 +8,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from lastbeat.causes import contexts, error_file, survivors
 from lastbeat.causes.attempts import AttemptMarks, Evidence, is_whole
+from lastbeat.causes.efa import NetworkLines
 from lastbeat.causes.envelopes import OpenEnvelope, OpenEnvelopes
 from lastbeat.causes.log_summary import MOST_NAMED, LogSummary
 from lastbeat.causes.mentions import DETAIL, ENOUGH_STEPS, Link, Mention, MentionWindow, fields_of, text_of
@@ -30,6 +31,8 @@ GRADIENT: Final = "gradient"
 WARNING: Final = "warning"
 """Kind of a line that ends nothing and that people should see."""
 _MOST_WARNED: Final = 8
+NETWORK: Final = "network"
+"""Kind of a line that tells over which network NCCL's traffic goes, or which one is there."""
 PEER: Final = "peer"
 """Kind of a line in which a launcher names a process that failed."""
 _JUST_ABOVE: Final = 2
@@ -152,6 +155,7 @@ class ParserState:
     tracebacks: TracebackParser = field(default_factory=TracebackParser)
     envelopes: OpenEnvelopes = field(default_factory=OpenEnvelopes)
     stacks: StackDumpParser = field(default_factory=StackDumpParser)
+    network: NetworkLines = field(default_factory=NetworkLines)
     window: MentionWindow = field(default_factory=MentionWindow)
 
     def lines_since(self, kind: str, number: int) -> int:
@@ -305,6 +309,7 @@ class LogParser:
             return
         self._note_named(meaning)
         self._note_warned(line, rank, meaning, at)
+        self._note_network(line, rank, meaning)
         if "done" in kinds and report is None:
             self._has_begun_again(line.number, "own")
             self._advance(ENOUGH_STEPS)
@@ -356,6 +361,14 @@ class LogParser:
             warned[signal.name] = self._mention(line, rank, signal, found)
             if at is not None:
                 self._summary.last_seen[signal.name] = at
+
+    def _note_network(self, line: Line, rank: int | None, meaning: Meaning) -> None:
+        signal = meaning.kinds.get(NETWORK)
+        if signal is None:
+            return
+        if self.state.network.read(line.text):
+            self._summary.efa_line = self._mention(line, rank, signal, {}).evidence(self._summary.file)
+        self._summary.efa = self.state.network.use
 
     def _note_named(self, meaning: Meaning) -> None:
         """After a report: whom a launcher names. Rank and host stand in lines of their own, one below the other."""

@@ -6,6 +6,8 @@ from typing import ClassVar, Final
 
 from lastbeat.causes.mentions import Mention
 from lastbeat.causes.stack_dumps import Stack
+from lastbeat.model.cause import Evidence
+from lastbeat.model.efa_use import UNTOLD, EfaUse
 from lastbeat.model.persisted import Form
 from lastbeat.model.progress_lines import Progress
 
@@ -58,6 +60,10 @@ class LogSummary:
     """Processes that a launcher names as failed, the latest few."""
     warned: dict[str, Mention] = field(default_factory=dict)
     """Signal of kind ``warning`` → the latest such line."""
+    efa: EfaUse = UNTOLD
+    """Over which network NCCL's traffic goes."""
+    efa_line: Evidence | None = None
+    """The line that told it last."""
     skipped_bytes: int = 0
     no_oom_kill: bool = False
     """It is an ``_error`` of lastbeat's which says that no OOM kill was counted."""

@@ -198,6 +198,17 @@ def conditions(report: LogReport | None, finding: Finding | None) -> dict[str, s
     return {_traits(cause).condition: f"{cause.error_type} in {shown(cause.evidence)}"}
 
 
+def efa_fallback(report: LogReport | None, known: str | None) -> dict[str, str]:
+    """The condition of a run whose NCCL uses sockets though EFA is there or asked for. ``known``: what the record says
+    of that; it stands until a line tells which network is used now."""
+    if report is None or report.efa.active is None:
+        return {} if known is None else {names.EFA_FALLBACK: known}
+    if not report.efa.fallback:
+        return {}
+    line = "" if report.efa_line is None else f": {shown(report.efa_line)}"
+    return {names.EFA_FALLBACK: f"NCCL uses sockets, though EFA is there or asked for{line}"}
+
+
 def noted(known: Mapping[str, ToldWarning], report: LogReport | None, now: datetime) -> dict[str, ToldWarning]:
     """``known`` with the lines that ``report`` warns of. A line is news for :data:`WARNED_S` from when it is first
     noted, whoever reads it later: to a reader that begins anew every line is as new as its file.

@@ -92,6 +92,8 @@ class AttemptEvidence:
     """When waiting for those lines began. None: the logs could not be read this time."""
     known_nan: str | None = None
     """What the last look said of a loss that is not finite."""
+    known_efa_fallback: str | None = None
+    """What the last look said of an EFA that is not used."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """Conditions from logs that stand though this look did not see why: the logs could not be read, or a warning that
     is news lies before what was read."""
@@ -341,6 +343,7 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     raised = {**evidence.kept, **warned, **_log_conditions(evidence, now), **raised}
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
+    raised.update(logs.efa_fallback(evidence.seen.logs, evidence.known_efa_fallback))
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
     verdict = Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised)
     told = _log_conditions(evidence, now)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from lastbeat.model.cause import NOTHING, Explanation
+from lastbeat.model.cause import NOTHING, Evidence, Explanation
+from lastbeat.model.efa_use import UNTOLD, EfaUse
 from lastbeat.model.persisted import AnyFloat, Form
 
 
@@ -32,6 +33,10 @@ class LogReport:
     """When the file with the cause was last stored with new text."""
     last_seen: Mapping[str, datetime] = field(default_factory=dict)
     """For the signals of absence rules, and for warnings: signal name → when a matching line was last new."""
+    efa: EfaUse = UNTOLD
+    """Over which network NCCL's traffic goes, by the file that told last."""
+    efa_line: Evidence | None = None
+    """The line that told it."""
     notes: tuple[str, ...] = ()
     """For people: what was skipped or could not be read."""
     mark: str = ""

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from lastbeat.model.cause import NOTHING, TEXT_LIMIT, AttemptInFile, Cause, Evidence, Explanation, LostPeer
+from lastbeat.model.efa_use import EfaUse
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.persisted import Form
 from lastbeat.model.secrets import mask_tokens
@@ -281,7 +282,11 @@ class RunLogs:
             return LogReport()
         # Line numbers counted from the middle of a file mean nothing to another reader.
         shifts = {file.name: 0 if file.shift is not None else None for file, _ in read}
-        return _report(read, self._explained([summary for _, summary in read], shifts))
+        return _report(
+            read,
+            self._explained([summary for _, summary in read], shifts),
+            lambda line: _masked_line(line, self._mask, shifts),
+        )
 
     def _explained(
         self,
@@ -347,7 +352,9 @@ class Isolation:
             return None
 
 
-def _report(read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explanation) -> LogReport:
+def _report(
+    read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explanation, masked: Callable[[Evidence], Evidence]
+) -> LogReport:
     """The files' combined report. Progress comes from the file whose step changed last."""
     written = [file.written_at for file, _ in read if file.written_at is not None]
     seen: dict[str, datetime] = {}
@@ -364,6 +371,10 @@ def _report(read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explana
         mark=mark,
         shown_at=next(iter(shown), None),
     )
+    network = _network(read)
+    if network is not None:
+        efa, line = network
+        report = replace(report, efa=efa, efa_line=None if line is None else masked(line))
     moving = [(file, summary) for file, summary in read if file.progress_at is not None]
     if not moving:
         return report
@@ -382,6 +393,27 @@ def _report(read: "Sequence[tuple[TailedLog, LogSummary]]", explanation: Explana
     )
 
 
+def _network(read: "Sequence[tuple[TailedLog, LogSummary]]") -> tuple[EfaUse, Evidence | None] | None:
+    """Over which network NCCL's traffic goes, by the file written last of those that tell, and the line that does: all
+    ranks of a job use one kind of network, and the logs of an attempt before it may still be there. That EFA is there,
+    or asked for, any file may tell. None: no file tells of a network."""
+    told = [(file, summary) for file, summary in read if summary.efa.active is not None and file.written_at is not None]
+    if not told:
+        return None
+    _, last = max(told, key=lambda each: (each[0].written_at, each[1].efa.fallback, each[0].name))
+    return replace(last.efa, expected=any(summary.efa.expected for _, summary in read)), last.efa_line
+
+
+def _masked_line(evidence: Evidence, mask: Callable[[str], str], shifts: Mapping[str, int | None] | None) -> Evidence:
+    """As :func:`_masked`."""
+    host = None if evidence.host is None else mask_tokens(mask(one_line(evidence.host)))
+    text = mask_tokens(mask(clean(evidence.text)))[:TEXT_LIMIT]
+    shift = shifts.get(evidence.file, 0) if shifts is not None else 0
+    number = 0 if shift is None else max(0, evidence.line - shift)
+    file = mask_tokens(mask(one_line(evidence.file)))
+    return replace(evidence, line=number, file=file, text=text, host=host)
+
+
 def _masked(
     explanation: Explanation, mask: Callable[[str], str], shifts: Mapping[str, int | None] | None
 ) -> Explanation:
@@ -392,11 +424,7 @@ def _masked(
         return mask_tokens(mask(text))
 
     def line(evidence: Evidence) -> Evidence:
-        host = None if evidence.host is None else safe(one_line(evidence.host))
-        text = safe(clean(evidence.text))[:TEXT_LIMIT]
-        shift = shifts.get(evidence.file, 0) if shifts is not None else 0
-        number = 0 if shift is None else max(0, evidence.line - shift)
-        return replace(evidence, line=number, file=safe(one_line(evidence.file)), text=text, host=host)
+        return _masked_line(evidence, mask, shifts)
 
     def cause(found: Cause) -> Cause:
         frames = tuple(safe(one_line(frame)) for frame in found.frames)

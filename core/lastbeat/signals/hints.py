@@ -54,6 +54,11 @@ CONDITION_HINTS: Final = {
     names.PROGRESS_STALE: "The process beats but reports no step: a long evaluation or checkpoint, or a hang. Look at "
     "the training log and nvidia-smi.",
     names.HEARTBEAT_UNREADABLE: "Fix the script that writes this document; write to a temporary file and rename it.",
+    names.EFA_FALLBACK: "Between nodes NCCL goes over TCP now, many times slower than EFA: it found no plugin for EFA, "
+    "or the plugin no device. Set NCCL_NET=ofi (NCCL_NET_PLUGIN=ofi where NCCL knows no network of that name) and "
+    "LD_LIBRARY_PATH with /opt/amazon/ofi-nccl/lib/x86_64-linux-gnu. In the container, ls /dev/infiniband and fi_info "
+    "-p efa show the devices; in Kubernetes vpc.amazonaws.com/efa has to be among the pod's limits. With "
+    "NCCL_DEBUG=INFO a start that uses it says: NET/OFI Selected provider is efa.",
     names.CLOCK_SKEW: "Check time synchronisation on the instance (chronyc tracking or timedatectl); lastbeat uses "
     "the store's clock meanwhile.",
 }

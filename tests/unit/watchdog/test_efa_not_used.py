@@ -1,0 +1,195 @@
+"""A run whose NCCL uses sockets though EFA is there has a condition, by its logs; a run without EFA never has it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastbeat.model.status import Event, Status
+from support.scene import Scene
+
+INFO = "ip-10-1-0-7:4711:4790 [0] NCCL INFO "
+ASKED = "export FI_PROVIDER=efa\n"
+SOCKETS = (
+    f"{INFO}NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\n"
+    f"{INFO}NET/IB : No device found.\n"
+    f"{INFO}NET/Socket : Using [0]eth0:10.1.0.7<0>\n"
+    f"{INFO}Using network Socket\n"
+)
+NO_DEVICE = (
+    f"{INFO}NET/OFI Setting provider_filter to efa\n"
+    f"{INFO}NET/OFI Using transport protocol SENDRECV (platform set)\n"
+    f"{INFO}NET/OFI No eligible providers were found\n"
+    "[2026-11-23 01:02:03] ip-10-1-0-7:4711:4790 [0] int nccl_net_ofi_create_plugin(nccl_net_ofi_plugin_t**):259 "
+    "NCCL WARN NET/OFI Unable to find a protocol that worked.  Failing initialization.\n"
+)
+EFA = (
+    f"{INFO}NET/OFI Initializing aws-ofi-nccl 1.16.2\n"
+    f"{INFO}NET/OFI Selected provider is efa, fabric is efa (found 4 nics)\n"
+    f"{INFO}Using network Libfabric\n"
+)
+INFINIBAND = f"{INFO}NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.1.0.7<0>\n{INFO}Using network IB\n"
+
+
+class Training:
+    """A run that beats and prints. ``cold``: whoever looks knows no more than the record."""
+
+    def __init__(self, *, cold: bool = False) -> None:
+        self.scene = Scene()
+        self.cold = cold
+        self.logs = dict[str, str]()
+        self.step = 0
+
+    def says(self, text: str, log: str = "train.log") -> "Training":
+        """It prints ``text``, and two steps after it."""
+        self.logs[log] = self.logs.get(log, "") + text
+        for _ in range(2):
+            self.step += 1
+            self.logs[log] += f"step {self.step}/1000 loss 2.5\n"
+        self.scene.beat()
+        self.scene.put(f"logs/{log}", self.logs[log])
+        return self
+
+    def raised(self) -> dict[str, str]:
+        """The conditions that a look shows a minute later."""
+        self.scene.after(60)
+        self.scene.beat()
+        options = {"state": None} if self.cold else {}
+        outcome = self.scene.fresh_watch(**options).tick()
+        assert outcome.status is Status.RUNNING
+        return dict(outcome.conditions)
+
+
+FALLBACKS = [
+    pytest.param(ASKED + SOCKETS, id="it is asked for, and no plugin is there"),
+    pytest.param(NO_DEVICE + SOCKETS, id="the plugin found no device"),
+    pytest.param("crw-rw-rw- 1 root root 231, 192 /dev/infiniband/uverbs0\n" + SOCKETS, id="the device is there"),
+    pytest.param(EFA + SOCKETS, id="an attempt before it in the same log used it"),
+]
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["with a cache", "by the record alone"])
+@pytest.mark.parametrize("text", FALLBACKS)
+def test_a_fallback_is_told_once_with_the_line_and_what_to_do(text: str, cold: bool) -> None:
+    run = Training(cold=cold).says(text)
+    for _ in range(3):
+        assert list(run.raised()) == ["efa_fallback"]
+        run.says("")
+    (message,) = [each for each in run.scene.channel.sent if each.event is Event.WARNING]
+    told = message.conditions["efa_fallback"]
+    assert told.startswith("NCCL uses sockets, though EFA is there or asked for: logs/train.log:")
+    assert told.endswith("NCCL INFO Using network Socket")
+    assert "NCCL_NET=ofi" in str(message.action)
+    assert "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu" in str(message.action)
+
+
+OTHERS = [
+    pytest.param(SOCKETS, id="sockets on machines without EFA"),
+    pytest.param(EFA, id="EFA in use"),
+    pytest.param(ASKED + EFA, id="EFA asked for and in use"),
+    pytest.param(INFINIBAND, id="InfiniBand"),
+    pytest.param(ASKED + INFINIBAND, id="InfiniBand, and a variable that is left over"),
+    pytest.param(ASKED, id="NCCL says nothing: NCCL_DEBUG is not set"),
+    pytest.param("/dev/infiniband/uverbs0\nmlx5_0 port 1: Down\n" + SOCKETS, id="InfiniBand that is down"),
+    pytest.param("LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib\n" + SOCKETS, id="an image that is made for both"),
+]
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["with a cache", "by the record alone"])
+@pytest.mark.parametrize("text", OTHERS)
+def test_no_other_run_has_it(text: str, cold: bool) -> None:
+    run = Training(cold=cold).says(text)
+    for _ in range(3):
+        assert "efa_fallback" not in run.raised()
+        run.says("")
+    assert not any("efa_fallback" in each.conditions for each in run.scene.channel.sent)
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["with a cache", "by the record alone"])
+def test_it_is_over_when_training_begins_again_with_efa(cold: bool) -> None:
+    run = Training(cold=cold).says(ASKED + SOCKETS)
+    assert "efa_fallback" in run.raised()
+    run.says(EFA)
+    assert run.raised() == {}
+    run.says(SOCKETS)
+    assert "efa_fallback" in run.raised()
+
+
+def test_a_new_attempt_is_judged_by_its_own_log() -> None:
+    run = Training()
+    run.scene.beat(attempt=1)
+    run.says(ASKED + SOCKETS, "first.log")
+    assert "efa_fallback" in run.raised()
+    run.scene.after(60)
+    run.scene.beat(attempt=2)
+    assert run.scene.look().conditions == {}
+    run.says(EFA, "second.log")
+    assert run.raised() == {}
+
+
+def test_what_one_rank_says_of_efa_and_another_of_sockets_belongs_together() -> None:
+    run = Training().says(ASKED, "launcher.out").says(SOCKETS, "rank0.log").says(SOCKETS, "rank1.log")
+    assert "rank1.log" in run.raised()["efa_fallback"]
+
+
+def test_the_log_that_was_written_last_counts() -> None:
+    run = Training().says(ASKED + SOCKETS, "worker-a.out")
+    assert "efa_fallback" in run.raised()
+    run.scene.after(600)
+    run.says(EFA, "worker-b.out")
+    assert run.raised() == {}
+
+
+def test_it_stands_while_the_lines_that_told_it_are_out_of_reach() -> None:
+    run = Training(cold=True).says(ASKED + SOCKETS)
+    assert "efa_fallback" in run.raised()
+    # A shipped window of the log that has moved on, and a reader that has never seen what lies before it.
+    run.logs["train.log"] = ""
+    run.says("")
+    assert "efa_fallback" in run.raised()
+    run.scene.delete("logs/train.log")
+    assert "efa_fallback" in run.raised()
+    run.says(EFA)
+    assert run.raised() == {}
+
+
+def test_lines_between_those_of_other_ranks_and_behind_a_traceback_count() -> None:
+    noise = (
+        "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g()\nKeyError: 'x'\nignored: retrying\n"
+    )
+    ranks = "".join(
+        f"[rank{rank}]: h{rank}:9:9 [0] NCCL INFO {words}\n"
+        for words in ("NET/OFI No eligible providers were found", "NET/Socket : Using [0]eth0:10.0.0.1<0>",
+                      "Using network Socket")
+        for rank in range(8)
+    )  # fmt: skip
+    assert "efa_fallback" in Training().says(noise + ranks).raised()
+
+
+def test_hostile_words_in_the_line_harm_nobody() -> None:
+    hostile = f"{INFO}Using network Socket \x1b[31m<!channel> \u202e& <script> " + "x" * 20_000 + "\n"
+    told = Training().says(ASKED + hostile).raised()["efa_fallback"]
+    assert len(told) < 500
+    assert "\x1b" not in told
+    assert "\u202e" not in told
+
+
+def test_a_healthy_run_that_uses_efa_writes_nothing_for_it() -> None:
+    run = Training().says(EFA)
+    run.raised()
+    before = run.scene.record_writes()
+    for _ in range(5):
+        run.says("")
+        run.raised()
+    assert run.scene.record_writes() == before
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([ASKED, SOCKETS, EFA, INFINIBAND, ""]), min_size=1, max_size=6), st.booleans())
+def test_what_was_told_last_counts_whoever_looks(texts: list[str], cold: bool) -> None:
+    run = Training(cold=cold)
+    expected = fallback = False
+    for text in texts:
+        expected = expected or text in {ASKED, EFA}
+        fallback = fallback if text in {ASKED, ""} else text == SOCKETS
+        run.says(text)
+        assert ("efa_fallback" in run.raised()) == (fallback and expected)
