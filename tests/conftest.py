@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from support import slurm, slurmdbd
 from support.azurite import INSTALL, AzureServer, find_azurite, run_azurite
+from support.fake_kubectl import FakeCluster
 from support.gcs import GoogleServer, run_google
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
@@ -51,6 +52,14 @@ def fault_proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
     """A proxy of your own before ``s3_server``: give its url as the endpoint."""
     with run_proxy(s3_server.url) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def fake_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """A cluster without pods, which the ``kubectl`` on PATH talks to."""
+    cluster = FakeCluster(tmp_path / "cluster")
+    monkeypatch.setenv("PATH", cluster.path)
+    return cluster
 
 
 @pytest.fixture(scope="session")

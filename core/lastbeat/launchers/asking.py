@@ -42,13 +42,19 @@ class Answer:
 
 
 def ask(
-    command: Sequence[str], environment: Mapping[str, str], limit_s: float, *, stdin: str = "", advice: str = ""
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    limit_s: float,
+    *,
+    stdin: str = "",
+    advice: str = "",
+    most: int = MOST_BYTES,
 ) -> Answer:
     """Run ``command``, without a shell, in exactly ``environment``.
 
     Raises :class:`LauncherError`, with ``advice``, where it did not end within ``limit_s`` or printed more than
-    MOST_BYTES: it has been killed then, and what it did is unknown. Raises :class:`JobRefusedError` if there is no such
-    program.
+    ``most`` bytes: it has been killed then, and what it did is unknown. Raises :class:`JobRefusedError` if there is
+    no such program.
     """
     # Not where a job would find it: all commands are to be of one Slurm.
     program = shutil.which(command[0])
@@ -68,18 +74,18 @@ def ask(
         why = error.strerror if isinstance(error, OSError) else None
         raise LauncherError(f"{command[0]} cannot be run: {why or error}", advice) from None
     try:
-        out, err = _exchanged(process, stdin.encode("utf-8", "surrogateescape"), time.monotonic() + limit_s)
+        out, err = _exchanged(process, stdin.encode("utf-8", "surrogateescape"), time.monotonic() + limit_s, most)
         code = process.wait(limit_s)
     except (TimeoutError, subprocess.TimeoutExpired):
         raise LauncherError(f"{command[0]} did not answer within {limit_s:g} s", advice) from None
     except OverflowError:
-        raise LauncherError(f"{command[0]} answered with more than {MOST_BYTES >> 20} MiB", advice) from None
+        raise LauncherError(f"{command[0]} answered with more than {most / (1 << 20):g} MiB", advice) from None
     finally:
         _end(process)
     return Answer(command[0], code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
-def _exchanged(process: "subprocess.Popen[bytes]", text: bytes, end: float) -> tuple[bytes, bytes]:
+def _exchanged(process: "subprocess.Popen[bytes]", text: bytes, end: float, most: int) -> tuple[bytes, bytes]:
     """Write ``text`` and read both streams to their ends. Raises TimeoutError and OverflowError."""
     said: dict[object, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
     with selectors.DefaultSelector() as waiting:
@@ -100,7 +106,7 @@ def _exchanged(process: "subprocess.Popen[bytes]", text: bytes, end: float) -> t
                     chunk = os.read(key.fd, _CHUNK)
                     said[key.fileobj] += chunk
                     done = not chunk
-                    if len(said[key.fileobj]) > MOST_BYTES:
+                    if len(said[key.fileobj]) > most:
                         raise OverflowError
                 if done:
                     waiting.unregister(key.fileobj)
