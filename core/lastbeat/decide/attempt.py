@@ -4,8 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from lastbeat.decide.logs import efa_fallback
 from lastbeat.decide.logs import token as line_token
+from lastbeat.model import status as names
 from lastbeat.model.cause import NOTHING
+from lastbeat.model.efa_use import UNTOLD
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel, StopAsked
 from lastbeat.model.record import Attempt, Record
@@ -164,6 +167,11 @@ def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...
     cause = seen.logs.explanation.cause if seen.logs is not None else None
     if cause is not None:
         lines.append(line_token(cause.evidence))
+    network = seen.logs.efa_line if seen.logs is not None else None
+    told = record.conditions.get(names.EFA_FALLBACK)
+    if network is not None and told is not None and efa_fallback(seen.logs, None).get(names.EFA_FALLBACK) == told:
+        # The very line that told it of the last attempt: this one has not said anything yet.
+        lines.append(line_token(network))
     files = (
         ("_error", seen.error), ("_complete", seen.complete), ("progress.json", seen.progress), ("log", seen.log),
         ("stacks", seen.stacks),
@@ -194,11 +202,13 @@ def _current_report(seen: Seen, log: LogFile | None, attempt: Attempt, skew_s: f
         return None
     if seen.logs is None or (log is None and seen.log is not None and at <= seen.log.modified):
         return None
-    cause = seen.logs.explanation.cause
+    report, cause, network = seen.logs, seen.logs.explanation.cause, seen.logs.efa_line
     if cause is not None and line_token(cause.evidence) in attempt.spent:
         # A first read of the log finds what ended an earlier attempt.
-        return replace(seen.logs, explanation=NOTHING)
-    return seen.logs
+        report = replace(report, explanation=NOTHING)
+    if network is not None and line_token(network) in attempt.spent:
+        report = replace(report, efa=UNTOLD, efa_line=None)
+    return report
 
 
 def _counting(

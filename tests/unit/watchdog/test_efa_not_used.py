@@ -38,6 +38,7 @@ class Training:
         self.cold = cold
         self.logs = dict[str, str]()
         self.step = 0
+        self.beats = dict[str, int]()
 
     def says(self, text: str, log: str = "train.log") -> "Training":
         """It prints ``text``, and two steps after it."""
@@ -45,14 +46,14 @@ class Training:
         for _ in range(2):
             self.step += 1
             self.logs[log] += f"step {self.step}/1000 loss 2.5\n"
-        self.scene.beat()
+        self.scene.beat(**self.beats)
         self.scene.put(f"logs/{log}", self.logs[log])
         return self
 
     def raised(self) -> dict[str, str]:
         """The conditions that a look shows a minute later."""
         self.scene.after(60)
-        self.scene.beat()
+        self.scene.beat(**self.beats)
         options = {"state": None} if self.cold else {}
         outcome = self.scene.fresh_watch(**options).tick()
         assert outcome.status is Status.RUNNING
@@ -116,14 +117,31 @@ def test_it_is_over_when_training_begins_again_with_efa(cold: bool) -> None:
 
 def test_a_new_attempt_is_judged_by_its_own_log() -> None:
     run = Training()
-    run.scene.beat(attempt=1)
+    run.beats = {"attempt": 1}
     run.says(ASKED + SOCKETS, "first.log")
     assert "efa_fallback" in run.raised()
-    run.scene.after(60)
-    run.scene.beat(attempt=2)
-    assert run.scene.look().conditions == {}
+    run.beats = {"attempt": 2}
+    assert run.raised() == {}
     run.says(EFA, "second.log")
     assert run.raised() == {}
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["with a cache", "by the record alone"])
+@pytest.mark.parametrize(("then", "told"), [(EFA, 1), (SOCKETS, 2)], ids=["with EFA", "without it again"])
+def test_a_new_attempt_in_the_same_log_is_not_judged_by_the_lines_of_the_last_one(
+    then: str, told: int, cold: bool
+) -> None:
+    run = Training(cold=cold)
+    run.beats = {"attempt": 1}
+    run.says(ASKED + SOCKETS)
+    assert "efa_fallback" in run.raised()
+    run.beats = {"attempt": 2}
+    for _ in range(3):
+        run.says("loading the model\n")
+        assert run.raised() == {}
+    run.says(ASKED + then)
+    assert ("efa_fallback" in run.raised()) == (then == SOCKETS)
+    assert sum("efa_fallback" in each.conditions for each in run.scene.channel.sent) == told
 
 
 def test_what_one_rank_says_of_efa_and_another_of_sockets_belongs_together() -> None:
