@@ -37,7 +37,8 @@ from lastbeat.observe.ranks import look_at_ranks, rank_in_error
 from lastbeat.observe.run import Observer
 from lastbeat.record.forgotten import forgotten
 from lastbeat.record.known_failures import KnownFailures
-from lastbeat.record.limits import GOOD_FOR_S, FleetLimits
+from lastbeat.record.fleet_document import GOOD_FOR_S
+from lastbeat.record.limits import FleetLimits
 from lastbeat.record.repository import RecordRepository
 from lastbeat.record.silences import Silences
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError, UnreachableError

@@ -252,7 +252,8 @@ def _may_be(run_id: str) -> bool:
 
 
 def _masked(text: str) -> str:
-    return one_line(mask_tokens(logs.redact(text)))
+    # Cleaned first: nothing is recognized that has a colour in the middle of it.
+    return mask_tokens(logs.redact(one_line(text)))
 
 
 def _shown(text: str) -> str:

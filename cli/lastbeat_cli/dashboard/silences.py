@@ -163,4 +163,5 @@ def _sentence(text: str) -> str:
 
 
 def _masked(text: str) -> str:
-    return one_line(mask_tokens(logs.redact(text)))
+    # Cleaned first: nothing is recognized that has a colour in the middle of it.
+    return mask_tokens(logs.redact(one_line(text)))

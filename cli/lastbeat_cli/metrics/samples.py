@@ -11,14 +11,13 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from lastbeat.model.fleet import FIGURES_LIMIT, PassReport, RunFigures, RunLine
-from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.status import Status
-from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
 from lastbeat.model.view import FleetView, Row
 from lastbeat.stores import registry
 from lastbeat.stores.counting import KINDS
 from lastbeat.stores.kind import Charge, Prices
+from lastbeat.views.heartbeats import shown
 from lastbeat_cli.metrics import table
 from lastbeat_cli.metrics.table import Metric
 
@@ -115,8 +114,8 @@ def _asked(requests: Mapping[str, int], prices: Prices) -> Iterator[tuple[tuple[
 
 def _of_fleet(report: PassReport, mask: Mask) -> Iterator[Sample]:
     counts: Counter[str] = Counter()
-    for shown, count in report.statuses.items():
-        counts[WARNING if shown == f"{Status.RUNNING} ({WARNING})" else _known(Status(shown))] += count
+    for status, count in report.statuses.items():
+        counts[WARNING if status == f"{Status.RUNNING} ({WARNING})" else _known(Status(status))] += count
     # Some of them no pass has ever seen: those are in no status.
     strangers = max(0, report.unreadable_count - counts[Status.UNKNOWN.value])
     counts[Status.UNKNOWN.value] += strangers
@@ -214,4 +213,4 @@ def _float(value: float | None) -> float | None:
 
 
 def _label(text: str, mask: Mask) -> str:
-    return fit(one_line(mask_tokens(mask(text))), _LABEL_LIMIT)
+    return shown(text, mask, _LABEL_LIMIT)

@@ -14,18 +14,15 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.silence import check_glob
 from lastbeat.model.text import fit, one_line
 from lastbeat.record import fleet_document
-from lastbeat.record.fleet_document import LIMIT_BYTES, change
+from lastbeat.record.fleet_document import ASK_AGAIN_S, GOOD_FOR_S, LIMIT_BYTES, change
 from lastbeat.stores.port import Blob, Entry, Store, StoreError
 
 log = logging.getLogger(__name__)
 
 MOST: Final = 200
-GOOD_FOR_S: Final = 60.0
-"""How long what was read is relied on where a limit may decide something."""
 LISTED_FOR_S: Final = 900.0
-"""How long else, and where listings show whether the document changed: longer than the longest time between two."""
-_ASK_AGAIN_S: Final = 10.0
-"""The same after a failed read: a pass over a thousand runs must not read a thousand times."""
+"""How long what was read is relied on where no limit may decide something, and where listings show whether the document
+changed: longer than the longest time between two."""
 _REMEMBERED: Final = 100_000
 _NAMED: Final = 5
 
@@ -121,7 +118,7 @@ class FleetLimits:
             return f"The fleet's limits cannot be read: {self._fault}; {what}"
 
     def _is_due(self, now: datetime) -> bool:
-        good_for_s = _ASK_AGAIN_S if self._refused else self._good_for_s
+        good_for_s = ASK_AGAIN_S if self._refused else self._good_for_s
         return self._asked_at is None or abs((now - self._asked_at).total_seconds()) >= good_for_s
 
     def _ask(self, now: datetime) -> None:

@@ -11,10 +11,10 @@ from lastbeat.decide.timesheet import restart_waits
 from lastbeat.fleet.all_records import MOST, FleetRecords, all_records
 from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, grouped
 from lastbeat.model.record import Record
-from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.text import counted, fit, one_line, owner_name
+from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store
+from lastbeat.views.heartbeats import NAME_LIMIT, shown
 
 SCHEMA: Final = 1
 LOSSES_SINCE_S: Final = 30 * 86400.0
@@ -22,7 +22,6 @@ LOSSES_SINCE_S: Final = 30 * 86400.0
 MOST_GROUPS: Final = 100
 """So many groups of each kind are told, those that lost the most."""
 _SAID_LIMIT: Final = 300
-_NAME_LIMIT: Final = 100
 Json = dict[str, Any]
 Mask = Callable[[str], str]
 
@@ -102,11 +101,13 @@ class LossReader:
         for record in records.read(until):
             told = told_of(record, records.at, self._mask)
             self._known[record.run_id] = versions[record.run_id], told
-        found.left = records.unread
-        records.unread += beyond
+        # Those that grow come last, and what they told before is told still.
+        again = max(0, len(records.wanted) - len(new))
+        found.left = max(0, records.unread - again)
+        records.unread = found.left + beyond
         # What is wrong with a record is told in words of the record.
-        records.faults = {run_id: _harmless(why, self._mask) for run_id, why in records.faults.items()}
-        records.partial = _harmless(records.partial, self._mask) if records.partial is not None else None
+        records.faults = {run_id: shown(why, self._mask, _SAID_LIMIT) for run_id, why in records.faults.items()}
+        records.partial = shown(records.partial, self._mask, _SAID_LIMIT) if records.partial is not None else None
         for _, told in self._known.values():
             found.runs += 1
             found.thin += told.thin
@@ -125,22 +126,18 @@ def told_of(record: Record, now: datetime, mask: Mask = str) -> RunFailures:
     )
 
 
-def _harmless(text: str, mask: Mask) -> str:
-    return fit(one_line(mask_tokens(mask(text))), _SAID_LIMIT)
-
-
 def _shown(failure: CountedFailure, mask: Mask) -> CountedFailure:
     def name(text: str | None) -> str | None:
-        return fit(one_line(mask_tokens(mask(text))), _NAME_LIMIT) or None if text is not None else None
+        return shown(text, mask, NAME_LIMIT) or None if text is not None else None
 
     return replace(
         failure,
         error_type=name(failure.error_type),
         signal=name(failure.signal),
         fingerprint=name(failure.fingerprint),
-        said=_harmless(failure.said, mask),
+        said=shown(failure.said, mask, _SAID_LIMIT),
         node=name(failure.node),
-        user=name(owner_name(failure.user)),
+        user=name(failure.user),
     )
 
 

@@ -20,7 +20,8 @@ from lastbeat.observe.log_files import is_log
 from lastbeat.observe.log_observer import LogSettings
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
 from lastbeat.record.codec import RECORD_LIMIT_BYTES
-from lastbeat.record.limits import GOOD_FOR_S, FleetLimits
+from lastbeat.record.fleet_document import GOOD_FOR_S
+from lastbeat.record.limits import FleetLimits
 from lastbeat.record.silences import Silences
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 from lastbeat.views import excerpts, recorded

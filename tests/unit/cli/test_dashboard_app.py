@@ -38,6 +38,8 @@ class Runs:
             raise ValueError("secrets of the inside")
         if run_id == "unreachable":
             raise UnreachableError("s3://b: no\nanswer", "try\tagain")
+        if run_id == "colourful":
+            raise UnreachableError(f"refused: hf_{'a' * 10}\x1b[31m{'a' * 24}")
         if run_id == "busy":
             raise TooManyOpenError
         return json_body({"run": run_id}) if run_id == "run-1" else None
@@ -192,6 +194,11 @@ def test_what_is_asked_of_the_fleet(query: str, asked: object) -> None:
     fleet = Fleet()
     assert ask(app(fleet=fleet), "/data/fleet", query).status == 200
     assert fleet.asked == [asked]
+
+
+def test_a_secret_in_a_fault_is_masked_also_where_a_colour_stands_in_the_middle_of_it() -> None:
+    got = ask(app(), "/data/runs/colourful")
+    assert (got.status, b"refused: ***" in got.content, b"aaaa" in got.content) == (503, True, False)
 
 
 def test_a_question_of_too_many_parts_is_refused() -> None:

@@ -196,6 +196,14 @@ def test_two_runs_that_masking_makes_one_do_not_cost_the_scrape() -> None:
     assert found["runs_left_out"] == 1
 
 
+def test_a_secret_is_masked_also_where_a_colour_stands_in_the_middle_of_it() -> None:
+    metrics = PassMetrics(S3, 60.0, lambda text: text.replace("hunter2", "***"))
+    line = replace(LINE, cause=f"hf_{'a' * 10}\x1b[31m{'a' * 24} hun\x1b[0mter2")
+    metrics.add(replace(PASS, figures=(replace(RUN, line=line),)))
+    labels = " ".join(told(metrics.samples()))
+    assert ("*** ***" in labels, "aaa" in labels, "ter2" in labels) == (True, False, False)
+
+
 def test_what_training_names_is_bounded_and_cleaned() -> None:
     line = replace(LINE, cause="a\n\x1b[31mb" + "x" * 500, conditions=tuple(f"c{n}" for n in range(50)))
     names = run_of(replace(RUN, line=replace(line, status=Status.RUNNING)))

@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat.model.action import Action
 from lastbeat.model.losses import Dimension
-from lastbeat.model.record import Attempt, LeftOut, Record, Transition
+from lastbeat.model.record import Attempt, HeartbeatMemory, LeftOut, Record, Transition
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
@@ -26,6 +26,18 @@ def record(run_id: str, hours_ago: float = 1.0, reason: str = "boom", fingerprin
         node="node-1",
     )  # fmt: skip
     return Record(run_id, status=Status.FAILED, attempt=Attempt(1), history=(failed,), transitions=1)
+
+
+def waiting(run_id: str) -> Record:
+    """One whose restart waits for its time: it lies dead for longer and longer."""
+    hour = timedelta(hours=1)
+    failed = START - hour
+    times = AttemptTimes(
+        1, started_at=failed - hour, first_step=1, first_step_at=failed - hour, last_step=10, last_step_at=failed,
+        died_at=failed, seen_at=failed, end=Status.FAILED,
+    )  # fmt: skip
+    restart = Action(f"{run_id}-r1", RESTART_KIND, failed, "", "")
+    return replace(record(run_id), timesheet=Timesheet((times,)), actions=(restart,))
 
 
 def fleet(*records: Record) -> MemoryStore:
@@ -84,14 +96,7 @@ def test_records_that_are_too_many_are_told_if_they_are_young_enough_and_only_wh
 
 
 def test_the_hours_of_a_run_that_waits_for_its_restart_grow_while_its_record_stays_the_same() -> None:
-    hour = timedelta(hours=1)
-    failed = START - hour
-    times = AttemptTimes(
-        1, started_at=failed - hour, first_step=1, first_step_at=failed - hour, last_step=10, last_step_at=failed,
-        died_at=failed, seen_at=failed, end=Status.FAILED,
-    )  # fmt: skip
-    waits = replace(record("a"), timesheet=Timesheet((times,)), actions=(Action("a-r1", RESTART_KIND, failed, "", ""),))
-    store = fleet(waits, record("b"))
+    store = fleet(waiting("a"), record("b"))
     reader = LossReader(store, "memory")
     lay = []
     for _ in range(2):
@@ -99,6 +104,17 @@ def test_the_hours_of_a_run_that_waits_for_its_restart_grow_while_its_record_sta
         store.pass_time(3600)
     assert lay == [3600.0, 7200.0]
     assert sorted(reads(store)) == ["a/_watchdog.json"] * 2 + ["b/_watchdog.json"]
+
+
+def test_a_record_that_is_known_and_could_not_be_read_again_in_time_is_not_one_that_was_not_read() -> None:
+    store = fleet(waiting("a"), record("b"))
+    reader = LossReader(store, "memory")
+    reader.read(DAY)
+    in_vain = reader.read(DAY, until=0.0)
+    assert (len(in_vain.failures), in_vain.left, in_vain.records.unread) == (2, 0, 0)
+    store.write("new/_watchdog.json", encode(record("new")))
+    in_vain = reader.read(DAY, until=0.0)
+    assert (len(in_vain.failures), in_vain.left, in_vain.records.unread) == (2, 1, 1)
 
 
 @pytest.mark.parametrize(("status", "shown"), [("inner-name", "'***-name'"), ("hf_" + "a" * 34, "'***")])
@@ -135,6 +151,21 @@ def test_hostile_words_are_harmless_masked_and_bounded() -> None:
     assert failure.said.startswith("*** ")
     assert token not in failure.said
     assert (len(failure.said) <= 300, len(failure.fingerprint or "") <= 100) == (True, True)
+
+
+@pytest.mark.parametrize("inside", ["\x1b[31m", "\x1b]0;title\x07", "\x9b1m"])
+def test_a_secret_is_masked_also_where_a_colour_stands_in_the_middle_of_it(inside: str) -> None:
+    token, own = f"hf_{'a' * 10}{inside}{'a' * 24}", f"of{inside}mine"
+    failed = record("a", reason=f"401 for {token} {own}", fingerprint=token)
+    odd = replace(failed, history=(replace(failed.history[0], node=f"{own}.{token}", cause=token),))
+    found = LossReader(
+        fleet(replace(odd, metadata=HeartbeatMemory(START, owner=token))),
+        "memory",
+        lambda text: text.replace("ofmine", "***"),
+    ).read(DAY)
+    told = json.dumps(losses_document(found))
+    assert found.failures[0].said == "401 for *** ***"
+    assert ("aaaa" in told, "mine" in told) == (False, False), told
 
 
 def test_the_document_is_bounded_and_plain_json() -> None:
