@@ -35,9 +35,9 @@ from lastbeat.model.times import format_time
 from lastbeat.observe.log_observer import LogObserver, LogSettings
 from lastbeat.observe.ranks import look_at_ranks, rank_in_error
 from lastbeat.observe.run import Observer
+from lastbeat.record.fleet_document import GOOD_FOR_S
 from lastbeat.record.forgotten import forgotten
 from lastbeat.record.known_failures import KnownFailures
-from lastbeat.record.fleet_document import GOOD_FOR_S
 from lastbeat.record.limits import FleetLimits
 from lastbeat.record.repository import RecordRepository
 from lastbeat.record.silences import Silences

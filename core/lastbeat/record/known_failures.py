@@ -20,7 +20,7 @@ from lastbeat.model.similar import KNOWN_FAILURES, SimilarFailure
 from lastbeat.model.text import fit, one_line
 from lastbeat.record import fleet_document
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
-from lastbeat.record.fleet_document import LIMIT_BYTES, encode
+from lastbeat.record.fleet_document import GOOD_FOR_S, LIMIT_BYTES, Remembered, encode
 from lastbeat.stores.limited import LimitedStore
 from lastbeat.stores.port import Blob, Store, StoreError, UnreachableError
 
@@ -32,7 +32,6 @@ ANSWER_S: Final = 3.0
 """So long an alert waits for the document; and so long all alerts together wait for records, in each time for which an
 answer is good."""
 _WRITE_S: Final = 10.0
-_GOOD_FOR_S: Final = 60.0
 _SETTLES: Final = timedelta(minutes=10)
 """Nothing has become of a run that failed less long ago; and where many fail at once, none of their records is read."""
 _ASKED_RUNS: Final = 8
@@ -98,14 +97,14 @@ class KnownFailures:
         self._steady = steady
         self._reading = LimitedStore(store, answer_s)
         self._writing = LimitedStore(store, _WRITE_S)
-        self._url = store.url
-        self._asking = threading.Lock()
+        self._read: Remembered[None] = Remembered(None, self._renewed)
+        self._judging = threading.Lock()
+        """Held by who asks what became of a run, and before the other lock."""
         self._lock = threading.Lock()
         """Held by whoever uses what follows."""
         self._known: dict[str, KnownFailure] = {}
         self._new: dict[tuple[str, str], tuple[str, FailedRun]] = {}
         """What is not in the store yet: fingerprint and run → error type, and the failure."""
-        self._asked_at: datetime | None = None
         self._became: dict[tuple[str, int], str] = {}
         self._left_s = answer_s
         """What is left of the time for records."""
@@ -119,7 +118,7 @@ class KnownFailures:
         the store did not say in time. ``judge`` says what became of it."""
         if not fingerprint:
             return None
-        self._renew(now)
+        self._read.at(now)
         with self._lock:
             known = self._known.get(fingerprint)
         if known is None:
@@ -134,7 +133,7 @@ class KnownFailures:
             min(latest.at, now),
             latest.attempt,
             own=latest is own,
-            runs=len(earlier) + 1 + max(0, known.earlier),
+            runs=len(earlier) + 1 + known.earlier,
         )
         return found if latest is own else replace(found, aftermath=self._aftermath(latest, fingerprint, now, judge))
 
@@ -153,7 +152,7 @@ class KnownFailures:
                 del self._known[next(iter(self._known))]
 
     def save(self) -> None:
-        """Write what was seen. What cannot be written is tried again with the next failure."""
+        """Write what was seen. What cannot be written is tried again when next asked to."""
         with self._lock:
             new = dict(self._new)
         if not new:
@@ -174,27 +173,24 @@ class KnownFailures:
         with self._lock:
             self._new = {key: each for key, each in self._new.items() if new.get(key) != each}
 
-    def _renew(self, now: datetime) -> None:
-        # A thread that comes while another reads waits for its answer.
-        with self._asking:
-            if self._asked_at is not None and abs((now - self._asked_at).total_seconds()) < _GOOD_FOR_S:
-                return
-            self._asked_at = now
-            try:
-                held = _decoded(self._reading.read(KNOWN_FAILURES, LIMIT_BYTES))
-            except StoreError as error:
-                log.info("whether others failed like this is not known: %s", error)
-                return
-            with self._lock:
-                self._became.clear()
-                self._left_s = self._answer_s
-                self._unanswered = False
-                new = [(fingerprint, error_type, run) for (fingerprint, _), (error_type, run) in self._new.items()]
-                self._known = _with({each.fingerprint: each for each in held.failures}, new)
+    def _renewed(self) -> tuple[None, float]:
+        """Read into ``_known``; a store that does not answer is not asked again any sooner."""
+        try:
+            held = _decoded(self._reading.read(KNOWN_FAILURES, LIMIT_BYTES))
+        except StoreError as error:
+            log.info("whether others failed like this is not known: %s", error)
+            return None, GOOD_FOR_S
+        with self._judging, self._lock:
+            self._became.clear()
+            self._left_s = self._answer_s
+            self._unanswered = False
+            new = [(fingerprint, error_type, run) for (fingerprint, _), (error_type, run) in self._new.items()]
+            self._known = _with({each.fingerprint: each for each in held.failures}, new)
+        return None, GOOD_FOR_S
 
     def _aftermath(self, run: FailedRun, fingerprint: str, now: datetime, judge: Aftermath) -> str:
         key = run.run_id, run.attempt
-        with self._asking:
+        with self._judging:
             known = self._became.get(key)
             spent = self._left_s <= 0 or len(self._became) >= _ASKED_RUNS
             if known is not None or now - run.at < _SETTLES or spent or self._unanswered:
