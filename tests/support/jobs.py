@@ -140,6 +140,15 @@ class FakeLauncher:
         self.calls.append((operation, name))
         self.before(operation, name)
 
+    def refuse(self, operation: str, error: LauncherError) -> None:
+        """Raise ``error`` at every call of ``operation``."""
+
+        def hook(asked: str, _name: str) -> None:
+            if asked == operation:
+                raise error
+
+        self.before = hook
+
     def die_at(self, call: int, error: Callable[[], BaseException], *, before: bool) -> None:
         """Raise ``error`` before, or after, the call with this number, counted from 0, and at every one after."""
         left = call

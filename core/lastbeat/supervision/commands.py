@@ -166,7 +166,7 @@ class Commands:
         try:
             self.launcher.cancel(job)
         except LauncherError as error:
-            log.warning("%s: %s is over its limit, and could not be ended: %s", self.run_id, job, error)
+            log.warning("%s: %s is over its limit, and could not be ended: %s", self.run_id, job, error.told)
 
     def _kept(self, run: CommandRun, report: JobReport) -> str:
         """Where the output is kept: its end in the run's folder, where that can be written, else the file here."""

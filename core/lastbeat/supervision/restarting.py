@@ -189,5 +189,5 @@ class RestartExecutor:
             self._launcher.cancel(old)
         except LauncherError as error:
             # It may have been heard all the same.
-            raise NotDoneError(f"job {old} could not be ended: {error}", begun=True) from None
+            raise NotDoneError(f"job {old} could not be ended: {error.told}", begun=True) from None
         raise NotDoneError(f"job {old} is being ended", retry_after_s=_AGAIN_S, begun=True)

@@ -256,7 +256,7 @@ class Supervisor:
         try:
             self.launcher.cancel(sight.memory.id)
         except LauncherError as error:
-            log.warning("%s: job %s could not be ended: %s", self.run_id, sight.memory.id, error)
+            log.warning("%s: job %s could not be ended: %s", self.run_id, sight.memory.id, error.told)
 
     def _abandoned(self, decision: Decision, number: int, now: datetime) -> Decision:
         """``decision`` without the claim of somebody who died over the restart, if the run lives again and the launcher

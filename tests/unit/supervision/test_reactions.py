@@ -364,6 +364,18 @@ def story() -> SupervisedScene:
     return found
 
 
+def test_what_to_do_is_told_where_a_command_is_over_its_limit_and_cannot_be_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    found = story()
+    found.watch().tick()
+    found.commands.refuse("cancel", LauncherError("no answer", "try scontrol ping"))
+    for _ in range(3):
+        pass_time(found, 600)
+        found.watch().tick()
+    assert "is over its limit, and could not be ended: no answer; try scontrol ping" in caplog.text
+
+
 def calls_of(which: str) -> int:
     found = story()
     getattr(found, which).calls.clear()

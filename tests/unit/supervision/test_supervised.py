@@ -1,5 +1,6 @@
 """What becomes of supervised jobs, whoever dies when, and whatever the launcher answers."""
 
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -277,6 +278,19 @@ def test_a_job_that_failed_by_its_own_word_and_does_not_end_is_ended(name: str) 
     assert len(scene.channel.sent) == 1
     assert scene.launcher.submitted == (["run-r0", "run-r1"] if name == "default" else ["run-r0"])
     assert scene.launcher.alive_at_once == 1
+
+
+@pytest.mark.parametrize("name", ["default", "megatron_conservative"])
+def test_what_to_do_is_told_where_such_a_job_cannot_be_ended(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    scene = running(SupervisedScene(policy=load(name)))
+    scene.store.put_text(f"{RUN}/_error", "ValueError: boom")
+    scene.launcher.refuse("cancel", LauncherError("no answer", "try scontrol ping"))
+    caplog.set_level(logging.INFO)
+    watch = scene.watch()
+    for _ in range(4):
+        scene.store.pass_time(31)
+        watch.tick()
+    assert "job run-r0 could not be ended: no answer; try scontrol ping" in caplog.text
 
 
 def test_without_a_policy_a_failure_is_told_at_once_and_its_job_left_alone() -> None:
