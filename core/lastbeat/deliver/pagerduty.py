@@ -26,6 +26,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from lastbeat.deliver.document import document
+from lastbeat.deliver.facts import cause
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
 from lastbeat.model.alert import Message
@@ -229,8 +230,9 @@ def event(message: Message, step: Step, routing_key: str) -> dict[str, Any]:
 
 
 def _summary(message: Message) -> str:
-    cause = one_line(" or ".join(each for each in (message.cause, message.second_cause) if each))
-    return f"{message.event}: {one_line(message.subject)}{f' ({cause})' if cause else ''}: {one_line(message.reason)}"
+    found = one_line(cause(message.cause, message.confidence, message.second_cause) or "")
+    parts = (str(message.event), one_line(message.subject), found, one_line(message.reason))
+    return ": ".join(each for each in parts if each)
 
 
 def _link(link: str | None) -> str | None:

@@ -125,7 +125,7 @@ def test_an_incident_says_what_happened(sink: HttpSink, pager: PagerDuty) -> Non
     assert event["payload"]["severity"] == "critical"
     assert event["payload"]["timestamp"] == "2025-08-04T17:16:21Z"
     assert event["payload"]["summary"].startswith(
-        "FAILED: mistral-20250804-171621 (cuda_out_of_memory): torch.cuda.OutOfMemoryError"
+        "FAILED: mistral-20250804-171621: cuda_out_of_memory: torch.cuda.OutOfMemoryError"
     )
     assert event["payload"]["custom_details"]["action"] == FAILED.action
     assert event["links"] == [{"href": FAILED.link, "text": "Open in the browser"}]
@@ -134,8 +134,8 @@ def test_an_incident_says_what_happened(sink: HttpSink, pager: PagerDuty) -> Non
 
 
 def test_an_incident_names_both_causes_where_it_is_undecided(pager: PagerDuty) -> None:
-    shown = json.loads(pager.preview(replace(FAILED, second_cause="cancelled")))
-    assert " (cuda_out_of_memory or cancelled): " in shown["payload"]["summary"]
+    shown = json.loads(pager.preview(replace(FAILED, confidence=0.5, second_cause="cancelled")))
+    assert ": cuda_out_of_memory or cancelled (perhaps): " in shown["payload"]["summary"]
     assert shown["payload"]["custom_details"]["second_cause"] == "cancelled"
 
 

@@ -8,10 +8,10 @@ const Losses = (() => {
   const { el, put } = Draw;
   const SHOWN = 12;
   const TABLES = [
-    ["causes", "Which causes", "Cause"],
-    ["nodes", "On which nodes", "Node"],
-    ["users", "Whose runs", "User"],
-    ["steps", "At which steps", "Steps"],
+    ["causes", "Which causes", "Cause", "cause"],
+    ["nodes", "On which nodes", "Node", "node"],
+    ["users", "Whose runs", "User", "user"],
+    ["steps", "At which steps", "Steps", "step-range"],
   ];
   const NAMELESS = { nodes: "not known", users: "nobody is named", steps: "not known" };
 
@@ -54,7 +54,7 @@ const Losses = (() => {
         group.last_run ? [" ", Draw.runLink(group.last_run)] : null));
   }
 
-  function table(told, [kind, title, head], now) {
+  function table(told, [kind, title, head, by], now) {
     const groups = told[kind] ?? [];
     if (groups.length === 0) return null;
     const top = Math.max(...groups.map((each) => each.lost_hours ?? 0), 1e-9);
@@ -68,10 +68,8 @@ const Losses = (() => {
             : el("th", { scope: "col", class: index > 1 && index < 7 ? "number" : null }, text)))),
           el("tbody", {}, groups.slice(0, SHOWN).map((group) => row(kind, group, top, now))))),
       more > 0 ? el("p", { class: "muted" }, `and ${Format.integer(more)} more: `,
-        el("code", {}, `lastbeat causes --by ${BY[kind]}`)) : null);
+        el("code", {}, `lastbeat causes --by ${by}`)) : null);
   }
-
-  const BY = { causes: "cause", nodes: "node", users: "user", steps: "step-range" };
 
   function legend() {
     const one = (use, words) => el("li", {}, el("span", { class: `use use-${use}`, "aria-hidden": "true" }), words);
