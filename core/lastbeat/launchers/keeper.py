@@ -9,7 +9,11 @@ What it writes at the end has its room on disk from the beginning.
 It is the reaper of its descendants (PR_SET_CHILD_SUBREAPER): whatever the command starts, in sessions of its own as
 well, is below it. When the command itself ends, what it left behind is ended, too: two trainings that write into one
 folder of checkpoints are worse than none.
+
+This module and :mod:`lastbeat.launchers.processes` also run in pods, with the Python that is there: 3.8 or later.
 """
+
+from __future__ import annotations
 
 import ctypes
 import json
@@ -97,7 +101,7 @@ def _is_written(folder: Path, text: bytes) -> bool:
     return whole
 
 
-def _start(spec: dict[str, Any], folder: Path, tag: int | None) -> "subprocess.Popen[bytes]":
+def _start(spec: dict[str, Any], folder: Path, tag: int | None) -> subprocess.Popen[bytes]:
     Path(spec["output"]).parent.mkdir(parents=True, exist_ok=True)
     with Path(spec["output"]).open("ab") as output:
         return subprocess.Popen(
@@ -124,7 +128,8 @@ def _begin(tag: int | None) -> None:
 
 def _end_all(command: int, ended: int | None, grace_s: float) -> int:
     """SIGTERM to everything below this process, and SIGKILL after ``grace_s``. Returns how ``command`` ended."""
-    began, asked = time.monotonic(), set[processes.ProcessIdentity]()
+    began = time.monotonic()
+    asked: set[processes.ProcessIdentity] = set()
     while True:
         ended = _reaped(command, ended)
         left = set(processes.below(os.getpid()))
@@ -145,7 +150,7 @@ def _reaped(command: int, ended: int | None = None) -> int | None:
             if not pid:
                 break
             if pid == command:
-                ended = os.waitstatus_to_exitcode(status)
+                ended = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     return ended
 
 

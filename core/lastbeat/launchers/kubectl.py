@@ -8,9 +8,11 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from lastbeat.launchers.asking import MOST_BYTES, Answer, ask
 from lastbeat.launchers.port import JobRefusedError, LauncherError
@@ -30,6 +32,7 @@ _FORBIDDEN: Final = re.compile(
     r'in API group "(?P<group>[a-z0-9./-]{0,100})"(?: in the namespace "(?P<namespace>[a-z0-9-]{1,63})")?'
 )
 _USUAL_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _CONTEXTS: Final = "'kubectl config get-contexts' lists the clusters that kubectl knows here; set KUBECONFIG"
 _CLUSTER: Final = "'kubectl cluster-info' says whether the cluster answers from here"
 _NOT_INSTALLED: Final = "install kubectl, or run this where it is"
@@ -144,6 +147,24 @@ class Kubectl:
         """The pod as the cluster has it. Raises as :meth:`json`, and :class:`JobRefusedError` for what is no name."""
         return self.json(["get", "pod", check_name("pod", name)])
 
+    def place(self) -> str:
+        """The cluster by its address, and the namespace: ``10.1.2.3:6443/ml``; asks kubectl's settings alone. Raises
+        :class:`LauncherError` where kubectl does not know any cluster."""
+        try:
+            view = self.json(["config", "view", "--minify"])
+        except LauncherError:
+            # In a pod that has a service account kubectl needs no settings.
+            if self.context or "KUBERNETES_SERVICE_HOST" not in os.environ:
+                raise
+            host = f"{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ.get('KUBERNETES_SERVICE_PORT', '443')}"
+            return f"{host}/{self.namespace or _of_service_account()}"
+        clusters, contexts = view.get("clusters") or [{}], view.get("contexts") or [{}]
+        address = urlsplit(str((clusters[0].get("cluster") or {}).get("server") or ""))
+        if not address.hostname:
+            raise LauncherError("kubectl's settings name no cluster", f"kubectl is not set up here: {_CONTEXTS}")
+        namespace = self.namespace or (contexts[0].get("context") or {}).get("namespace") or "default"
+        return one_line(f"{address.netloc.rpartition('@')[2]}{address.path.rstrip('/')}/{namespace}")
+
     def exec(
         self, pod: str, command: Sequence[str], *, container: str = "", stdin: str = "", most: int = MOST_BYTES
     ) -> Answer:
@@ -205,11 +226,24 @@ def fault(answer: Answer) -> str:
     return f"kubectl: {said.removeprefix('error: ')[:_MOST_FAULT]}"
 
 
-def containers(pod: dict[str, Any]) -> tuple[str, ...]:
+def containers(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of a pod's containers; the first is the one that is meant if none is named."""
     listed = [str(each.get("name")) for each in (pod.get("spec") or {}).get("containers") or ()]
     usual = ((pod.get("metadata") or {}).get("annotations") or {}).get(_USUAL_CONTAINER)
     return tuple(sorted(filter(_LABEL.fullmatch, listed), key=lambda name: name != usual))
+
+
+def container_status(pod: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What the cluster says of a pod's container; nothing where it has said nothing yet."""
+    listed = (pod.get("status") or {}).get("containerStatuses") or ()
+    return next((dict(each) for each in listed if each.get("name") == name), {})
+
+
+def _of_service_account() -> str:
+    try:
+        return _NAMESPACE.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return "default"
 
 
 def check_label(what: str, name: str) -> str:

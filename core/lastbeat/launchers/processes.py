@@ -1,16 +1,20 @@
 """Processes of this machine by an identity that is never used again: pid, start and boot."""
 
+from __future__ import annotations
+
 import os
 import re
 import resource
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from random import randrange
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MARK: Final = "LASTBEAT_JOB_FOLDER"
 """Variable that all processes of a job have, and by which they are found when their keeper is gone."""
@@ -135,8 +139,10 @@ def send(process: ProcessIdentity, signal_number: int) -> None:
     with suppress(ProcessLookupError):
         try:
             handle = os.pidfd_open(process.pid)
-        except PermissionError:
-            # A container's rules that do not know this call.
+        except ProcessLookupError:
+            return
+        except (AttributeError, OSError):
+            # Python before 3.9, a kernel before 5.3, or a container's rules that do not know this call.
             if lives(process):
                 os.kill(process.pid, signal_number)
             return

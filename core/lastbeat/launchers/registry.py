@@ -10,6 +10,7 @@ from lastbeat.model.job import AdoptedJob
 
 LAUNCHERS: Final[dict[str, str]] = {
     "local": "lastbeat.launchers.local",
+    "ray-pod": "lastbeat.launchers.ray_pod",
     "slurm": "lastbeat.launchers.slurm",
 }
 """Kind → module, imported on demand."""

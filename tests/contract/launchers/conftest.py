@@ -19,9 +19,11 @@ SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
 class Place:
     """Where jobs are run in a test."""
 
-    def __init__(self, launcher: Launcher, folder: Path) -> None:
+    def __init__(self, launcher: Launcher, folder: Path, options: tuple[str, ...] = ()) -> None:
         self.launcher = launcher
         self.folder = folder
+        self.options = options
+        """Of the launcher, which say where it is."""
         self._prefix = os.urandom(4).hex()
 
     def name(self, number: int) -> str:
@@ -30,7 +32,7 @@ class Place:
 
     def again(self) -> Launcher:
         """The launcher as another process has it."""
-        return registry.module(self.launcher.kind).launcher(self.folder / "state")
+        return registry.module(self.launcher.kind).launcher(self.folder / "state", self.options)
 
     def spec(self, script: str, **more: object) -> JobSpec:
         """A job that runs ``script`` in a shell."""
@@ -45,6 +47,9 @@ class Place:
 
     def output(self, job: str) -> str:
         """What it wrote; a scheduler's accounting may not know where."""
+        brought = self.launcher.output(job, 1 << 20)
+        if brought is not None:
+            return brought.decode("utf-8")
         outputs = self.launcher.state(job).outputs or [*self.folder.glob(f"*{job}.out")]
         return "".join(Path(path).read_text(encoding="utf-8") for path in outputs)
 
@@ -57,9 +62,13 @@ PLACES = [(kind, cluster) for kind in sorted(registry.LAUNCHERS) for cluster in 
 @pytest.fixture(params=PLACES, ids=lambda place: " ".join(filter(None, place)))
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     kind, cluster = request.param
-    if cluster:
+    options: tuple[str, ...] = ()
+    if kind == "slurm":
         monkeypatch.setenv("SLURM_CONF", str(request.getfixturevalue(cluster)))
-    launcher = registry.module(kind).launcher(tmp_path / "state")
+    if kind == "ray-pod":
+        request.getfixturevalue("fake_cluster").add_pod("ray-head", "ml")
+        options = ("--head-pod=ray-head", "--namespace=ml")
+    launcher = registry.module(kind).launcher(tmp_path / "state", options)
     started: list[str] = []
     submit: Callable[[JobSpec, str, datetime], str] = launcher.submit
 
@@ -68,7 +77,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return started[-1]
 
     launcher.submit = noted  # type: ignore[method-assign]
-    yield Place(launcher, tmp_path)
+    yield Place(launcher, tmp_path, options)
     for job in started:
         launcher.cancel(job)
     for job in started:
