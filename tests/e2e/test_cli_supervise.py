@@ -164,7 +164,7 @@ def test_a_job_that_hangs_is_ended_and_started_again(folder: Path) -> None:
 
 
 def test_a_line_that_somebody_appends_to_the_log_of_a_living_job_counts_as_any_other(folder: Path) -> None:
-    env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.04")
+    env = environment(folder, **settings(folder), LASTBEAT_STALL_MINUTES="0.2")
     process = subprocess.Popen([*LASTBEAT, *begin("python", "train.py", "hang", "1")], cwd=folder, env=env)
     log = folder / "runs/run/logs/run-r0.log"
     until(lambda: log.exists() and "step 3/100" in log.read_text(encoding="utf-8"))
