@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import ray_cluster as ray
 from support import slurm, slurmdbd
 from support.azurite import INSTALL, AzureServer, find_azurite, run_azurite
 from support.fake_kubectl import FakeCluster
@@ -110,3 +111,12 @@ def accounted_slurm_conf() -> Iterator[Path]:
     with slurm.cluster(folder, accounting=True, forgets_s=2) as conf:
         yield conf
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[ray.RayCluster]:
+    """A real Ray of one node, which has two GPUs that there are not. For tests that leave it as it is."""
+    if ray.WHY_NOT is not None:
+        pytest.skip(ray.WHY_NOT)
+    with ray.cluster() as found:
+        yield found

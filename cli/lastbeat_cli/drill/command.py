@@ -52,7 +52,7 @@ def _table() -> str:
 
 _EPILOG = f"""\
 \b
-Scenarios, and roughly how long each takes here and on an idle cluster of Slurm:
+Scenarios, and roughly how long each takes here and on an idle cluster:
 {_table()}
 
 \b
@@ -70,6 +70,7 @@ Exit status:
 Examples:
   lastbeat drill --launcher local
   lastbeat drill --launcher slurm --scenario scancel --option=--partition=gpu --option=--account=lab
+  lastbeat drill --launcher ray --ray-address http://head:8265
   lastbeat drill --launcher slurm --policy ours.yaml --interval 30 --root /scratch/$USER/drill
 """
 
@@ -131,9 +132,9 @@ class DrillResult:
 )
 @options.reach
 @options.option("--keep", is_flag=True, group=WHERE, help="Keep the evidence of what passed, too.")
-@options.option("--interval", metavar="SECONDS", help="Between two passes of a supervisor [local: 0.5, Slurm: 5].")
+@options.option("--interval", metavar="SECONDS", help="Between two passes of a supervisor [local: 0.5, elsewhere: 5].")
 @options.option(
-    "--stall", metavar="SECONDS", help="Limit on standing still; a hang takes twice that [local: 4, Slurm: 20]."
+    "--stall", metavar="SECONDS", help="Limit on standing still; a hang takes twice that [local: 4, elsewhere: 20]."
 )
 @options.option("--patience", metavar="MINUTES", default="15", help="How long a job may wait for its turn [15].")
 @options.option("--at-once", metavar="N", default="4", help="How many scenarios run at the same time [4].")

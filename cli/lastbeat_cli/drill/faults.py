@@ -112,7 +112,41 @@ class SlurmSaboteur:
         )
 
 
-SABOTEURS: Final[dict[str, Saboteur]] = {"local": LocalSaboteur(), "slurm": SlurmSaboteur()}
+class RemoteSaboteur:
+    """Of a cluster that shares no folder with this machine: the job's script travels with its command."""
+
+    requeues = False
+    limited = False
+
+    def __init__(self, node_advice: str) -> None:
+        """``node_advice``: how a node is lost that a job of the drill runs on."""
+        self._node_advice = node_advice
+
+    def command(self, script: Path) -> tuple[str, ...]:
+        return ("sh", "-c", script.read_text(encoding="utf-8"), script.name)
+
+    def options(self, scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002 - as of Saboteur
+        return given
+
+    def preempt(self, job: str, pid: int, script: Path) -> None:  # noqa: ARG002 - as of Saboteur
+        raise NotInjectedError("no job is preferred to another here")
+
+    def named(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - a name is used once there
+        return ()
+
+    def why_no_node_is_lost(self, command: str | None) -> str | None:
+        return None if command is not None else f"a drill takes no node away by itself; {self._node_advice}"
+
+
+SABOTEURS: Final[dict[str, Saboteur]] = {
+    "local": LocalSaboteur(),
+    "ray": RemoteSaboteur(
+        "give it a command that does, as --node-loss-command 'lose-node {node}', and resources that only workers have, "
+        """as --option=--entrypoint-resources='{"worker": 1}': without any, a job runs on the head"""
+    ),
+    "ray-pod": RemoteSaboteur("the jobs run in the head's pod, and with it the cluster is lost"),
+    "slurm": SlurmSaboteur(),
+}
 """By launcher."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from lastbeat import opening
+from lastbeat.launchers import registry
 from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
 from lastbeat.model.job import JobState
@@ -133,6 +134,16 @@ class Rehearsal:
         return self.ground.folder / "output" / self.run_id
 
     @property
+    def _brought(self) -> bool:
+        """Whether its jobs write elsewhere, and supervisors bring it along."""
+        return registry.module(self.ground.kind).REMOTE
+
+    @property
+    def _logs(self) -> Path:
+        """Where the output of its jobs is."""
+        return self.ground.folder / "runs" / self.run_id / "logs" if self._brought else self.folder
+
+    @property
     def script(self) -> Path:
         return self.ground.folder / "job.sh"
 
@@ -144,10 +155,12 @@ class Rehearsal:
         python = sys.executable if ground.kind == "local" else "python3"
         limited = "limited" if ground.saboteur.limited else "free"
         command = (*ground.saboteur.command(self.script), self.fault, str(self.times), limited, python)
-        name = "{job_name}.log" if ground.kind == "local" else "{job_name}-%j.log"
         options = [f"--option={each}" for each in ground.saboteur.options(self.scenario, ground.options)]
         what = ["--run-id", self.run_id, "--launcher", ground.kind, "--policy", ground.policy, *options]
-        self._start([*what, "--output", str(self.folder / name)], ["--", *command])
+        if not self._brought:
+            name = "{job_name}.log" if ground.kind == "local" else "{job_name}-%j.log"
+            what += ["--output", str(self.folder / name)]
+        self._start(what, ["--", *command])
 
     def resume(self) -> None:
         """Another supervisor goes on with it."""
@@ -225,14 +238,14 @@ class Rehearsal:
     def lives(self) -> list[Life]:
         """Of all jobs, by what they wrote."""
         found = []
-        for path in sorted(self.folder.glob("*.log")):
+        for path in sorted(self._logs.glob("*.log")):
             if path.name != "supervise.log":
                 found += list(_lives(_read(path)))
         return sorted(found, key=lambda life: life.first)
 
     def said(self, number: int, word: str) -> tuple[float, str] | None:
         """When that job last said ``word``, and what it said besides."""
-        for path in sorted(self.folder.glob(f"{job_name(self.run_id, number)}*.log")):
+        for path in sorted(self._logs.glob(f"{job_name(self.run_id, number)}*.log")):
             found = [(float(at), rest) for at, its, rest in _SAID.findall(_read(path)) if its == word]
             if found:
                 return found[-1]
@@ -274,7 +287,7 @@ class Rehearsal:
         told = f"; the run is {record.status}: {record.reason}"
         if job is not None:
             told += f", job {job.id} {job.state}{f' ({job.reason})' if job.reason else ''}"
-            if job.state is not JobState.PENDING and not self.lives():
+            if job.state is not JobState.PENDING and not self.lives() and not self._brought:
                 told += (
                     f"; no job has written into {self.folder}: do the nodes share that file system? --root names one"
                 )

@@ -1,15 +1,19 @@
 """A job that somebody else started: what is asked for is completed by what its launcher knows of it."""
 
 import hashlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lastbeat.launchers import registry
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import AdoptedJob
+from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.settings import Settings, SettingsError
 from lastbeat_cli.supervise.config import WantedSupervision
+
+_log = logging.getLogger(__name__)
 
 
 def look(launcher: str, job: str, options: Sequence[str]) -> AdoptedJob:
@@ -30,6 +34,13 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
     )
     if wanted.command or not wanted.policy:
         return wanted
+    if adopted.command:
+        return replace(
+            wanted,
+            command=_unrecorded(wanted.run_id, adopted.command),
+            options=(*adopted.options, *wanted.options),
+            environment={**_plain(adopted.environment), **wanted.environment},
+        )
     if not adopted.script:
         raise SettingsError(
             [f"nobody knows what would start {wanted.run_id} again: put its command after --, or leave out --policy"]
@@ -40,6 +51,26 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
         # Of an option that comes twice sbatch takes the last.
         options=(*adopted.options, *wanted.options),
     )
+
+
+def _unrecorded(run_id: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """``command``. Raises :class:`SettingsError` where it holds what nobody may read: it is recorded."""
+    if any(mask_tokens(word) != word for word in command):
+        fault = f"what {run_id} was started with looks as if it held a secret, and commands are recorded beside the run"
+        raise SettingsError([f"{fault}: put a command without it after --, or leave out --policy"])
+    return command
+
+
+def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+    """What may be recorded of the variables that were given to the job."""
+    secret = sorted(name for name, value in environment.items() if is_secret(name, value))
+    if secret:
+        _log.warning(
+            "%s look like secrets and are not recorded, so the next job does not have them: %s",
+            ", ".join(secret)[:300],
+            "see --adopt in docs/restart.md",
+        )
+    return {name: value for name, value in environment.items() if name not in secret}
 
 
 def _kept(settings: Settings, run_id: str, script: str) -> Path:

@@ -19,7 +19,7 @@ from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
-from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.secrets import is_secret
 from lastbeat.restarts import files, loading
 from lastbeat.restarts.names import KnownNames
 from lastbeat.settings import SettingsError, catalogues, table
@@ -27,8 +27,6 @@ from lastbeat.signals import loading as signals
 
 MOST_ARGUMENTS: Final = 10_000
 _SIZE_LIMIT: Final = 1_000_000
-_SECRET: Final = {"KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS"}
-"""Words in the names of variables whose values are nobody's business."""
 _NOT_IN_YAML: Final = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -108,7 +106,7 @@ def _fault_of(name: str, value: str) -> str | None:
     """Why this variable cannot stand in such a file."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
         return f"environment: {name[:60]!r} is no name of a variable"
-    if _SECRET & set(name.upper().split("_")) or mask_tokens(value) != value:
+    if is_secret(name, value):
         return (
             f"environment: {name} looks like a secret, and what stands here is recorded beside the run; leave it out: "
             "the job also has the environment in which supervise was called"

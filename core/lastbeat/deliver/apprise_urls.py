@@ -23,12 +23,13 @@ from lastbeat.deliver.extra import demand, install, is_missing, within
 from lastbeat.deliver.facts import headline
 from lastbeat.deliver.plain import lines
 from lastbeat.deliver.port import DeliveryError, Receipt
-from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, fingerprint
+from lastbeat.deliver.weburl import LIMITS, fingerprint
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import SHORTEST, Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
 from lastbeat.model.text import fit, newest, one_line
+from lastbeat.web.limits import HttpTimeouts
 
 if TYPE_CHECKING:
     from apprise import NotifyBase
@@ -173,7 +174,7 @@ class AppriseUrl:
         place = _place(plugin)
         if place is None:
             return f"{self.describe}: Apprise knows the service {plugin.service_name}; nothing was sent"
-        from lastbeat.deliver.http import in_words  # noqa: PLC0415 - requests: 0.15 s that few passes need
+        from lastbeat.web.calls import in_words  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
         try:
             with socket.create_connection(place, timeout=self.limits.connect_s):

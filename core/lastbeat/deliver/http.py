@@ -14,7 +14,7 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -27,11 +27,11 @@ import urllib3
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, select_proxy
 
 from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.session import one_call
-from lastbeat.deliver.weburl import HttpTimeouts
 from lastbeat.model.redact import Redactor
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
+from lastbeat.web.calls import in_words, one_call
+from lastbeat.web.limits import HttpTimeouts
 
 _LONGEST_WAIT_S = 3600.0
 _ANSWER_BYTES = 512
@@ -161,42 +161,6 @@ def _read(response: requests.Response, masked: Redactor) -> HttpAnswer:
     # The start of an HTML page explains nothing.
     text = "" if said.startswith("<") else fit(masked(said), 100)
     return HttpAnswer(status, text or fit(masked(one_line(response.reason or "")), 60), wait)
-
-
-def in_words(error: BaseException, limits: HttpTimeouts, *, overdue: bool = False) -> str:
-    """Why there was no answer. Never the error's own text: it holds the URL, and a URL may be a secret."""
-    if overdue:
-        return f"no complete answer within {limits.total_s:g} s"
-    chain = list(_chain(error))
-    for inner in chain:
-        if isinstance(inner, ssl.SSLCertVerificationError):
-            return f"the server's certificate was refused: {fit(one_line(inner.verify_message), 100)}"
-    names: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
-        (requests.exceptions.ProxyError, "the proxy could not be used"),
-        ((ssl.SSLError, requests.exceptions.SSLError), "no secure connection could be made (TLS)"),
-        ((socket.gaierror, UnicodeError), "the host's name could not be resolved"),
-        (ConnectionRefusedError, "the connection was refused"),
-        (requests.exceptions.ConnectTimeout, f"no connection within {limits.connect_s:g} s"),
-        (requests.exceptions.ReadTimeout, f"no answer within {limits.read_s:g} s"),
-        (requests.exceptions.ConnectionError, "the connection broke before an answer came"),
-        (TimeoutError, f"no connection within {limits.connect_s:g} s"),
-    )
-    for kinds, words in names:
-        if any(isinstance(inner, kinds) for inner in chain):
-            return words
-    return f"the request failed ({type(error).__name__})"
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """``error`` and its causes, which requests and urllib3 also put into ``args`` and ``reason``."""
-    queue: list[object] = [error]
-    seen: set[int] = set()
-    while queue:
-        inner = queue.pop(0)
-        if isinstance(inner, BaseException) and id(inner) not in seen:
-            seen.add(id(inner))
-            queue += [inner.__cause__, inner.__context__, getattr(inner, "reason", None), *inner.args]
-            yield inner
 
 
 def retry_after_s(value: str | None, date: str | None = None) -> float | None:

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from lastbeat.deliver.document import document
 from lastbeat.deliver.facts import cause
 from lastbeat.deliver.port import DeliveryError, Receipt
-from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
+from lastbeat.deliver.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
 from lastbeat.model.secrets import MASK
@@ -36,6 +36,7 @@ from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_time, parse_time
+from lastbeat.web.limits import HttpTimeouts
 
 
 def _parse_key(text: str) -> str:

@@ -7,10 +7,11 @@ from urllib.parse import urlsplit
 
 from lastbeat.deliver.port import Receipt
 from lastbeat.deliver.slack_blocks import payload
-from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
+from lastbeat.deliver.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
+from lastbeat.web.limits import HttpTimeouts
 
 
 def _parse(text: str) -> str:

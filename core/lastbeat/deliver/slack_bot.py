@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from lastbeat.deliver.extra import demand, install, is_missing, within
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.deliver.slack_blocks import head, payload
-from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address
+from lastbeat.deliver.weburl import LIMITS, check_address
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_time, parse_time
+from lastbeat.web.limits import HttpTimeouts
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
@@ -245,7 +246,7 @@ class SlackBot:
         except SlackApiError as error:
             fault = self._refusal(error.response)
         except (SlackClientError, OSError, ValueError) as error:
-            from lastbeat.deliver.http import in_words  # noqa: PLC0415 - requests: 0.15 s that few passes need
+            from lastbeat.web.calls import in_words  # noqa: PLC0415 - requests: 0.15 s that few passes need
 
             advice = f"check this machine's network, HTTPS_PROXY and {SLACK_BOT_URL.name}"
             fault = DeliveryError(f"{self.describe}: {in_words(error, self.limits)}", retryable=True, advice=advice)

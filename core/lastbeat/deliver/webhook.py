@@ -24,11 +24,12 @@ from typing import Any
 
 from lastbeat.deliver.document import encode
 from lastbeat.deliver.port import Receipt
-from lastbeat.deliver.weburl import LIMITS, HttpTimeouts, check_address, fingerprint, host
+from lastbeat.deliver.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import one_line
+from lastbeat.web.limits import HttpTimeouts
 
 WEBHOOK_URL = Setting[str | None](
     "LASTBEAT_WEBHOOK_URL",

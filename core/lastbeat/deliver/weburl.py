@@ -5,24 +5,13 @@ A web hook's address is its password, so no message here ever contains one.
 
 import hashlib
 import ipaddress
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-
-@dataclass(frozen=True, slots=True)
-class HttpTimeouts:
-    """Seconds: to connect, between two pieces of the answer, and for the whole call (but name resolution).
-
-    The whole stays below the lease of a claimed delivery, or another pass would send the alert again.
-    """
-
-    connect_s: float = 3.0
-    read_s: float = 5.0
-    total_s: float = 15.0
-
+from lastbeat.web.limits import HttpTimeouts
 
 LIMITS = HttpTimeouts()
-"""For every webhook."""
+"""For every webhook. The whole stays below the lease of a claimed delivery, or another pass would send the alert
+again."""
 
 
 def check_address(text: str, *, plain_http: bool) -> str:

@@ -12,10 +12,11 @@ import threading
 from collections.abc import Callable
 
 from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.weburl import HttpTimeouts, host
+from lastbeat.deliver.weburl import host
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.redact import Redactor
 from lastbeat.model.text import counted, fit, one_line
+from lastbeat.web.limits import HttpTimeouts
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from lastbeat.model.job import AdoptedJob
 
 LAUNCHERS: Final[dict[str, str]] = {
     "local": "lastbeat.launchers.local",
+    "ray": "lastbeat.launchers.ray",
     "ray-pod": "lastbeat.launchers.ray_pod",
     "slurm": "lastbeat.launchers.slurm",
 }

@@ -107,7 +107,11 @@ class AdoptedJob:
     script: str = ""
     """The text of its batch script. Empty: nobody knows what would start it again."""
     options: tuple[str, ...] = ()
-    """The launcher's own, as far as they are known, with which the script would have to be submitted again."""
+    """The launcher's own, as far as they are known, with which it would have to be submitted again."""
+    command: tuple[str, ...] = ()
+    """What starts it again, where that is a command and no script."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that were given to it beside those of the place where it runs; secrets among them."""
 
 
 @dataclass(frozen=True)

@@ -45,3 +45,12 @@ def mask_tokens(text: str) -> str:
     if not any(word in lowered for word in _ANNOUNCING):
         return text
     return _NAME.sub(lambda match: next(filter(None, match.groups())) + MASK, text)
+
+
+_NAMES = {"KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS"}
+"""Words in the names of variables whose values are nobody's business."""
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether the environment variable ``name`` looks as if its value were one."""
+    return bool(_NAMES & set(name.upper().split("_"))) or mask_tokens(value) != value

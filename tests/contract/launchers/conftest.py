@@ -54,7 +54,7 @@ class Place:
         return "".join(Path(path).read_text(encoding="utf-8") for path in outputs)
 
 
-CLUSTERS = {"slurm": ("slurm_conf", "accounted_slurm_conf")}
+CLUSTERS = {"ray": ("ray_cluster",), "slurm": ("slurm_conf", "accounted_slurm_conf")}
 """Launcher → the clusters that it is tried on."""
 PLACES = [(kind, cluster) for kind in sorted(registry.LAUNCHERS) for cluster in CLUSTERS.get(kind, ("",))]
 
@@ -65,6 +65,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     options: tuple[str, ...] = ()
     if kind == "slurm":
         monkeypatch.setenv("SLURM_CONF", str(request.getfixturevalue(cluster)))
+    if kind == "ray":
+        monkeypatch.setenv("RAY_ADDRESS", request.getfixturevalue(cluster).address)
     if kind == "ray-pod":
         request.getfixturevalue("fake_cluster").add_pod("ray-head", "ml")
         options = ("--head-pod=ray-head", "--namespace=ml")

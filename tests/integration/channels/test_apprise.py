@@ -15,8 +15,8 @@ from aiosmtpd.smtp import SMTP
 
 from lastbeat.deliver.apprise_urls import AppriseUrl
 from lastbeat.deliver.port import DeliveryError
-from lastbeat.deliver.weburl import HttpTimeouts
 from lastbeat.model.status import Event, Status
+from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer, HttpSink, closed_port, http_sink
 from support.messages import FAILED, TIMED_OUT
 from support.waiting import until

@@ -14,7 +14,7 @@ from lastbeat import __version__
 from lastbeat.deliver.port import DeliveryError
 from lastbeat.deliver.slack import Slack
 from lastbeat.deliver.webhook import Webhook
-from lastbeat.deliver.weburl import HttpTimeouts
+from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer, HttpSink, http_sink
 from support.messages import FAILED
 

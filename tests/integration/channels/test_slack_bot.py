@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.deliver.slack_blocks import head
 from lastbeat.deliver.slack_bot import SlackBot
-from lastbeat.deliver.weburl import HttpTimeouts
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
+from lastbeat.web.limits import HttpTimeouts
 from support.http_sink import Answer
 from support.messages import FAILED, GROUP, STALLED, TIMED_OUT, hostile_messages
 from support.scene import Scene

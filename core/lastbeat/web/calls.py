@@ -1,7 +1,11 @@
-"""A requests session for one call, which ends at a deadline and never logs its address."""
+"""A requests session for one call, which ends at a deadline and never logs its address; and why there was no answer.
+
+This module imports requests: import it where something is asked.
+"""
 
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +16,8 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from lastbeat.model.redact import Redactor
+from lastbeat.model.text import fit, one_line
+from lastbeat.web.limits import HttpTimeouts
 
 # These log the path of a URL, a webhook's secret; one of them even as a warning.
 _TALKERS = ("urllib3.connectionpool", "urllib3.connection", "urllib3.util.retry")
@@ -124,3 +130,39 @@ def _unlogged(masked: Redactor) -> Iterator[None]:
     finally:
         for each in loggers:
             each.removeFilter(mask)
+
+
+def in_words(error: BaseException, limits: HttpTimeouts, *, overdue: bool = False) -> str:
+    """Why there was no answer. Never the error's own text: it holds the URL, and a URL may be a secret."""
+    if overdue:
+        return f"no complete answer within {limits.total_s:g} s"
+    chain = list(_chain(error))
+    for inner in chain:
+        if isinstance(inner, ssl.SSLCertVerificationError):
+            return f"the server's certificate was refused: {fit(one_line(inner.verify_message), 100)}"
+    names: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+        (requests.exceptions.ProxyError, "the proxy could not be used"),
+        ((ssl.SSLError, requests.exceptions.SSLError), "no secure connection could be made (TLS)"),
+        ((socket.gaierror, UnicodeError), "the host's name could not be resolved"),
+        (ConnectionRefusedError, "the connection was refused"),
+        (requests.exceptions.ConnectTimeout, f"no connection within {limits.connect_s:g} s"),
+        (requests.exceptions.ReadTimeout, f"no answer within {limits.read_s:g} s"),
+        (requests.exceptions.ConnectionError, "the connection broke before an answer came"),
+        (TimeoutError, f"no connection within {limits.connect_s:g} s"),
+    )
+    for kinds, words in names:
+        if any(isinstance(inner, kinds) for inner in chain):
+            return words
+    return f"the request failed ({type(error).__name__})"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """``error`` and its causes, which requests and urllib3 also put into ``args`` and ``reason``."""
+    queue: list[object] = [error]
+    seen: set[int] = set()
+    while queue:
+        inner = queue.pop(0)
+        if isinstance(inner, BaseException) and id(inner) not in seen:
+            seen.add(id(inner))
+            queue += [inner.__cause__, inner.__context__, getattr(inner, "reason", None), *inner.args]
+            yield inner

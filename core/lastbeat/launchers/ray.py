@@ -1,0 +1,395 @@
+"""Jobs of Ray, by the Jobs REST API of its dashboard.
+
+Ray takes a submission id once, so a job's id is made of its name and time, and whoever starts it a second time is
+refused. A cluster forgets its jobs when its head is started again without its history: a job is known by its id *and*
+the session of the head that it was submitted to, as ``run-r0-1f2e3d4c5b@session_2026-…``. Where another session knows
+no such job, the first one may still be running for a while, or at another cluster that had this address: nothing
+follows from that for ten minutes, and never where the other session is the older one.
+"""
+
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from lastbeat.launchers import ray_jobs, ray_submission
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.ray_jobs import RayAddress, RayJobs
+from lastbeat.launchers.ray_reports import moment, node_ids, report
+from lastbeat.launchers.ray_submission import RayOptions
+from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
+from lastbeat.model.text import counted
+from lastbeat.stores.port import Store
+
+log = logging.getLogger(__name__)
+
+NEEDS_STATE: Final = False
+# A request that was sent goes on without whoever sent it.
+DIES_WITH_CALLER: Final = False
+REMOTE: Final = True
+LATE_S: Final = 600.0
+"""So long what the former session of a cluster ran may still be running."""
+GPUS_S: Final = 30.0
+"""How old the count of GPUs may be."""
+_SESSION: Final = re.compile(r"session_(\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}_\d{1,9})\w*")
+_JOB_ID: Final = re.compile(r"([^\s/@]{1,300})(?:@(session_[\w.-]{1,100}))?")
+_SETTING_UP: Final = re.compile(rb"\A\S+ \S+\s+INFO job_manager\.py:\d+ -- Runtime env is setting up\.\n")
+_LISTED: Final = "'ray job list' shows them"
+_LINES: Final = 2_000
+_MOST_LINES: Final = 200_000
+_FEWER: Final = 8
+_TAILS: Final = 6
+"""How often a log's end is asked for, until it is long enough and not too long."""
+_EXTRA: Final = 2
+_KEPT_PENDING: Final = (
+    "it was asked to stop, and Ray cannot stop a job that it has not scheduled: it stays PENDING until what it asks "
+    "for is there, or until Ray gives it up (RAY_JOB_START_TIMEOUT_SECONDS on the head, 15 min by default)"
+)
+
+
+def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayLauncher":  # noqa: ARG001 - a launcher's module has this form; Ray remembers itself
+    """The launcher of the cluster whose dashboard ``options`` name, or ``place``, or the environment."""
+    wanted = ray_submission.options(options)
+    return RayLauncher(RayJobs(_address(wanted, place, os.environ)), wanted, place)
+
+
+def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
+    """What is known of the job with that submission id, or with that id of Ray's own."""
+    wanted = ray_submission.options(options)
+    jobs = RayJobs(_address(wanted, "", os.environ))
+    asked = _JOB_ID.fullmatch(job)
+    if asked is None:
+        raise JobRefusedError(f"{job[:60]!r} is no id of a job on Ray", _LISTED)
+    session = jobs.version().session
+    info = jobs.job(asked[1])
+    if info is None:
+        raise JobRefusedError(f"{jobs.address} knows no job {job[:100]}", _LISTED)
+    submission_id = info.get("submission_id")
+    if not isinstance(submission_id, str) or not submission_id:
+        raise JobRefusedError(
+            f"job {job[:100]} was not submitted by 'ray job submit', so Ray neither stops it nor keeps its log",
+            "submit it, or watch it by its log",
+        )
+    if submission_id != asked[1] and _JOB_ID.fullmatch(submission_id) is None:
+        raise JobRefusedError(f"its submission id {submission_id[:60]!r} has characters that no id should have")
+    entrypoint = info.get("entrypoint")
+    began = None if info.get("status") == "PENDING" else moment(info.get("start_time"))
+    runtime_env = _without_ours(info.get("runtime_env"))
+    environment = runtime_env.pop("env_vars", None)
+    metadata = _metadata(info)
+    known = []
+    if runtime_env:
+        known.append(f"{ray_submission.RUNTIME_ENV_JSON}={json.dumps(runtime_env)}")
+    if metadata:
+        known.append(f"{ray_submission.METADATA_JSON}={json.dumps(metadata)}")
+    return AdoptedJob(
+        _job_id(submission_id, session),
+        began,
+        command=("sh", "-c", entrypoint) if isinstance(entrypoint, str) and entrypoint else (),
+        options=tuple(known),
+        environment={str(k): str(v) for k, v in environment.items()} if isinstance(environment, dict) else {},
+    )
+
+
+class RayLauncher:
+    """Submits jobs, and asks about them."""
+
+    kind = "ray"
+    limit_s = 4 * ray_jobs.LIMITS.total_s
+
+    def __init__(
+        self,
+        jobs: RayJobs,
+        wanted: RayOptions | None = None,
+        place: str = "",
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``place``: where its jobs are. Anywhere else nothing can be told of them; empty: wherever this is."""
+        self._jobs = jobs
+        self._wanted = wanted or RayOptions()
+        self._awaited_place = place
+        self._clock = clock
+        self._lost_since: dict[str, float] = {}
+        """Jobs that another session does not know: since when."""
+        self._session = ""
+        self._session_at: float | None = None
+        """When this session was first seen after another one; the first one is no change."""
+        self._stopped: set[str] = set()
+        self._lines: dict[str, int] = {}
+        """How many lines of a job's log are about as much as is asked for."""
+        self._gpus: GpuUse | None = None
+        self._gpus_at: float | None = None
+        self._warned = False
+
+    def place(self) -> str:
+        return f"{self._jobs.address} uid {os.getuid()}"
+
+    def submit(self, spec: JobSpec, name: str, since: datetime) -> str:
+        asked = ray_submission.request(spec, ray_submission.options(spec.options), name, since)
+        known = self.find(name, since)
+        if known is not None:
+            return known
+        session = self._session
+        narrowed = self._excluding(asked, spec.excluded_nodes)
+        try:
+            return _job_id(self._submitted(narrowed, asked, spec.excluded_nodes), session)
+        except LauncherError as error:
+            if "already exists" not in str(error):
+                raise
+            # Somebody else was first.
+            found = self.find(name, since)
+            if found is None:
+                raise
+            return found
+
+    def _submitted(self, narrowed: Mapping[str, Any], asked: Mapping[str, Any], excluded: tuple[str, ...]) -> str:
+        try:
+            return self._jobs.submit(narrowed)
+        except JobRefusedError as error:
+            if narrowed is asked or "entrypoint_label_selector" not in str(error):
+                raise
+            self._warn("this version of Ray cannot be told on which nodes an entrypoint must not run", excluded)
+            return self._jobs.submit(asked)
+
+    def find(self, name: str, since: datetime) -> str | None:
+        self._check_place()
+        submission_id = ray_submission.submission_id(name, since)
+        session = self._seen_session()
+        if self._jobs.job(submission_id) is not None:
+            return _job_id(submission_id, session)
+        rows = [row for row in self._jobs.jobs() if _is_of(row, name, since)]
+        if rows:
+            return _job_id(str(max(rows, key=lambda row: row.get("start_time") or 0)["submission_id"]), session)
+        changed_s = LATE_S if self._session_at is None else self._clock() - self._session_at
+        if changed_s < LATE_S:
+            raise LauncherError(
+                f"the cluster at {self._jobs.address} was started again {changed_s:.0f} s ago and has forgotten its "
+                f"jobs: whether {name} was among them cannot be told",
+                f"nothing is started for {LATE_S / 60:g} min, in which what it ran may still end",
+            )
+        return None
+
+    def state(self, job: str) -> JobReport:
+        found = _JOB_ID.fullmatch(job)
+        if found is None:
+            return JobReport(JobState.GONE, reason=f"{job[:60]!r} is no id of a job on Ray")
+        try:
+            self._check_place()
+            info = self._jobs.job(found[1])
+            if info is None:
+                return self._forgotten(job, found[2] or "")
+        except LauncherError as error:
+            return JobReport(JobState.UNKNOWN, reason=error.told)
+        self._lost_since.pop(job, None)
+        told = report(info)
+        if told.state is JobState.PENDING and job in self._stopped:
+            return replace(told, reason=_KEPT_PENDING)
+        if told.state is JobState.RUNNING:
+            return replace(told, gpus=self._gpus_now())
+        return told
+
+    def output(self, job: str, most: int) -> bytes | None:
+        found = _JOB_ID.fullmatch(job)
+        if found is None:
+            return b""
+        self._check_place()
+        info = self._jobs.job(found[1])
+        if info is None:
+            raise LauncherError(f"{self._jobs.address} knows no job {found[1]}, so there is no log", _LISTED)
+        node = info.get("driver_node_id")
+        if not isinstance(node, str) or not node:
+            # It never came to run: what Ray says about that is all there is.
+            message = info.get("message")
+            text = message.encode("utf-8", "replace") if isinstance(message, str) and info.get("end_time") else b""
+            return _end_of(text, most)
+        return _end_of(_own(self._tail(node, found[1], most), info), most)
+
+    def files(self, path: str) -> Store | None:  # noqa: ARG002 - in stores, or on a file system that is shared
+        return None
+
+    def cancel(self, job: str) -> None:
+        found = _JOB_ID.fullmatch(job)
+        if found is None:
+            return
+        self._check_place()
+        if self._jobs.stop(found[1]):
+            self._stopped.add(job)
+
+    # Asking
+
+    def _check_place(self) -> None:
+        if self._awaited_place:
+            here = self.place()
+            if here != self._awaited_place:
+                raise LauncherError(f"its jobs are in {self._awaited_place}, and this is {here}", "go on with it there")
+            self._awaited_place = ""
+
+    def _seen_session(self) -> str:
+        session = self._jobs.version().session
+        if session != self._session:
+            self._session_at = self._clock() if self._session else None
+            self._session = session
+        return session
+
+    def _forgotten(self, job: str, session: str) -> JobReport:
+        """What follows from it that the cluster answered that it does not know the job."""
+        now_session = self._seen_session()
+        if not session or session == now_session:
+            return JobReport(JobState.GONE, "gone", "the cluster answered that it knows no such job")
+        before, now = _SESSION.fullmatch(session), _SESSION.fullmatch(now_session)
+        if before is not None and now is not None and now[1] < before[1]:
+            return JobReport(
+                JobState.UNKNOWN,
+                reason=f"another cluster answers at {self._jobs.address}: its {now_session} is older than the job's "
+                f"own {session}; go on where the job's cluster is reached",
+            )
+        why = (
+            f"the cluster at {self._jobs.address} was started again without its history, or it is another one: its "
+            f"{now_session} does not know what {session} ran"
+        )
+        at = self._clock()
+        gone_s = at - self._lost_since.setdefault(job, at)
+        if gone_s < LATE_S:
+            left = max(1, round((LATE_S - gone_s) / 60))
+            return JobReport(
+                JobState.UNKNOWN,
+                reason=f"{why}; it may still be running, so for {counted(left, 'minute')} nothing follows from that",
+            )
+        return JobReport(JobState.GONE, "gone", why)
+
+    def _gpus_now(self) -> GpuUse | None:
+        """What the cluster has given out. Asked now and then: it is no matter of seconds."""
+        now = self._clock()
+        if self._gpus_at is None or now - self._gpus_at >= GPUS_S:
+            self._gpus_at = now
+            try:
+                self._gpus = self._jobs.gpus()
+            except LauncherError as error:
+                log.debug("how many GPUs are given out is not told: %s", error)
+                self._gpus = None
+        return self._gpus
+
+    def _excluding(self, asked: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+        """``asked``, but not for those nodes. What the entrypoint itself starts, Ray places as that asks."""
+        if not names:
+            return asked
+        if not ray_submission.is_placed(asked):
+            self._warn("Ray runs an entrypoint without resources of its own on the head", names)
+            return asked
+        try:
+            known = node_ids(names, self._jobs.nodes())
+        except LauncherError as error:
+            raise NotLaunchedError(str(error), error.advice) from None
+        for name, ids in known.items():
+            if not ids:
+                log.info("%.100r is no living node of the cluster, so it is not excluded", name)
+        excluded = sorted({each for ids in known.values() for each in ids})
+        return ray_submission.without(asked, excluded) if excluded else asked
+
+    def _warn(self, why: str, names: tuple[str, ...]) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("%s, so it cannot be kept away from %s", why, ", ".join(names)[:300])
+
+    def _tail(self, node: str, submission_id: str, most: int) -> bytes:
+        """The end of the log, by lines: that is what Ray counts by."""
+        lines = self._lines.get(submission_id, _LINES)
+        text, best = b"", b""
+        for _ in range(_TAILS):
+            text, whole = self._jobs.log_tail(node, submission_id, lines, _EXTRA * most)
+            if not whole:
+                if lines == 1:
+                    break
+                lines = max(1, lines // _FEWER)
+                continue
+            best = max(best, text, key=len)
+            if len(text) >= most // _FEWER or text.count(b"\n") < lines or lines >= _MOST_LINES or best != text:
+                break
+            lines = min(_MOST_LINES, lines * _FEWER // 2)
+        self._lines[submission_id] = lines
+        if not best and text:
+            raise LauncherError(f"the last line of its log is longer than {_EXTRA * most >> 20} MiB", "print line ends")
+        return best
+
+
+def _address(wanted: RayOptions, place: str, environment: Mapping[str, str]) -> RayAddress:
+    """Where the dashboard is. Raises :class:`JobRefusedError`."""
+    if wanted.address:
+        return ray_jobs.address(wanted.address, ray_submission.ADDRESS)
+    named = [(name, environment[name]) for name in ray_jobs.ADDRESSES if environment.get(name)]
+    recorded = place.partition(" uid ")[0]
+    if recorded:
+        # The environment may have a login for the very same.
+        for name, text in named:
+            try:
+                found = ray_jobs.address(text, name)
+            except JobRefusedError:
+                continue
+            if found.url == recorded:
+                return found
+        return ray_jobs.address(recorded, "the recorded place")
+    return ray_jobs.address(named[0][1], named[0][0]) if named else ray_jobs.address(ray_jobs.DEFAULT_ADDRESS, "")
+
+
+def _job_id(submission_id: str, session: str) -> str:
+    return f"{submission_id}@{session}" if re.fullmatch(r"session_[\w.-]{1,100}", session) else submission_id
+
+
+def _is_of(row: Mapping[str, Any], name: str, since: datetime) -> bool:
+    """Whether this is a job of that name that was submitted at ``since`` or later."""
+    metadata, at = row.get("metadata"), row.get("start_time")
+    if not isinstance(metadata, dict) or metadata.get(ray_submission.NAME) != name or not row.get("submission_id"):
+        return False
+    return not isinstance(at, int | float) or at >= int(since.timestamp() * 1000)
+
+
+def _without_ours(runtime_env: object) -> dict[str, Any]:
+    """A job's runtime environment without what lastbeat or Ray put there."""
+    if not isinstance(runtime_env, dict):
+        return {}
+    found = {key: value for key, value in runtime_env.items() if not key.startswith("_") and value}
+    own = found.get("env_vars")
+    if isinstance(own, dict):
+        found["env_vars"] = {key: value for key, value in own.items() if not str(key).startswith("LASTBEAT_")}
+    return found
+
+
+def _metadata(info: Mapping[str, Any]) -> dict[str, str]:
+    found = info.get("metadata")
+    if not isinstance(found, dict):
+        return {}
+    ours = {ray_submission.NAME, "job_submission_id", "job_name"}
+    return {key: value for key, value in found.items() if key not in ours and isinstance(value, str)}
+
+
+def _own(text: bytes, info: Mapping[str, Any]) -> bytes:
+    """What the job wrote. Ray puts lines of its own into its log and the whole entrypoint, in which anything may stand,
+    such as the text of an error that a script looks for. It does so after the job was started, so that the first lines
+    of a quick one come before."""
+    text = _SETTING_UP.sub(b"", text, count=1)
+    head = f"Running entrypoint for job {info.get('submission_id')}: {info.get('entrypoint')}\n".encode()
+    before, found, after = text.partition(head)
+    if found:
+        return before + after
+    # The window may begin within it.
+    lines = head.splitlines(keepends=True)
+    for skipped in range(1, len(lines)):
+        rest = b"".join(lines[skipped:])
+        if text.startswith(rest):
+            return text[len(rest) :]
+    return text
+
+
+def _end_of(text: bytes, most: int) -> bytes:
+    """The last whole lines, ``most`` bytes at most."""
+    if len(text) <= most:
+        return text
+    cut = text[-most:]
+    return cut[cut.find(b"\n") + 1 :] if b"\n" in cut else cut

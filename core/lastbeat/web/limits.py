@@ -1,0 +1,12 @@
+"""How long a call over HTTP may take."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTimeouts:
+    """Seconds: to connect, between two pieces of the answer, and for the whole call (but name resolution)."""
+
+    connect_s: float = 3.0
+    read_s: float = 5.0
+    total_s: float = 15.0

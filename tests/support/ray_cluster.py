@@ -1,0 +1,199 @@
+"""A real Ray on this machine's loopback, each node with an address of its own; everything of it lies in one folder.
+
+Nodes are ended by the ids of their processes: ``ray stop`` would end every Ray of this machine.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.waiting import until
+
+
+def _find() -> Path | None:
+    """Ray's own command: of the environment that RAY_VENV names, or on PATH."""
+    named = os.environ.get("RAY_VENV")
+    if named:
+        return Path(named, "bin", "ray")
+    found = shutil.which("ray")
+    return None if found is None else Path(found)
+
+
+RAY = _find()
+WHY_NOT = (
+    "ray is not installed: put pip install 'ray[default]' into a virtual environment and name it by RAY_VENV"
+    if RAY is None
+    else None
+)
+"""Why none can be started here; None: it can."""
+START_S = 120.0
+_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_JOB_STOP_WAIT_TIME_S": "3"}
+
+
+@dataclass
+class RayNode:
+    """One node: a session of processes."""
+
+    process: "subprocess.Popen[bytes]"
+    host: str
+
+    def pids(self) -> list[int]:
+        """Its processes: those of its session, its jobs' excepted, which have sessions of their own."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ValueError):
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == self.process.pid and fields[0] != "Z":
+                    found.append(int(path.name))
+        return found
+
+    def signal(self, number: int) -> None:
+        """To each of its processes."""
+        for pid in self.pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        """It is lost: nothing of it can say goodbye."""
+
+        def left() -> list[int]:
+            self.signal(signal.SIGKILL)
+            return self.pids()
+
+        until(left, lambda pids: not pids)
+        self.process.wait()
+
+
+@dataclass
+class RayCluster:
+    """A running cluster: a head, and workers once they are added."""
+
+    folder: Path
+    address: str
+    ports: tuple[int, int, int]
+    environment: Mapping[str, str]
+    head: RayNode
+    workers: list[RayNode] = field(default_factory=list)
+
+    def ask(self, path: str, body: object = None) -> Any:
+        """What the dashboard answers, asked past every proxy."""
+        request = urllib.request.Request(self.address + path)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def living(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.ask("/api/v0/nodes")["data"]["result"]["result"]
+        return [row for row in rows if row["state"] == "ALIVE"]
+
+    def add_worker(self, gpus: int = 0, **resources: float) -> RayNode:
+        """Another node, with resources of its own name."""
+        host = f"127.0.0.{len(self.workers) + 3}"
+        before = len(self.living())
+        more = [f"--address=127.0.0.2:{self.ports[0]}", f"--num-gpus={gpus}", f"--resources={json.dumps(resources)}"]
+        worker = _start(self.folder, host, more, self.environment)
+        self.workers.append(worker)
+        until(lambda: len(self.living()), lambda living: living > before, START_S)
+        return worker
+
+    def restart_head(self) -> None:
+        """The head is started again at the same address, and knows nothing of what was before."""
+        self.head.kill()
+        self.head = _head(self.folder, self.ports, self.environment)
+        self._until_up()
+
+    def _until_up(self) -> None:
+        def up() -> bool:
+            try:
+                self.ask("/api/jobs/")
+                return bool(self.living()) and self.ask("/api/cluster_status")["result"] is True
+            except (OSError, ValueError, KeyError, TypeError):
+                assert self.head.process.poll() is None, (self.folder / "127.0.0.2.said").read_text()[-2000:]
+                return False
+
+        until(up, bool, START_S)
+
+    def end(self) -> None:
+        for node in (*self.workers, self.head):
+            node.kill()
+
+
+@contextmanager
+def cluster(gpus: int = 2, environment: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
+    """A cluster of one node with ``gpus`` that nobody has. Its sockets want a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="ry"))
+    ports = _free_ports(3)
+    said = {**_ENVIRONMENT, "LASTBEAT_TEST_GPUS": str(gpus), **(environment or {})}
+    head = _head(folder, ports, said)
+    found = RayCluster(folder, f"http://127.0.0.1:{ports[1]}", ports, said, head)
+    try:
+        found._until_up()
+        yield found
+    finally:
+        found.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _head(folder: Path, ports: tuple[int, int, int], environment: Mapping[str, str]) -> RayNode:
+    store, dashboard, clients = ports
+    more = [
+        "--head",
+        f"--port={store}",
+        "--include-dashboard=true",
+        "--dashboard-host=127.0.0.1",
+        f"--dashboard-port={dashboard}",
+        f"--ray-client-server-port={clients}",
+        f"--num-gpus={environment['LASTBEAT_TEST_GPUS']}",
+        f"--temp-dir={folder}/t",
+    ]
+    # Ray takes 127.0.0.1 for this machine's outer address as soon as there are several nodes.
+    return _start(folder, "127.0.0.2", more, environment)
+
+
+def _start(folder: Path, host: str, more: list[str], environment: Mapping[str, str]) -> RayNode:
+    assert RAY is not None
+    names = (
+        "dashboard-agent-grpc",
+        "dashboard-agent-listen",
+        "node-manager",
+        "object-manager",
+        "runtime-env-agent",
+        "metrics-export",
+    )
+    ports = [f"--{name}-port={port}" for name, port in zip(names, _free_ports(len(names)), strict=True)]
+    command = [str(RAY), "start", f"--node-ip-address={host}", *ports, "--num-cpus=4", "--object-store-memory=80000000"]
+    own = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    with (folder / f"{host}.said").open("ab") as said:
+        process = subprocess.Popen(
+            [*command, "--disable-usage-stats", "--block", *more],
+            env={**own, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+    return RayNode(process, host)
+
+
+def _free_ports(count: int) -> Any:
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for each in held:
+            each.bind(("127.0.0.1", 0))
+        return tuple(each.getsockname()[1] for each in held)
+    finally:
+        for each in held:
+            each.close()

@@ -1,0 +1,200 @@
+"""What Ray is asked to run, and what it is not asked: options, ids, secrets."""
+
+import json
+import re
+import subprocess
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastbeat.launchers import ray_submission
+from lastbeat.launchers.port import JobRefusedError
+from lastbeat.launchers.ray_submission import options, request, submission_id
+from lastbeat.model.job import JobSpec
+
+SINCE = datetime(2026, 5, 14, 12, tzinfo=timezone.utc)
+SPEC = JobSpec(("python", "train.py"), "", {"LASTBEAT_RUN_ID": "llama"})
+
+
+def asked(*given: str, spec: JobSpec = SPEC) -> dict[str, Any]:
+    return request(spec, options(given), "llama-r0", SINCE)
+
+
+def test_without_options_it_is_the_command_its_name_and_its_variables() -> None:
+    assert asked() == {
+        "entrypoint": "exec python train.py",
+        "submission_id": submission_id("llama-r0", SINCE),
+        "metadata": {"lastbeat_name": "llama-r0"},
+        "runtime_env": {"env_vars": {"LASTBEAT_RUN_ID": "llama"}},
+    }
+
+
+UNDERSTOOD = [
+    pytest.param("--entrypoint-num-gpus=8", {"entrypoint_num_gpus": 8.0}, id="gpus of the entrypoint"),
+    pytest.param("--entrypoint-num-cpus=0.5", {"entrypoint_num_cpus": 0.5}, id="a part of a cpu"),
+    pytest.param("--entrypoint-memory=1000000", {"entrypoint_memory": 1_000_000}, id="memory in bytes"),
+    pytest.param(
+        '--entrypoint-resources={"worker": 1}', {"entrypoint_resources": {"worker": 1}}, id="resources by name"
+    ),
+    pytest.param(
+        '--entrypoint-label-selector={"gpu": "h200"}', {"entrypoint_label_selector": {"gpu": "h200"}}, id="labels"
+    ),
+    pytest.param(
+        '--metadata-json={"team": "nlp"}',
+        {"metadata": {"team": "nlp", "lastbeat_name": "llama-r0"}},
+        id="metadata beside lastbeat's own",
+    ),
+    pytest.param(
+        "--working-dir=s3://b/x.zip",
+        {"runtime_env": {"working_dir": "s3://b/x.zip", "env_vars": {"LASTBEAT_RUN_ID": "llama"}}},
+        id="a working directory in a store",
+    ),
+    pytest.param(
+        '--runtime-env-json={"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "theirs"}}',
+        {"runtime_env": {"pip": ["x"], "env_vars": {"A": "1", "LASTBEAT_RUN_ID": "llama"}}},
+        id="variables of the user, but ours win",
+    ),
+]
+
+
+@pytest.mark.parametrize(("option", "adds"), UNDERSTOOD)
+def test_options_mean_what_they_mean_to_ray(option: str, adds: dict[str, Any]) -> None:
+    found = asked(option)
+    assert {name: found[name] for name in adds} == adds
+    name, _, value = option.partition("=")
+    assert asked(name, value) == found
+
+
+REFUSED = [
+    pytest.param("--entrypoint-num-gpu=1", "--entrypoint-num-gpus", id="a misspelt option"),
+    pytest.param("--partition=gpu", "no option of jobs on Ray", id="an option of another launcher"),
+    pytest.param("--head-pod=x", "ray-pod", id="the way by kubectl"),
+    pytest.param("--address=http://x", "--ray-address", id="the address by Ray's own name"),
+    pytest.param("--submission-id=x", "--run-id", id="an id of one's own"),
+    pytest.param('--headers={"A": "b"}', "RAY_JOB_HEADERS", id="headers, which would be recorded"),
+    pytest.param("--entrypoint-num-gpus=many", "no number", id="a word for a number"),
+    pytest.param("--entrypoint-num-gpus=-1", "no number", id="less than nothing"),
+    pytest.param("--entrypoint-num-gpus=nan", "no number", id="not a number"),
+    pytest.param("--entrypoint-memory=1.5", "bytes", id="parts of a byte"),
+    pytest.param("--entrypoint-num-gpus", "no value", id="an option without its value"),
+    pytest.param("--entrypoint-resources=[1]", "no JSON object", id="a list for an object"),
+    pytest.param('--entrypoint-resources={"a": "b"}', "no number", id="a resource of words"),
+    pytest.param('--metadata-json={"a": 1}', "no text", id="metadata that are no text"),
+    pytest.param("--runtime-env-json={", "no JSON", id="broken JSON"),
+    pytest.param("--runtime-env-json=" + "[" * 100_000, "no JSON", id="JSON without a bottom"),
+    pytest.param("--runtime-env=env.yaml", "relative", id="a file that is elsewhere for others"),
+    pytest.param("--working-dir=.", "nothing would bring", id="this folder"),
+    pytest.param("--working-dir=/data/src", "nothing would bring", id="a folder of this machine"),
+    pytest.param('--runtime-env-json={"working_dir": "src"}', "nothing would bring", id="a folder in the environment"),
+    pytest.param('--runtime-env-json={"py_modules": ["/m"]}', "nothing would bring", id="a module of this machine"),
+    pytest.param(
+        '--runtime-env-json={"env_vars": {"WANDB_API_KEY": "abc123"}}', "--runtime-env=", id="a secret by its name"
+    ),
+    pytest.param(
+        '--runtime-env-json={"env_vars": {"A": "ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}}',
+        "--runtime-env=",
+        id="a secret by its form",
+    ),
+]
+
+
+@pytest.mark.parametrize(("option", "told"), REFUSED)
+def test_what_cannot_be_is_refused_with_what_to_do(option: str, told: str) -> None:
+    with pytest.raises(JobRefusedError) as refused:
+        options([option])
+    assert told in refused.value.told
+    assert refused.value.advice
+    assert "abc123" not in refused.value.told
+    assert "ghp_" not in refused.value.told
+
+
+def test_secrets_stand_in_a_file_which_is_read_for_each_job(tmp_path: Path) -> None:
+    file = tmp_path / "env.yaml"
+    file.write_text("env_vars: {WANDB_API_KEY: one}\n", encoding="utf-8")
+    wanted = options([f"--runtime-env={file}"])
+    assert "one" not in repr(wanted)
+    assert request(SPEC, wanted, "x", SINCE)["runtime_env"]["env_vars"]["WANDB_API_KEY"] == "one"
+    file.write_text("env_vars: {WANDB_API_KEY: two}\n", encoding="utf-8")
+    assert request(SPEC, wanted, "x", SINCE)["runtime_env"]["env_vars"]["WANDB_API_KEY"] == "two"
+
+
+def test_a_file_says_what_is_not_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "env.yaml"
+    file.write_text("env_vars: {WANDB_API_KEY: one}\n", encoding="utf-8")
+    found = asked(f"--runtime-env={file}", '--runtime-env-json={"pip": ["x"], "env_vars": {"A": "1"}}')
+    assert found["runtime_env"] == {
+        "pip": ["x"],
+        "env_vars": {"A": "1", "WANDB_API_KEY": "one", "LASTBEAT_RUN_ID": "llama"},
+    }
+
+
+def test_what_came_as_bytes_that_no_text_has_is_refused() -> None:
+    with pytest.raises(JobRefusedError, match="UTF-8"):
+        asked(spec=JobSpec(("cat", "caf\udce9"), ""))
+
+
+BAD_FILES = [
+    pytest.param(None, "No such file", id="it is not there"),
+    pytest.param(b"env_vars: [SECRET", "no YAML", id="it is no YAML"),
+    pytest.param(b"\xff\xfe", "no YAML", id="it is no text"),
+    pytest.param(b"- SECRET", "no 'name: value'", id="it is a list"),
+    pytest.param(b"at: 2026-05-14\nSECRET: 1", "JSON cannot say", id="it has a date"),
+    pytest.param(b"working_dir: src", "nothing would bring", id="it names a folder of this machine"),
+    pytest.param(b"env_vars: [SECRET]", "no object", id="its variables are a list"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), BAD_FILES)
+def test_a_file_that_cannot_be_used_is_told_and_not_quoted(tmp_path: Path, text: bytes | None, told: str) -> None:
+    file = tmp_path / "env.yaml"
+    if text is not None:
+        file.write_bytes(text)
+    with pytest.raises(JobRefusedError) as refused:
+        asked(f"--runtime-env={file}")
+    assert told in refused.value.told
+    assert "SECRET" not in refused.value.told
+
+
+NAMES = st.text("abzAZ019._-+=@:", min_size=1, max_size=203)
+
+
+@given(NAMES, NAMES)
+def test_an_id_is_the_jobs_own_and_one_that_files_and_actors_can_be_called_by(one: str, other: str) -> None:
+    found = submission_id(one, SINCE)
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,120}", found)
+    assert found not in {".", ".."}
+    assert found == submission_id(one, SINCE.astimezone(timezone(timedelta(hours=9))))
+    assert found != submission_id(one, SINCE + timedelta(microseconds=1))
+    assert one == other or found != submission_id(other, SINCE)
+
+
+def test_people_know_a_job_by_its_id() -> None:
+    assert submission_id("llama-r0", SINCE).startswith("llama-r0-")
+    assert "-r17-" in submission_id("x" * 200 + "-r17", SINCE)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=4))
+def test_no_word_of_a_command_is_read_by_a_shell(words: list[str]) -> None:
+    spec = JobSpec(("printf", "%s\\0", *words), "/")
+    done = subprocess.run(ray_submission.entrypoint(spec), shell=True, capture_output=True, check=True)
+    assert done.stdout.decode() == "".join(f"{word}\0" for word in words)
+
+
+def test_nodes_are_left_out_by_their_labels_beside_those_of_the_user() -> None:
+    wanted = asked('--entrypoint-label-selector={"gpu": "h200"}')
+    assert ray_submission.without(wanted, ["aa", "bb"])["entrypoint_label_selector"] == {
+        "gpu": "h200",
+        "ray.io/node-id": "!in(aa,bb)",
+    }
+    chosen = asked(f"--entrypoint-label-selector={json.dumps({'ray.io/node-id': 'cc'})}")
+    assert ray_submission.without(chosen, ["aa"]) == chosen
+
+
+def test_ray_chooses_a_node_for_an_entrypoint_that_asks_for_something() -> None:
+    assert not ray_submission.is_placed(asked())
+    assert not ray_submission.is_placed(asked("--entrypoint-num-cpus=0"))
+    assert ray_submission.is_placed(asked("--entrypoint-num-cpus=1"))
