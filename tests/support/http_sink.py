@@ -77,6 +77,8 @@ def http_sink(tls: ssl.SSLContext | None = None) -> Iterator[HttpSink]:
             sink.heard()
             self._reply(sink.answer())
 
+        do_GET = do_POST  # noqa: N815 - the name is the base class's
+
         def _reply(self, answer: Answer) -> None:
             sink.closing.wait(answer.delay_s)
             self.close_connection = True

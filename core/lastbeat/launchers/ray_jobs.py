@@ -134,7 +134,10 @@ class RayJobs:
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
         """What the cluster tells of that job. None: it answered that it knows none."""
-        return self._known("GET", f"/api/jobs/{quote(submission_id, safe='')}")
+        found = self._known("GET", f"/api/jobs/{quote(submission_id, safe='')}")
+        if found is not None and not _text(found, "status"):
+            raise self._strange("did not answer as Ray does")
+        return found
 
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs that the cluster remembers."""
