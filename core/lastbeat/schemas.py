@@ -120,6 +120,8 @@ class MetadataDocument(HeartbeatDocument):
     """When it last wrote an alert of its own (``_alerts.json``)."""
     world_size: int = UNSAID
     """How many ranks a distributed training has."""
+    rank_beat_seconds: float = Field(default=UNSAID, gt=0)
+    """How often each of them writes ranks/{rank}.json."""
     begun: bool = UNSAID
     """In a distributed training: rank 0 has deleted what the last attempt left behind, so every error is this one's."""
     lastbeat: str = UNSAID

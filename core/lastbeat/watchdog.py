@@ -26,14 +26,14 @@ from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
 from lastbeat.model.job import JobSight
 from lastbeat.model.limits import MEND
-from lastbeat.model.observation import NeverSeen, Seen, Unreadable
+from lastbeat.model.observation import NeverSeen, RankFiles, Seen, Unreadable
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_time
 from lastbeat.observe.log_observer import LogObserver, LogSettings
-from lastbeat.observe.ranks import look_at_ranks, rank_in_error
+from lastbeat.observe.ranks import SilentRankReader, look_at_ranks, rank_in_error
 from lastbeat.observe.run import Observer
 from lastbeat.record.fleet_document import GOOD_FOR_S
 from lastbeat.record.forgotten import forgotten
@@ -185,6 +185,7 @@ class Watch:
         self._location = RunLocation(f"{store.url.rstrip('/')}/{run_id}/", context.link(run_id))
         token = context.token or os.urandom(6).hex()
         self._observer = Observer(store, run_id, context.mask)
+        self._ranks = SilentRankReader(store, run_id, context.mask)
         self._first_look: datetime | None = None
         # A log that is read less often could seem dead, or to stand still, in between.
         limits = [policy.stale_s, *([policy.stall_s] if policy.stall_s is not None else [])]
@@ -217,25 +218,29 @@ class Watch:
         listed: Mapping[str, Entry] | None = None,
         at: datetime | None = None,
         *,
+        ranks: RankFiles | None = None,
         first_look: datetime | None = None,
     ) -> Outcome:
         """Look at the run once, and act on it. Never raises for anything that the store, a channel or an executor does.
 
         ``listed`` are the run's files by their name below its folder, as a sweep has just listed them, and ``at`` the
-        store's time right before. They serve the first look only: a look that another watcher overtook starts afresh.
+        store's time right before; ``ranks`` are those of its ranks, if that listing showed them. They serve the first
+        look only: a look that another watcher overtook starts afresh.
         ``first_look``: nobody had watched the fleet before this time. If the run had ended by then, a notice may tell.
         """
         self._first_look = first_look
         overtaken: Outcome | None = None
         for _ in range(_RACES):
             try:
-                return self._steps(listed, at, again=overtaken is not None)
+                return self._steps(listed, at, ranks, again=overtaken is not None)
             except _OvertakenError as race:
                 overtaken = race.outcome or overtaken
-            listed = at = None
+            listed = at = ranks = None
         return overtaken or self._blind(StoreError("the record changed at every look: too many watchers at once"))
 
-    def _steps(self, listed: Mapping[str, Entry] | None, at: datetime | None, *, again: bool) -> Outcome:
+    def _steps(
+        self, listed: Mapping[str, Entry] | None, at: datetime | None, ranks: RankFiles | None, *, again: bool
+    ) -> Outcome:
         """The six steps. ``again``: this tick has looked before.
 
         1. *Observe*: list the run's files, read what changed, the record, and the logs as far as they grew.
@@ -248,7 +253,7 @@ class Watch:
         Raises :class:`_OvertakenError` if another watcher wrote the record in between.
         """
         try:
-            look = self._observe(listed, at, again=again)
+            look = self._observe(listed, at, ranks, again=again)
         except ConflictError as error:
             raise _OvertakenError from error
         except StoreError as error:
@@ -307,11 +312,13 @@ class Watch:
         young = all(at is not None and (now - at).total_seconds() < GOOD_FOR_S for at in beats)
         return not young and limits.renew(now)
 
-    def _observe(self, listed: Mapping[str, Entry] | None, at: datetime | None, *, again: bool) -> Look:
+    def _observe(
+        self, listed: Mapping[str, Entry] | None, at: datetime | None, ranks: RankFiles | None, *, again: bool
+    ) -> Look:
         """What the store shows of the run now. Raises :class:`StoreError`, :class:`ConflictError` where the record is
         younger than the listing."""
         now = at if listed is not None and at is not None else self._context.store.clock()
-        seen, entry = self._observer.look(dict(listed) if listed is not None else None)
+        seen, entry = self._observer.look(dict(listed) if listed is not None else None, ranks)
         self._repository.homeless = isinstance(seen, NeverSeen) and not self._observer.files
         record = self._repository.load(entry)
         self._logs.leave_out(spent_outputs(record))
@@ -334,6 +341,8 @@ class Watch:
             observed = self._logs.add_to(seen, self._observer.files, record, now, again=True)
         elif others:
             observed = self._logs.add_to(seen, self._observer.files, record, now, again=True)
+        attempt = record.attempt if record is not None else None
+        observed = self._ranks.add_to(observed, self._observer.ranks, attempt, self._policy(now).stale_s, now)
         if sight is not None and not out:
             observed = replace(observed if isinstance(observed, Seen) else Seen(), job=sight)
             if observed.stop is None:

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat.decide.silent_ranks import silence_limit_s
 from lastbeat.model.observation import RankBeat, RanksSeen
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration
 
-_BEAT_S: Final = 60.0
-"""How often a rank beats that does not say so: the SDK's default."""
-_MISSED: Final = 4
-_UPLOAD_S: Final = 5.0
 _NAMED: Final = 3
 _LIMIT: Final = 400
 _NAME_LIMIT: Final = 80
@@ -82,7 +79,7 @@ def _all_silent(silent: list[RankBeat], left_out: int, now: datetime) -> str:
     by_time = sorted(silent, key=lambda rank: rank.modified)
     first, youngest = by_time[0], by_time[-1]
     before = by_time[1].modified - first.modified if len(by_time) > 1 else timedelta(0)
-    if before.total_seconds() > 2 * _beat_s(first):
+    if before.total_seconds() > silence_limit_s(first.beat_s) / 2:
         return fit(f"{_who(first)}, fell silent {format_duration(before)} before any other", _LIMIT)
     count = len(silent) + left_out
     return f"all {count} ranks are silent, for {format_duration(_age(youngest, now))} at least"
@@ -92,7 +89,7 @@ def _missing(seen: RanksSeen, now: datetime) -> str | None:
     """Ranks of a world of known size that never wrote although each has had the time to."""
     if seen.world_size is None or seen.left_out or seen.began is None or not seen.ranks:
         return None
-    patience_s = _MISSED * max(map(_beat_s, seen.ranks)) + _UPLOAD_S
+    patience_s = max(silence_limit_s(rank.beat_s) for rank in seen.ranks)
     there = {rank.number for rank in seen.ranks}
     count = seen.world_size - len(there)
     if count <= 0 or (now - seen.began).total_seconds() < patience_s:
@@ -128,13 +125,9 @@ def _compared(alive: list[RankBeat], since: datetime | None, left_out: int) -> s
     return None
 
 
-def _beat_s(rank: RankBeat) -> float:
-    return rank.beat_s or _BEAT_S
-
-
 def _age(rank: RankBeat, now: datetime) -> float:
     return max(0.0, (now - rank.modified).total_seconds())
 
 
 def _is_silent(rank: RankBeat, now: datetime) -> bool:
-    return _age(rank, now) > _MISSED * _beat_s(rank) + _UPLOAD_S
+    return _age(rank, now) > silence_limit_s(rank.beat_s)

@@ -269,6 +269,8 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         never_started=jobs.never_started(before.actions, before.job),
         known_nan=None if match.is_new else before.conditions.get(names.LOSS_NAN),
         known_efa_fallback=None if match.is_new else before.conditions.get(names.EFA_FALLBACK),
+        attempt=match.attempt,
+        known_silent=None if match.is_new else before.conditions.get(names.RANK_SILENT),
         kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None)
         if unread
         else logs.still_warned(kept, warned, now),

@@ -12,11 +12,20 @@ from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.decide.headline import failure_line, headline
 from lastbeat.decide.job_conditions import job_conditions, remedy
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
+from lastbeat.decide.silent_ranks import silent_ranks
 from lastbeat.model import status as names
 from lastbeat.model.job import JobMemory
 from lastbeat.model.observation import Heartbeat, Seen, StopAsked
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import ExceededLimit, Finding, HeartbeatMemory, LimitName, RecordedCause, ToldWarning
+from lastbeat.model.record import (
+    Attempt,
+    ExceededLimit,
+    Finding,
+    HeartbeatMemory,
+    LimitName,
+    RecordedCause,
+    ToldWarning,
+)
 from lastbeat.model.status import Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, format_minutes
@@ -105,6 +114,9 @@ class AttemptEvidence:
     """The job that is about to start, or that nobody has looked at since it was started."""
     never_started: str | None = None
     """Why the run has no job, where its launcher refused it."""
+    attempt: Attempt = field(default_factory=Attempt)
+    known_silent: str | None = None
+    """What the last look said of ranks that are silent."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -323,6 +335,9 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     silence = _silence(evidence, min(ages.values()))
     if silence is not None:
         raised = {names.BEATS_MISSED: silence, **raised}
+    silent = _silent_ranks(evidence, now)
+    if silent is not None:
+        raised = {names.RANK_SILENT: silent, **raised}
     standstill = _standstill(evidence, policy, now)
     if standstill is not None:
         detail, stalled_s, limit_s = standstill
@@ -388,6 +403,16 @@ def _silence(evidence: AttemptEvidence, silent_s: float) -> str | None:
     if beat is None or beat.beat_s is None or limit_s is None or silent_s <= limit_s:
         return None
     return f"silent for {format_duration(silent_s)} (beats each {format_duration(beat.beat_s)})"
+
+
+def _silent_ranks(evidence: AttemptEvidence, now: datetime) -> str | None:
+    looked = evidence.seen.ranks
+    if looked is not None:
+        found = silent_ranks(evidence.seen, evidence.attempt, now)
+        if found is not None or not looked.unread:
+            return found
+    # It could not be looked at this time: what is known of it stands.
+    return evidence.known_silent
 
 
 def _beats(evidence: AttemptEvidence) -> dict[str, datetime]:

@@ -5,16 +5,18 @@ whatever is lost of it.
 """
 
 import threading
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Annotated, ClassVar, Final
 
 from lastbeat.decide.flapping import settles_at
+from lastbeat.decide.silent_ranks import seeming_silent
 from lastbeat.decide.verdict import last_alive, learned_limit_s, silence_limit_s
 from lastbeat.model import runid
 from lastbeat.model.fleet import RunLine
-from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.observation import Heartbeat, RankFiles, Seen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.persisted import TRANSIENT, Columns, Form, UnixTime, part
 from lastbeat.model.policy import Policy
@@ -44,6 +46,8 @@ class FileSnapshot:
     at: float
     """Unix seconds of the store's clock, taken before the store was asked."""
     files: Files
+    silent: int | None = None
+    """Tells other ranks that seem silent apart from these; 0: none does. None: nobody was shown their files."""
 
 
 _FILES = Columns((runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG))
@@ -81,6 +85,10 @@ class IndexedRun:
     """The age of its last beat at which a RUNNING run's own beats show that it is no more, if that is known."""
     limited_by: int = field(default=0, metadata=_TIMES)
     """Which limits of the fleet the last look went by, see :attr:`Policy.fleet_token`."""
+    silent_rank_s: float | None = field(default=None, metadata=_TIMES)
+    """The age of its last heartbeat at which a rank seems silent. None: its ranks were not looked at."""
+    silent: int = field(default=0, metadata=_TIMES)
+    """Which ranks seemed silent when they were last looked at, as :attr:`FileSnapshot.silent`."""
     files: Annotated[Files, _FILES] = field(default_factory=dict)
     """Sentinels, heartbeats, record and log as the last look saw them."""
     pending: int = field(default=0, metadata=_COUNTS)
@@ -258,14 +266,22 @@ def newest_of(files: Mapping[str, Entry]) -> float:
     return max((entry.modified.timestamp() for name, entry in files.items() if name != runid.RECORD), default=0.0)
 
 
-def snapshot_of(files: Mapping[str, Entry], at: datetime) -> FileSnapshot:
-    """A run's files as a listing made at ``at`` shows them."""
+def snapshot_of(
+    files: Mapping[str, Entry], at: datetime, ranks: RankFiles | None = None, silent_rank_s: float | None = None
+) -> FileSnapshot:
+    """A run's files as a listing made at ``at`` shows them, with those of its ranks, where these are known to seem
+    silent after ``silent_rank_s``."""
     names = (*_SENTINELS, *_BEATS, runid.RECORD, runid.ALERTS)
     shown = {**{name: files.get(name) for name in names}, LOG: newest_log(files)}
     return FileSnapshot(
         at.timestamp(),
         {name: (entry.modified.timestamp(), entry.version) if entry else None for name, entry in shown.items()},
+        None if ranks is None or silent_rank_s is None else _token(seeming_silent(ranks, at, silent_rank_s)),
     )
+
+
+def _token(ranks: Collection[int]) -> int:
+    return 0 if not ranks else zlib.crc32(repr(ranks).encode()) or 1
 
 
 def after_look(
@@ -278,13 +294,21 @@ def after_look(
 ) -> IndexedRun:
     """The entry of a run that was observed. The look began with the files ``listed`` at ``at``, and by the limits
     ``limited_by``; ``known`` is the entry before it."""
-    record, snapshot = outcome.record, snapshot_of(listed, at)
+    record, seen = outcome.record, outcome.observation if isinstance(outcome.observation, Seen) else Seen()
+    ranks, silent_rank_s, silent = (
+        seen.ranks,
+        *((known.silent_rank_s, known.silent) if known is not None else (None, 0)),
+    )
+    snapshot = snapshot_of(listed, at)
+    if ranks is not None:
+        silent_rank_s = ranks.limit_s
+        # What the store did not give is asked for again.
+        silent = 0 if ranks.unread else _token(seeming_silent(ranks.files, at, silent_rank_s))
     by_log = record is None or record.metadata is None or record.progress is None
     files = {**snapshot.files, runid.RECORD: (snapshot.at, record_version) if record_version else None}
     # When it was stored tells whether it is new.
     del files[runid.ALERTS]
     metadata, progress = files.get(runid.METADATA), files.get(runid.PROGRESS)
-    stated = outcome.observation.metadata if isinstance(outcome.observation, Seen) else None
     return IndexedRun(
         line=RunLine(
             outcome.run_id,
@@ -318,8 +342,10 @@ def after_look(
         silence_limit_s=_of_beats(outcome, silence_limit_s),
         outlier_s=_of_beats(outcome, learned_limit_s),
         limited_by=limited_by,
-        stale_s=stated.stale_s if stated is not None else None,
-        stall_s=stated.stall_s if stated is not None else None,
+        silent_rank_s=silent_rank_s,
+        silent=silent,
+        stale_s=seen.metadata.stale_s if seen.metadata is not None else None,
+        stall_s=seen.metadata.stall_s if seen.metadata is not None else None,
         progressed=progress[0] if progress else 0.0,
         step_source=outcome.step_source,
     )

@@ -21,6 +21,7 @@ from lastbeat.fleet.selection import Selection, Wanted
 from lastbeat.model import runid
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.group import DeferredAlert
+from lastbeat.model.observation import RankFiles
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.status import Status
 from lastbeat.model.text import counted, fit, one_line
@@ -223,7 +224,7 @@ class Pass:
         if wanted.probe is not None:
             self._ask(wanted.probe)
         elif wanted.listed is not None:
-            self._look(wanted.run_id, wanted.listed.files, wanted.listed.at)
+            self._look(wanted.run_id, wanted.listed.files, wanted.listed.at, wanted.listed.ranks)
         else:
             self._look(wanted.run_id)
 
@@ -250,11 +251,12 @@ class Pass:
         run_id: str,
         files: Mapping[str, Entry] | None = None,
         at: datetime | None = None,
+        ranks: RankFiles | None = None,
         *,
         find: Callable[[Store, str], dict[str, Entry]] = run_files,
     ) -> None:
-        """One tick of the run's watch. ``files`` are as the listing showed them at ``at``; without them, ``find`` asks
-        for them."""
+        """One tick of the run's watch. ``files``, and those of its ``ranks``, are as the listing showed them at ``at``;
+        without them, ``find`` asks for them."""
         on, index = self._on, self._index
         known = index.runs.get(run_id)
         watch = on.watches.take(run_id)
@@ -275,7 +277,7 @@ class Pass:
             # As of now: a limit that changes during the look has the next pass look again.
             policy = on.policy_of(run_id, at)
             limited_by = policy.fleet_token if policy.unread is None or known is None else known.limited_by
-            outcome = watch.tick(files, at, first_look=self._first_look)
+            outcome = watch.tick(files, at, ranks=ranks, first_look=self._first_look)
             version = watch.record_version
         except StoreError as error:
             self._could_not(run_id, str(error), on.store.clock().timestamp())

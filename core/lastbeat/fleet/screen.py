@@ -25,6 +25,7 @@ class LookReason(Enum):
     BEATS = "it ended, and has written since"
     FILES = "a heartbeat appeared or vanished"
     RECORD = "another watcher has written its record"
+    RANKS = "other ranks seem silent than at the last look"
     WAKE = "something falls due"
     LIMITS = "the fleet's limits for it have changed"
     READ = "its heartbeats have not been read for a while"
@@ -43,6 +44,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     3. A heartbeat appeared or vanished, or training raised an alert.
     4. It does not run, and writes: at once the first time, then every five minutes. Or it runs, and a heartbeat became
        stale, or fresh again; or the run began or ceased to miss its own beats.
+       It runs, and other ranks of it seem silent than before.
     5. Another watcher wrote its record.
     6. Something falls due (:func:`lastbeat.fleet.index.wake_of`).
     7. It has not ended, and other limits of the fleet hold for it than at the last look.
@@ -67,6 +69,8 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
             return LookReason.BEATS
     elif _changed_age(files, known, beats, policy):
         return LookReason.STALE
+    elif files.silent is not None and files.silent != known.silent:
+        return LookReason.RANKS
     if runid.RECORD in shown and _version(shown[runid.RECORD]) != _version(before.get(runid.RECORD)):
         return LookReason.RECORD
     if known.wake is not None and files.at >= known.wake:

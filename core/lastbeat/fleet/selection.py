@@ -19,6 +19,7 @@ from lastbeat.model.limits import LIMITS
 from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.status import Status
 from lastbeat.observe.fleet import FleetListing, RunFiles
+from lastbeat.observe.listing import RANK_PAGES
 from lastbeat.stores.port import Entry, StoreError
 
 _EARLY_LOOKS = 6
@@ -136,7 +137,7 @@ class Selection:
         pages, self._done = 0, True
         for after, until in ((begin, ""), ("", begin)) if begin else (("", ""),):
             part = Shard(after or shard.after, until or shard.until)
-            listing = FleetListing(self._on.timely, part, until=self._until)
+            listing = FleetListing(self._on.timely, part, until=self._until, rank_pages=RANK_PAGES)
             yield from self._list(listing, early, patient=not begin)
             self._done = listing.done and self._done
             pages += listing.pages
@@ -210,7 +211,7 @@ class Selection:
         # Reading a run is cheaper right after a listing, which shows the names of its files, than after asking for it.
         self._read_s = max(fleet.read_s - fleet.discover_s, fleet.read_s / 2)
         rest = Shard(before.reached or shard.after, shard.until)
-        listing = FleetListing(self._on.timely, rest, until=self._until, most_pages=pages)
+        listing = FleetListing(self._on.timely, rest, until=self._until, most_pages=pages, rank_pages=RANK_PAGES)
         try:
             yield from self._list(listing, [], patient=True)
         except StoreError as error:
@@ -288,8 +289,8 @@ class Selection:
         if self._on.pool.is_busy(run.run_id):
             self.busy.add(run.run_id)
             return
-        files = snapshot_of(run.files, run.at)
         known = self._index.runs.get(run.run_id)
+        files = snapshot_of(run.files, run.at, run.ranks, known.silent_rank_s if known is not None else None)
         left = self._index.left_out.get(run.run_id)
         if known is None and left is not None and left.stands(run.files, files.at):
             return

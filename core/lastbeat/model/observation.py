@@ -1,6 +1,7 @@
 """What was seen of a run at one instant. "Could not see" is a type of its own, never an empty value."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from lastbeat.model.job import JobSight
@@ -51,6 +52,8 @@ class Heartbeat:
 
     world_size: int | None = None
     """How many ranks a distributed training has, as it says."""
+    rank_beat_s: float | None = None
+    """How often each of them writes its own heartbeat, in seconds, as it says."""
 
     step: int | None = None
     total_steps: int | None = None
@@ -74,6 +77,29 @@ class RankBeat:
     status: str | None = None
     beat_s: float | None = None
     """How often it is written, in seconds, as it says."""
+
+    attempt: int | None = None
+    """Of the run, as it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankFiles:
+    """The files of a run's ranks, as a listing shows them."""
+
+    beats: Mapping[int, datetime] = field(default_factory=dict)
+    """Rank → when its heartbeat was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RanksLookedAt:
+    """What a look saw of a run's ranks: times from the listing, and the text of those few that seem silent."""
+
+    files: RankFiles
+    limit_s: float
+    """The age of its last heartbeat, in s, at which a rank seems silent."""
+    read: tuple[RankBeat, ...] = ()
+    unread: bool = False
+    """The store did not give what was asked for of one of them, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +171,8 @@ class Seen:
     """What the logs say. None: none were read, which proves nothing."""
     job: JobSight | None = None
     """Its job, as the launcher tells of it. None: nobody asked."""
+    ranks: RanksLookedAt | None = None
+    """Its ranks. None: this look was not shown their files."""
 
     @property
     def knows_step(self) -> Heartbeat | None:

@@ -99,6 +99,7 @@ def steps_done(step: int, total: int | None, status: "Status | None") -> int:
 METADATA_STALE: Final = "metadata_stale"
 BEATS_MISSED: Final = "beats_missed"
 PROGRESS_STALE: Final = "progress_stale"
+RANK_SILENT: Final = "rank_silent"
 HEARTBEAT_UNREADABLE: Final = "heartbeat_unreadable"
 CLOCK_SKEW: Final = "clock_skew"
 STALLED: Final = "stalled"

@@ -61,6 +61,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         team=owner_name(_text(document.get("team"), mask)),
         thread_error=_text(document.get("thread_error"), mask),
         world_size=whole(document.get("world_size")),
+        rank_beat_s=_span(document.get("rank_beat_seconds")),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),

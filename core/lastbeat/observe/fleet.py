@@ -7,6 +7,7 @@ from datetime import datetime
 
 from lastbeat.model import runid
 from lastbeat.model.fleet import WHOLE, Shard
+from lastbeat.model.observation import RankFiles
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.observe.listing import BEHIND, Folder
 from lastbeat.stores.port import Entry, Page, Store, StoreError
@@ -24,6 +25,8 @@ class RunFiles:
     at: datetime
     fault: StoreError | None = None
     """Why the run cannot be judged; then nothing follows from ``files``."""
+    ranks: RankFiles | None = None
+    """The files of its ranks."""
 
 
 @dataclass
@@ -39,6 +42,8 @@ class FleetListing:
     shard: Shard = WHOLE
     after: str = ""
     clock: Callable[[], datetime] | None = None
+    rank_pages: int = 0
+    """Pages that each run's ``ranks/`` may take beyond those that show the rest of it."""
     pages: int = 0
     own: dict[str, Entry] = field(default_factory=dict)
     """The fleet's own files, by their name below ``_watchdog/``."""
@@ -61,7 +66,7 @@ class FleetListing:
         now = self.clock or self.store.clock
         begin = max(self.after, self.shard.after, key=_order)
         start_after = f"{begin}/{BEHIND}" if begin else ""
-        folder, run, at = "", Folder(), now()
+        folder, run, at = "", Folder(self.rank_pages), now()
         begun = {start_after}
         while True:
             asked_at = now()
@@ -83,7 +88,8 @@ class FleetListing:
                     if end and name > end and _order(name) > _order(end):
                         self.done = True
                         return
-                    folder, run, at = name, _OwnFolder(self.own) if name == _OWN else Folder(), asked_at
+                    run = _OwnFolder(self.own) if name == _OWN else Folder(self.rank_pages)
+                    folder, at = name, asked_at
                 run.see(rest, entry)
             if not page.more or not page.entries:
                 yield from self._run(folder, run, at)
@@ -125,7 +131,7 @@ class FleetListing:
                 self.ignored.append(name)
             return
         if (files := folder.files) or folder.fault is not None:
-            yield RunFiles(name, files, at, folder.fault)
+            yield RunFiles(name, files, at, folder.fault, folder.ranks)
 
 
 class _OwnFolder(Folder):

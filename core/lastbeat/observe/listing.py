@@ -1,8 +1,15 @@
 """Lists a run's own files among whatever else training keeps in the same folder."""
 
+import re
+from typing import TYPE_CHECKING, Final
+
 from lastbeat.model import runid
+from lastbeat.model.observation import RankFiles
 from lastbeat.observe.log_files import FOLDER, LISTED, choose, is_log, of_logs
 from lastbeat.stores.port import DeniedError, Entry, Store, StoreError
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 # Ordered by their UTF-8 bytes, as stores list keys.
 _NAMES = (
@@ -14,6 +21,10 @@ _SIDE = (runid.STOP, runid.ALERTS)
 WANTED = tuple(sorted(_NAMES, key=str.encode))
 LOG_PAGES = 1
 """Pages that may be listed for other log files, on top of those with a run's own files."""
+RANK_PAGES: Final = 16
+"""Pages that may be listed within ``ranks/``: as many as 16,000 files."""
+RANKS: Final = "ranks/"
+_RANK: Final = re.compile(r"ranks/(0|[1-9]\d{0,6})\.json")
 BEHIND = "\U0010ffff"
 """Sorts after everything in a folder."""
 _CLOSED = 10
@@ -25,24 +36,33 @@ class Folder:
 
     Wanted are :data:`WANTED` and the logs in ``logs/``. Logs are taken from the page in which the listing reaches
     ``logs/`` and from :data:`LOG_PAGES` more, which together hold more logs than are ever read; then the listing
-    continues with the next wanted name. Of very many logs, :func:`choose` selects.
+    continues with the next wanted name. Of very many logs, :func:`choose` selects. Of what lies in ``ranks/``, which
+    comes last, only the times of heartbeats are kept; ``rank_pages`` may be listed for them alone.
 
     A file that a decision needs and that could not be looked at becomes the ``fault`` of the run. An unreadable log, or
     log folder, is kept with its own fault: the run is watched without it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rank_pages: int = 0) -> None:
         self.fault: StoreError | None = None
         """Why the run cannot be judged."""
         self._found: dict[str, Entry] = {}
         self._logs: dict[str, Entry] = {}
         self._closed: dict[str, Entry] = {}
         self._pages_left = LOG_PAGES
+        self._beats: dict[int, datetime] = {}
+        self._rank_pages_left = rank_pages
+        self.ranks_cut = False
+        """Whether there may be more files in ``ranks/`` than were listed."""
 
     def see(self, name: str, entry: Entry) -> None:
         """``name``, below the folder, was listed. Empty: the folder itself."""
         if entry.fault is not None:
             self._miss(name, entry, entry.fault)
+        elif name.startswith(RANKS):
+            rank = rank_of(name)
+            if rank is not None:
+                self._beats[rank] = entry.modified
         elif is_log(name):
             self._logs[name] = entry
         elif name in WANTED:
@@ -60,6 +80,11 @@ class Folder:
         """The files found so far, by name."""
         return {**self._found, **choose(self._logs, LISTED), **self._closed}
 
+    @property
+    def ranks(self) -> RankFiles:
+        """The files of its ranks found so far."""
+        return RankFiles(self._beats)
+
     def onward(self, last: str) -> str | None:
         """The name after which the next page begins, if ``last`` was the last of this page. None: nothing more is
         wanted. Called once per page."""
@@ -74,7 +99,24 @@ class Folder:
             return FOLDER if ahead.startswith(FOLDER) else ahead[:-1]
         ahead_or_none = next((name for name in WANTED if name.encode() > last.encode()), None)
         # The longest proper prefix of a name sorts before it, with next to nothing in between.
-        return None if ahead_or_none is None else ahead_or_none[:-1]
+        return self._among_ranks(last) if ahead_or_none is None else ahead_or_none[:-1]
+
+    def _among_ranks(self, last: str) -> str | None:
+        before = last.encode() < RANKS.encode()
+        if not before and not last.startswith(RANKS):
+            return None
+        self.ranks_cut = self._rank_pages_left <= 0
+        self._rank_pages_left -= 1
+        if self.ranks_cut:
+            return None
+        # Behind all that begins with ``ranks`` and is no folder of that name.
+        return f"{RANKS[:-1]}.{BEHIND}" if before else last
+
+
+def rank_of(name: str) -> int | None:
+    """Whose heartbeat a file of a run is, by its name below the run's folder; None: it is nobody's."""
+    found = _RANK.fullmatch(name)
+    return int(found[1]) if found is not None else None
 
 
 def ask_files(store: Store, run_id: str) -> dict[str, Entry]:

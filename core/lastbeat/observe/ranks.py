@@ -1,12 +1,19 @@
-"""The heartbeats of a distributed training's ranks, for an alert: all are listed, and only a few of them read."""
+"""The heartbeats of a distributed training's ranks: all are listed, and only a few of them read.
+
+A look is shown the times of all files by the listing that it makes anyway, and reads those that seem silent
+(:class:`SilentRankReader`). An alert asks for more (:func:`look_at_ranks`).
+"""
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from heapq import nsmallest
+from dataclasses import replace
+from datetime import datetime
+from heapq import nlargest, nsmallest
 from typing import Final
 
-from lastbeat.model.observation import RankBeat, RanksSeen
+from lastbeat.decide.silent_ranks import is_of_attempt, limit_of, seeming_silent
+from lastbeat.model.observation import NeverSeen, RankBeat, RankFiles, RanksLookedAt, RanksSeen, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
@@ -16,9 +23,67 @@ from lastbeat.stores.port import Blob, Entry, Store, StoreError
 MOST_READ: Final = 32
 MOST_PAGES: Final = 8
 """So many pages of a listing are asked for: the times of 8,000 ranks in a bucket."""
+MOST_IN_A_LOOK: Final = 8
+"""So many are read of those that seem silent."""
 _LIMIT_BYTES: Final = 16 * 1024
 _KEY: Final = re.compile(r"(0|[1-9]\d{0,6})\.json")
 _ERROR_RANK: Final = re.compile(r"rank (?P<rank>\d{1,7}) of \d{1,7}\b")
+
+
+class SilentRankReader:
+    """Reads the ranks of one run that seem silent, each once while its file does not change."""
+
+    def __init__(self, store: Store, run_id: str, mask: Callable[[str], str]) -> None:
+        self._store, self._run_id, self._mask = store, run_id, mask
+        self._known: dict[int, tuple[datetime, RankBeat]] = {}
+        self._limit_s: float | None = None
+
+    def add_to(
+        self,
+        observed: Seen | NeverSeen,
+        files: RankFiles | None,
+        attempt: Attempt | None,
+        stale_s: float,
+        now: datetime,
+    ) -> Seen | NeverSeen:
+        """``observed`` with what can be seen of its ranks, whose files the listing showed at ``now``. ``stale_s`` is
+        the limit for those of whom nobody knows how often they beat.
+
+        Of many that seem silent those are read that were heard last: what an earlier attempt left behind is older.
+        Never raises for the store: what it does not give is not known.
+        """
+        if files is None or not isinstance(observed, Seen):
+            return observed
+        metadata = observed.metadata
+        # While metadata.json cannot be read, what it last said holds.
+        if self._limit_s is None or (metadata is not None and metadata.fault is None):
+            self._limit_s = limit_of(metadata, stale_s)
+        found = seeming_silent(files, now, self._limit_s)
+        if metadata is not None and metadata.world_size is not None:
+            found = tuple(rank for rank in found if rank < metadata.world_size)
+        if attempt is not None and metadata is not None and metadata.start_time == attempt.start_time:
+            found = tuple(rank for rank in found if is_of_attempt(files.beats[rank], attempt))
+        latest = nlargest(MOST_IN_A_LOOK, found, key=lambda rank: (files.beats[rank], -rank))
+        read, unread = dict[int, tuple[datetime, RankBeat]](), False
+        for rank in latest:
+            known = self._known.get(rank)
+            if known is None or known[0] != files.beats[rank]:
+                try:
+                    beat = None if unread else self._read(rank)
+                except StoreError as error:
+                    # Some policies let no watcher read them; that will not change from look to look.
+                    beat, unread = None, error.retryable
+                known = None if beat is None else (files.beats[rank], beat)
+            if known is not None:
+                read[rank] = known
+        self._known = read
+        return replace(
+            observed, ranks=RanksLookedAt(files, self._limit_s, tuple(beat for _, beat in read.values()), unread)
+        )
+
+    def _read(self, rank: int) -> RankBeat | None:
+        blob = self._store.read(f"{self._run_id}/ranks/{rank}.json", _LIMIT_BYTES)
+        return None if blob is None else _understood(rank, blob, self._mask)
 
 
 def look_at_ranks(
@@ -35,10 +100,7 @@ def look_at_ranks(
     Never raises for the store: what cannot be listed or read is not known.
     """
     listed = _listed(store, run_id)
-    began = attempt.began_at
-    # Stores that stamp whole seconds stamp a file written right after the start as older than it.
-    start = None if began is None else began.replace(microsecond=0)
-    ours = {rank: entry for rank, entry in listed.items() if start is None or entry.modified >= start}
+    ours = {rank: entry for rank, entry in listed.items() if is_of_attempt(entry.modified, attempt)}
     found: list[RankBeat] = []
     for rank in _chosen(ours, named):
         try:
@@ -46,10 +108,10 @@ def look_at_ranks(
         except StoreError:
             # A store that does not answer costs an alert no more than one of its time limits.
             break
-        beat, of_attempt = _understood(rank, blob, mask) if blob is not None else (None, None)
-        if beat is not None and (attempt.declared is None or of_attempt in {None, attempt.declared}):
+        beat = _understood(rank, blob, mask) if blob is not None else None
+        if beat is not None and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
             found.append(beat)
-    return RanksSeen(tuple(found), max(0, len(ours) - len(found)), world_size, began)
+    return RanksSeen(tuple(found), max(0, len(ours) - len(found)), world_size, attempt.began_at)
 
 
 def rank_in_error(text: str) -> int | None:
@@ -83,11 +145,11 @@ def _chosen(ours: Mapping[int, Entry], named: int | None) -> list[int]:
     return [*first, *silent, *others]
 
 
-def _understood(rank: int, blob: Blob, mask: Callable[[str], str]) -> tuple[RankBeat, int | None]:
+def _understood(rank: int, blob: Blob, mask: Callable[[str], str]) -> RankBeat:
     def shown(text: str) -> str:
         return mask_tokens(mask(clean(text)))
 
     beat = read_heartbeat(blob, shown)
     status = None if beat.fault else json.loads(blob.body.decode("utf-8-sig")).get("status")
     told = status if isinstance(status, str) else None
-    return RankBeat(rank, blob.modified, beat.step, beat.host, told, beat.beat_s), beat.attempt
+    return RankBeat(rank, blob.modified, beat.step, beat.host, told, beat.beat_s, beat.attempt)

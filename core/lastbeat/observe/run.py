@@ -5,14 +5,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lastbeat.model import runid
-from lastbeat.model.observation import Heartbeat, LogFile, NeverSeen, RaisedDocument, Seen, Sentinel, StopAsked
+from lastbeat.model.observation import (
+    Heartbeat,
+    LogFile,
+    NeverSeen,
+    RaisedDocument,
+    RankFiles,
+    Seen,
+    Sentinel,
+    StopAsked,
+)
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.raised_alert import read_alerts
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.stop_request import LIMIT_BYTES, read_request
 from lastbeat.model.text import clean
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
-from lastbeat.observe.listing import run_files
+from lastbeat.observe.listing import RANK_PAGES, Folder, run_files
 from lastbeat.observe.log_files import is_log
 from lastbeat.stores.port import ConflictError, Entry, Store, StoreError
 
@@ -37,20 +46,30 @@ class Observer:
     mask: Callable[[str], str] = str
     files: Mapping[str, Entry] = field(default_factory=dict)
     """Files found by the last look, by their name below the run's folder."""
+    ranks: RankFiles | None = None
+    """The files of its ranks, as the last look was shown them."""
     here: str = field(default_factory=platform.node)
     """The name of this machine."""
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
     _raised: RaisedDocument | None = None
 
-    def look(self, listed: dict[str, Entry] | None = None) -> tuple[Seen | NeverSeen, Entry | None]:
+    def look(
+        self, listed: dict[str, Entry] | None = None, ranks: RankFiles | None = None
+    ) -> tuple[Seen | NeverSeen, Entry | None]:
         """What is there now, and the listing's entry for the watchdog's record.
 
-        ``listed`` are the run's files by their name below its folder, if just listed. Raises :class:`StoreError` if
+        ``listed`` are the run's files by their name below its folder, if just listed, and ``ranks`` those of its ranks,
+        if that listing showed them. Raises :class:`StoreError` if
         anything that a decision needs could not be read: nothing follows from the rest then; :class:`ConflictError` if
         a file went away in between: look again.
         """
-        files = run_files(self.store, self.run_id) if listed is None else dict(listed)
+        if listed is None:
+            folder = Folder(RANK_PAGES)
+            files, ranks = run_files(self.store, self.run_id, folder), folder.ranks
+        else:
+            files = dict(listed)
+        self.ranks = ranks
         record = files.pop(runid.RECORD, None)
         self.files = files
         if not files:

@@ -94,9 +94,12 @@ def with_rank(error: str, rank: Rank, attempt: int | None = None) -> str:
     return f"{first}\n{rank}{f', attempt {attempt}' if attempt else ''}\n{rest}"
 
 
-def rank_zero_fields(rank: Rank, *, begun: bool) -> dict[str, Any]:
-    """The further fields of metadata.json in a distributed training; see ``first_error`` for ``begun``."""
-    return {"world_size": rank.world, "begun": begun} if rank.world > 1 else {}
+def rank_zero_fields(rank: Rank, *, begun: bool, beat_s: float = 0.0) -> dict[str, Any]:
+    """The further fields of metadata.json in a distributed training; see ``first_error`` for ``begun``. ``beat_s`` is
+    how often each rank writes its heartbeat; 0: never."""
+    if rank.world < 2:
+        return {}
+    return {"world_size": rank.world, "begun": begun, "rank_beat_seconds": beat_s or None}
 
 
 def rank_document(

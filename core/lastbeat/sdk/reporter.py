@@ -385,7 +385,7 @@ class Reporter:
         assert self._identity is not None  # noqa: S101 - the attempt has begun
         used = self._used(quick=quick)
         document = metadata_document(run, self._identity, now, used, self._reader, self._offset.seconds)
-        fields = rank_zero_fields(environment.rank, begun=True)
+        fields = rank_zero_fields(environment.rank, begun=True, beat_s=environment.rank_beat_s)
         if self._meter is not None and self._meter.root is not None:
             fields |= process_fields(self._meter.root, wraps=True)
         gap_s = round(self._longest_gap_s, 1) or None
@@ -450,7 +450,10 @@ class Reporter:
             environment.team,
             environment.stop_s,
         )
-        used, fields = self._used(quick=True), rank_zero_fields(environment.rank, begun=False)
+        used, fields = (
+            self._used(quick=True),
+            rank_zero_fields(environment.rank, begun=False, beat_s=environment.rank_beat_s),
+        )
         document = metadata_document(run, self._identity, None, used, self._reader)
         self._offset.write(store, key, encode(document | fields))
         document = metadata_document(run, self._identity, time.time(), used, self._reader, self._offset.seconds)

@@ -47,6 +47,8 @@ ENDED_NOT_FINITE: Final = (
 
 CONDITION_HINTS: Final = {
     names.BEATS_MISSED: SILENT,
+    names.RANK_SILENT: "Look at that rank's host (does it answer? dmesg -T, nvidia-smi) and process: the other ranks "
+    "wait for it in their next collective, until that times out.",
     names.LOSS_NAN: "Stop and go back to the last good checkpoint; lower the learning rate, clip gradients, check the "
     "data around this step and the loss scale.",
     names.STALLED: STALLED,

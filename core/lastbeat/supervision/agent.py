@@ -20,6 +20,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Supervision
 from lastbeat.observe.fleet import FleetListing, RunFiles
+from lastbeat.observe.listing import RANK_PAGES
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.port import Entry, Store, StoreError
 from lastbeat.supervision.agent_mark import AgentMark, leave_mark
@@ -107,7 +108,7 @@ class Agent:
             done.blind = error.told
             return done
         now = self._store.clock()
-        listing, listed = FleetListing(self._store), set[str]()
+        listing, listed = FleetListing(self._store, rank_pages=RANK_PAGES), set[str]()
         try:
             with ThreadPoolExecutor(AT_ONCE, "lastbeat-agent") as pool:
                 list(pool.map(lambda run: self._work_on(run, now, done), _noted(listing, listed)))
@@ -149,7 +150,10 @@ class Agent:
         if known.supervision is None:
             return
         known.watch = known.watch or self._watch(run_id, known.supervision)
-        outcome = known.watch.tick() if listed is None else known.watch.tick(listed.files, listed.at)
+        if listed is None:
+            outcome = known.watch.tick()
+        else:
+            outcome = known.watch.tick(listed.files, listed.at, ranks=listed.ranks)
         record = outcome.record
         known.version = known.watch.record_version or known.version
         known.due_at = None if record is None else _due_at(record, outcome.at)

@@ -89,7 +89,7 @@ def changed(*path: object, to: object) -> dict[str, Any]:
 
 WRITTEN = deepcopy(DOCUMENT)
 """What this version makes of it: with columns more, which the earlier ones take as parts of the one before."""
-WRITTEN["runs"][0][1] += [None, None, None, None, 0]
+WRITTEN["runs"][0][1] += [None, None, None, None, 0, None, 0]
 WRITTEN["runs"][0][3] += [None]
 WRITTEN["owners"] = {}
 WRITTEN["left_out"] = {}
@@ -166,7 +166,7 @@ def test_a_status_that_a_newer_version_added_stays_as_it_is() -> None:
     document = changed("runs", 0, 0, 1, to="PAUSED")
     index = decode(packed(document))
     assert index.runs["run-1"].line.status.is_foreign
-    document["runs"][0][1] += [None, None, None, None, 0]
+    document["runs"][0][1] += [None, None, None, None, 0, None, 0]
     document["runs"][0][3] += [None]
     document["owners"] = document["left_out"] = {}
     assert unpacked(encode(index)) == document

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from lastbeat.model.status import Status
 from lastbeat.model.view import RankLine
+from lastbeat.observe.listing import RANK_PAGES
 from lastbeat.stores.port import DeniedError, Entry
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.judging import Judged
 from lastbeat.views.ranks import MOST, RankReader, Ranks, choose, compared, standing_out
-from lastbeat.views.run_listing import RANK_PAGES, list_run
+from lastbeat.views.run_listing import list_run
 from support.memory import START, MemoryStore
 
 RUN = "run-1"

@@ -1,0 +1,98 @@
+"""Which ranks of a distributed training fell silent while others beat. Pure.
+
+The times of their files, which a listing shows, tell who seems silent; only what those few wrote last is read, for a
+rank that is done beats no more either. All ages are by the store's clock.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from lastbeat.model.observation import Heartbeat, RankBeat, RankFiles, Seen
+from lastbeat.model.record import Attempt
+from lastbeat.model.text import fit, one_line
+from lastbeat.model.times import format_duration
+
+_BEAT_S: Final = 60.0
+"""How often a rank beats that does not say so: the SDK's default."""
+_MISSED: Final = 4
+_UPLOAD_S: Final = 5.0
+_NAMED: Final = 3
+_NAME_LIMIT: Final = 80
+_LIMIT: Final = 300
+_OVER: Final = frozenset({"completed", "cancelled", "failed"})
+"""What a rank last says of itself when its training is over. Who failed has left an error."""
+
+
+def silence_limit_s(beat_s: float | None) -> float:
+    """The age of its last beat, in seconds, at which a rank that beats each ``beat_s`` is silent."""
+    return _MISSED * (beat_s or _BEAT_S) + _UPLOAD_S
+
+
+def limit_of(metadata: Heartbeat | None, stale_s: float) -> float:
+    """The age of its last beat, in seconds, at which a rank of this run is silent: ``stale_s``, or the run's own limit,
+    where nobody says how often ranks beat. Scripts may do so at their leisure."""
+    if metadata is None:
+        return stale_s
+    return silence_limit_s(metadata.rank_beat_s) if metadata.rank_beat_s else metadata.stale_s or stale_s
+
+
+def seeming_silent(files: RankFiles, now: datetime, limit_s: float) -> tuple[int, ...]:
+    """The ranks whose files are older than ``limit_s`` while another one's is not, in ascending order.
+
+    Files of an earlier attempt, and of ranks that are done, are among them: whoever reads them finds out.
+    """
+    old = [rank for rank, at in files.beats.items() if (now - at).total_seconds() > limit_s]
+    return tuple(sorted(old)) if len(old) < len(files.beats) else ()
+
+
+def is_of_attempt(at: datetime, attempt: Attempt) -> bool:
+    """Whether what was stored then may be of ``attempt``: nothing older than its beginning is."""
+    began = attempt.begun_at or attempt.began_at
+    # Stores that stamp whole seconds stamp a file written right after the start as older than it.
+    return began is None or at >= began.replace(microsecond=0)
+
+
+def silent_ranks(seen: Seen, attempt: Attempt, now: datetime) -> str | None:
+    """One line that names the ranks of ``attempt`` that fell silent while others beat. None: there is none, or the
+    ranks were not looked at.
+
+    Nothing is said while a restart may be going on: then the ranks of the next attempt begin before rank 0 says so.
+    """
+    looked, metadata = seen.ranks, seen.metadata
+    if looked is None:
+        return None
+    world = metadata.world_size if metadata is not None else None
+    limit_s = looked.limit_s
+    beats = {rank: at for rank, at in looked.files.beats.items() if world is None or rank < world}
+    alive = sum((now - at).total_seconds() <= limit_s for at in beats.values())
+    silent = sorted(
+        (rank for rank in looked.read if rank.number in beats and _is_silent(rank, attempt, now, limit_s)),
+        key=lambda rank: rank.number,
+    )
+    leader_lives = metadata is not None and (now - metadata.modified).total_seconds() <= limit_s
+    if not silent or not alive or not (leader_lives or alive > len(silent)):
+        return None
+    return _told(silent, alive, now)
+
+
+def _is_silent(rank: RankBeat, attempt: Attempt, now: datetime, limit_s: float) -> bool:
+    other = None not in {rank.attempt, attempt.declared} and rank.attempt != attempt.declared
+    if rank.status in _OVER or other or not is_of_attempt(rank.modified, attempt):
+        return False
+    own_s = silence_limit_s(rank.beat_s) if rank.beat_s else 0.0
+    return (now - rank.modified).total_seconds() > max(limit_s, own_s)
+
+
+def _told(silent: Sequence[RankBeat], alive: int, now: datetime) -> str:
+    who = [f"rank {rank.number}{_where(rank)}" for rank in silent[:_NAMED]]
+    more = len(silent) - len(who)
+    named = ", ".join(who) + (f" and {more} more" if more else "")
+    shortest = min((now - rank.modified).total_seconds() for rank in silent)
+    least = " at least" if len(silent) > 1 else ""
+    others = f"{alive} other{'' if alive == 1 else 's'} alive"
+    return fit(f"{named} silent for {format_duration(shortest)}{least}, {others}", _LIMIT)
+
+
+def _where(rank: RankBeat) -> str:
+    return f" on {fit(one_line(rank.host), _NAME_LIMIT)}" if rank.host else ""
