@@ -14,6 +14,7 @@ from support import ray_cluster as ray
 from support import slurm, slurmdbd
 from support.azurite import INSTALL, AzureServer, find_azurite, run_azurite
 from support.fake_kubectl import FakeCluster
+from support.fake_kubernetes import FakeKubernetes
 from support.gcs import GoogleServer, run_google
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
@@ -61,6 +62,15 @@ def fake_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster
     cluster = FakeCluster(tmp_path / "cluster")
     monkeypatch.setenv("PATH", cluster.path)
     return cluster
+
+
+@pytest.fixture
+def fake_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeKubernetes]:
+    """A cluster whose Jobs run as processes of this machine, which the ``kubectl`` on PATH talks to."""
+    cluster = FakeKubernetes(tmp_path / "cluster", operators=("JobSet", "PyTorchJob", "RayJob"))
+    monkeypatch.setenv("PATH", cluster.path)
+    yield cluster
+    cluster.end_all()
 
 
 @pytest.fixture(scope="session")

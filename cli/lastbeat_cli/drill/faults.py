@@ -1,5 +1,6 @@
 """What a drill does to jobs, and asks about them, that differs between launchers."""
 
+import json
 import os
 import shlex
 import signal
@@ -8,12 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from lastbeat.launchers.kubernetes_manifests import literal
+
 _CALL_S: Final = 60.0
 _LOSS_S: Final = 300.0
 """How long a command may take that takes a node away."""
 _REQUEUED: Final = ("--requeue",)
 # A job that Slurm starts again by itself does not end with its node.
 _OF_SCENARIOS: Final = {"oom": (*_REQUEUED, "--mem=512M"), "node_lost": ("--no-requeue",)}
+_IMAGE: Final = "python:3.12-slim"
+"""What a drill's pods run in."""
 _MINUTES: Final = "--time=20"
 
 
@@ -138,7 +143,24 @@ class RemoteSaboteur:
         return None if command is not None else f"a drill takes no node away by itself; {self._node_advice}"
 
 
+class KubernetesSaboteur(RemoteSaboteur):
+    """Of a cluster of Kubernetes: the script stands in a manifest."""
+
+    def command(self, script: Path) -> tuple[str, ...]:
+        said = literal(script.read_text(encoding="utf-8"))
+        container = {"name": "train", "image": _IMAGE, "command": ["sh", "-c", said, script.name]}
+        pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        spec = {"backoffLimit": 0, "template": pod}
+        manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "drill"}, "spec": spec}
+        path = script.with_suffix(".manifest.json")
+        path.write_text(json.dumps(manifest), encoding="utf-8")
+        return (str(path),)
+
+
 SABOTEURS: Final[dict[str, Saboteur]] = {
+    "kubernetes": KubernetesSaboteur(
+        "as --node-loss-command 'stop-machine {node}', and bring the node back afterwards"
+    ),
     "local": LocalSaboteur(),
     "ray": RemoteSaboteur(
         "give it a command that does, as --node-loss-command 'lose-node {node}', and resources that only workers have, "

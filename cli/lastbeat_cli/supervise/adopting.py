@@ -11,6 +11,7 @@ from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.settings import Settings, SettingsError
+from lastbeat_cli.supervise import manifest
 from lastbeat_cli.supervise.config import WantedSupervision
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
         raise SettingsError(
             [f"nobody knows what would start {wanted.run_id} again: put its command after --, or leave out --policy"]
         )
+    if wanted.launcher == "kubernetes":
+        return replace(wanted, command=(adopted.id,), manifest=manifest.read(adopted.script, adopted.id))
     return replace(
         wanted,
         command=(str(_kept(settings, wanted.run_id, adopted.script)),),

@@ -22,7 +22,7 @@ from lastbeat.stores.kind import DIRECTORY
 from lastbeat_cli import values
 from lastbeat_cli.author import author
 from lastbeat_cli.run import one_run
-from lastbeat_cli.supervise import config
+from lastbeat_cli.supervise import config, manifest
 from lastbeat_cli.supervise.config import WantedSupervision
 
 
@@ -108,6 +108,9 @@ def supervision(settings: Settings, asked: WantedSupervision) -> Supervision:
             [f"--output: jobs of {asked.launcher} have none; what they write is brought to the run's logs/ by itself"]
         )
     spec = JobSpec(asked.command, cwd, dict(asked.environment), asked.output, tuple(asked.options))
+    if asked.launcher == "kubernetes" and asked.command:
+        spec = replace(spec, manifest=asked.manifest or manifest.kept(asked.command[0]))
+        manifest.warn(spec.manifest)
     own = f"{opening.root_url(settings)}/{asked.run_id}/"
     spec, logged = _with_output(spec, settings, asked.launcher, asked.run_id, own)
     found = Supervision(

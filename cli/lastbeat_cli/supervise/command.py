@@ -46,9 +46,9 @@ LASTBEAT_RESUME_STEP, LASTBEAT_ATTEMPT and LASTBEAT_RUN_ID.
 
 \b
 A file (--config) holds what the options say, in YAML: run_id, root, launcher, options, command, cwd, environment,
-output, logs, signals, policy (a name, a path, or its own lines), checkpoints, limits (stale_minutes, stall_minutes,
-inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds. Options win over it, and it wins over the
-environment. What --dry-run --json prints is such a file.
+manifest, output, logs, signals, policy (a name, a path, or its own lines), checkpoints, limits (stale_minutes,
+stall_minutes, inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds. Options win over it, and
+it wins over the environment. What --dry-run --json prints is such a file.
 
 \b
 Examples:
@@ -66,7 +66,10 @@ Examples:
 @options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
 @options.option("--resume", "resumed", metavar="ID", group=WHAT, help="Go on with the supervision of this run.")
 @options.option(
-    "--adopt", metavar="JOB", group=WHAT, help="Supervise a job that runs already: Slurm's or Ray's id, or a pid."
+    "--adopt",
+    metavar="JOB",
+    group=WHAT,
+    help="Supervise a job that runs already: Slurm's or Ray's id, KIND/NAME of Kubernetes, or a pid.",
 )
 @options.option("--config", "file", metavar="FILE", group=WHAT, help="YAML file with a whole supervision.")
 @options.option("--launcher", type=click.Choice(sorted(LAUNCHERS)), group=WHAT, help="Where its jobs run.")

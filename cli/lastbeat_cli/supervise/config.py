@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from lastbeat import handwritten
 from lastbeat.handwritten import UNSAID, Document, HandwrittenModel, MaybeBlank, Name, Text
+from lastbeat.launchers.kubernetes_manifests import MOST_BYTES
 from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault
@@ -24,6 +25,7 @@ from lastbeat.restarts import files, loading
 from lastbeat.restarts.names import KnownNames
 from lastbeat.settings import SettingsError, catalogues, table
 from lastbeat.signals import loading as signals
+from lastbeat_cli.supervise import manifest
 
 MOST_ARGUMENTS: Final = 10_000
 _SIZE_LIMIT: Final = 1_000_000
@@ -59,6 +61,8 @@ class WantedSupervision:
     """Names of settings → what was said: root, signals, limits, the delay of restarts."""
     inactivity_minutes: float | None = None
     interval_s: float | None = None
+    manifest: str = ""
+    """What the file held that the command names, of Kubernetes. Empty: the file has to be read."""
 
 
 # The file.
@@ -154,6 +158,8 @@ class SupervisionFile(HandwrittenModel):
     limits: SupervisedLimits = UNSAID
     interval_seconds: Annotated[float, Field(ge=0.1, le=3600, strict=False)] = UNSAID
     restart_delay_seconds: Annotated[float, Field(ge=0, le=10**6, strict=False)] = UNSAID
+    manifest: Annotated[str, Field(max_length=MOST_BYTES), AfterValidator(handwritten.not_blank)] = UNSAID
+    """Of Kubernetes: the text of the manifest, in place of the file that the command names."""
     plan: Any = UNSAID
     """What --dry-run adds for people: it asks for nothing."""
 
@@ -205,7 +211,7 @@ def read(text: str, file: str, faults: list[FileFault]) -> WantedSupervision | N
         found.launcher or "",
         tuple(found.command or ()),
         tuple(found.options or ()),
-        str(cwd),
+        "" if found.cwd is None else str(cwd),
         dict(found.environment or {}),
         found.output or "",
         tuple(place(each, cwd) for each in found.logs or ()),
@@ -215,6 +221,7 @@ def read(text: str, file: str, faults: list[FileFault]) -> WantedSupervision | N
         settings,
         getattr(found.limits, "inactivity_minutes", None),
         found.interval_seconds,
+        manifest.read(found.manifest, f"{file}: manifest") if found.manifest else "",
     )
 
 
@@ -284,6 +291,7 @@ def document(asked: WantedSupervision) -> dict[str, Any]:
         "options": list(asked.options),
         "cwd": asked.cwd,
         "environment": dict(asked.environment),
+        "manifest": asked.manifest,
         "output": asked.output,
         "logs": list(asked.logs),
         "signals": [each for each in settings.get(table.SIGNALS.name, "").split(",") if each],

@@ -1,13 +1,14 @@
 """What would be run, shown instead of done."""
 
+import json
 import os
 import shlex
 from datetime import datetime, timezone
-from typing import Final
+from typing import Any, Final
 
 from lastbeat import opening
 from lastbeat.decide.restart import budgets_used
-from lastbeat.launchers import registry, sbatch
+from lastbeat.launchers import kubernetes_manifests, registry, sbatch
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.action import Action
 from lastbeat.model.checkpoint import Checkpoint
@@ -19,7 +20,7 @@ from lastbeat.supervision.restarting import NUMBER, job_name, spec_of
 from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat_cli import exits, places
 from lastbeat_cli.policy.command import document as policy_document
-from lastbeat_cli.supervise import config
+from lastbeat_cli.supervise import config, manifest
 from lastbeat_cli.supervise.config import WantedSupervision
 
 _NEVER: Final = datetime.fromtimestamp(0, tz=timezone.utc)
@@ -47,6 +48,7 @@ def show(
     if policy is not None:
         past = record.restarts if record is not None else ()
         budgets = budgets_used(policy, past, chosen.step if chosen is not None else None, supervised.store.clock())
+    made = _object(spec, name, supervised.store.clock()) if spec.manifest else None
     asked = _submission(spec, name) if supervision.launcher == "slurm" and spec.command else None
     if as_json:
         said = config.document(asked_of(settings, supervised.run_id, supervision))
@@ -62,6 +64,9 @@ def show(
         }
         if asked is not None:
             said["plan"] |= {"sbatch": list(asked.arguments), "script": asked.stdin}
+        if made is not None:
+            # As text: a file of a supervision is not nested so deeply.
+            said["plan"]["manifest"] = json.dumps(made)
         print(config.dump(said))
         return exits.OK
     root, remote = opening.root_url(settings), registry.module(supervision.launcher).REMOTE
@@ -75,6 +80,8 @@ def show(
         *([f"Budgets: {', '.join(map(str, budgets))}"] if budgets else []),
         *([f"sbatch {shlex.join(asked.arguments)}"] if asked is not None else []),
         *(f"  {line}" for line in (asked.stdin.splitlines() if asked is not None else ())),
+        # The end of its name is made of the time at which it is begun.
+        *(["kubectl create -f - <<'EOF'", *manifest.shown(made), "EOF"] if made is not None else []),
     ]
     print("\n".join(lines))
     return exits.OK
@@ -109,6 +116,7 @@ def asked_of(settings: Settings, run_id: str, supervision: Supervision) -> Wante
         said,
         None if policy.inactivity_s is None else policy.inactivity_s / 60,
         supervision.interval_s,
+        spec.manifest,
     )
 
 
@@ -119,6 +127,14 @@ def _next(settings: Settings, run_id: str, supervision: Supervision, chosen: Che
         details |= {RESUME_FROM: chosen.url, RESUME_STEP: "" if chosen.step is None else str(chosen.step)}
     action = Action(job_name(run_id, number), RESTART_KIND, supervision.begun_at or _NEVER, "", "", details=details)
     return spec_of(supervision, action, run_id, opening.root_url(settings))
+
+
+def _object(spec: JobSpec, name: str, now: datetime) -> dict[str, Any]:
+    """What kubectl would get. Raises :class:`SettingsError` for what would be refused."""
+    try:
+        return kubernetes_manifests.rendered(spec, name, now)
+    except JobRefusedError as error:
+        raise SettingsError([error.told]) from None
 
 
 def _submission(spec: JobSpec, name: str) -> sbatch.Submission:

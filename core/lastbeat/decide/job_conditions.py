@@ -90,8 +90,72 @@ _IDLE_ON_RAY: Final = (
 )
 
 
-def explained(reason: str) -> WaitReason:
-    """What ``reason`` means, as far as it is known."""
+_IMAGE: Final = (
+    "check the image's name and tag, and that its registry may be read from the nodes (imagePullSecrets): docker pull "
+    "with the same name; then cancel it (lastbeat stop) and begin again with a manifest that is right"
+)
+OF_KUBERNETES: Final[Mapping[str, WaitReason]] = {
+    "NoPods": WaitReason("its controller has made no pod", "kubectl describe ID (Events) says why"),
+    "Suspended": WaitReason(
+        "it is suspended: a queue has not admitted it, or a person holds it back",
+        "with Kueue: kubectl get workloads, and kubectl describe the workload of ID; without a queue: take "
+        "suspend: true out of the manifest",
+    ),
+    "SchedulingGated": WaitReason("a queue has not admitted its pods", "with Kueue: kubectl get workloads"),
+    "Unschedulable": WaitReason(
+        "no node has what it asks for, or all that have it are in use",
+        "kubectl describe nodes | grep -A8 'Allocated resources' shows what is free; ask for less, end another job, or "
+        "check nodeSelector, tolerations and the names of its volumes",
+    ),
+    "ErrImagePull": WaitReason("its image cannot be pulled", _IMAGE, hopeless=True),
+    "ImagePullBackOff": WaitReason("its image cannot be pulled", _IMAGE, hopeless=True),
+    "InvalidImageName": WaitReason("its image's name is none", _IMAGE, hopeless=True),
+    "ErrImageNeverPull": WaitReason(
+        "its image is not on the node, and imagePullPolicy: Never keeps it from being pulled", _IMAGE, hopeless=True
+    ),
+    "CreateContainerConfigError": WaitReason(
+        "a Secret, a ConfigMap or a key of one that it names is not there",
+        "create what the message names, in the same namespace: it then begins by itself",
+        hopeless=True,
+    ),
+    "CreateContainerError": WaitReason(
+        "its container cannot be made", "the message says why; a mount, a device or a name", hopeless=True
+    ),
+    "RunContainerError": WaitReason(
+        "its container cannot be started", "a command that is not in the image, or a device", hopeless=True
+    ),
+    "CrashLoopBackOff": WaitReason(
+        "it fails again and again, and Kubernetes waits longer each time",
+        "kubectl logs --previous shows why; restartPolicy: Never and backoffLimit: 0 leave restarts to lastbeat",
+        hopeless=True,
+    ),
+    "FailedCreate": WaitReason(
+        "its pods are refused: a quota, a policy or an admission webhook",
+        "kubectl describe resourcequota shows what is used; else change what the message names",
+        hopeless=True,
+    ),
+    "FailedMount": WaitReason(
+        "a volume of it cannot be mounted",
+        "kubectl get pvc: is it Bound, and on a node that may mount it?",
+        hopeless=True,
+    ),
+    "FailedAttachVolume": WaitReason(
+        "a volume of it is attached to another node", "a ReadWriteOnce volume is for one node: end whoever has it"
+    ),
+    "FailedCreatePodSandBox": WaitReason("its node cannot set up its network", "kubectl describe node; exclude it"),
+    "FailedScheduling": WaitReason("no node has what it asks for", "kubectl describe nodes shows what is free"),
+    "ContainerCreating": WaitReason("its image is being pulled, or its volumes mounted"),
+    "PodInitializing": WaitReason("its init containers run"),
+}
+"""Kubernetes' words, with which its reasons begin."""
+
+
+def explained(reason: str, launcher: str = "slurm") -> WaitReason:
+    """What the launcher's ``reason`` means, as far as it is known."""
+    if launcher == "kubernetes":
+        return OF_KUBERNETES.get(reason.partition(":")[0].strip(), WaitReason(""))
+    if launcher != "slurm":
+        return WaitReason("")
     word = reason.partition(",")[0].strip()
     known = REASONS.get(word) or next((REASONS[each] for each in REASONS if word.startswith(f"{each}(")), None)
     if known is not None:
@@ -129,7 +193,7 @@ def job_conditions(
     job = sight.memory
     since_s = 0.0 if job.seen_at is None else (now - job.seen_at).total_seconds()
     if sight.report.state is JobState.PENDING:
-        why = explained(sight.report.reason)
+        why = explained(sight.report.reason, job.launcher)
         limit_s = policy.pending_s
         if limit_s is None or since_s < (min(limit_s, HOPELESS_S) if why.hopeless else limit_s):
             return {}
@@ -165,9 +229,12 @@ def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
     if job is None:
         return None
     if names.JOB_PENDING in raised:
+        why = explained(job.reason, job.launcher)
+        if job.launcher == "kubernetes":
+            looks = f"kubectl describe {job.id}, and its pods, show the rest"
+            return "; ".join(part for part in (why.remedy.replace("ID", job.id), looks) if part)
         if job.launcher != "slurm":
             return "Ask its launcher why it does not begin."
-        why = explained(job.reason)
         looks = (
             f"squeue --start -j {job.id} says when it may begin, sinfo which nodes are free, scontrol show job "
             f"{job.id} its account, its QOS and what it asks for"
@@ -175,6 +242,8 @@ def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
         return "; ".join(part for part in (why.remedy.replace("ID", job.id), looks) if part)
     if names.JOB_LOG_MISSING in raised:
         look = "look at its --output"
+        if job.launcher == "kubernetes":
+            return f"kubectl logs {job.id} by hand says the same; without its log nobody can say why it fails."
         if job.launcher == "slurm":
             look = f"scontrol show job {job.id} | grep -E 'StdOut|WorkDir' shows where it writes"
         return (

@@ -1,7 +1,7 @@
 """What the launcher's word on a run's job says about the run."""
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -30,6 +30,29 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 """Exit status of a shell whose command SIGTERM has ended."""
 _NO_OUTPUT: Final = 53
 """What Slurm tells as the signal of a batch job whose output file it could not open."""
+_OF_KUBERNETES: Final[Mapping[str, tuple[str, str]]] = {
+    "OOMKilled": ("oom", hints.CONTAINER_MEMORY),
+    "Evicted (memory)": ("oom", hints.CONTAINER_MEMORY),
+    "Evicted (limit)": ("storage", hints.CONTAINER_DISK),
+    "Evicted (ephemeral-storage)": ("storage", hints.CONTAINER_DISK),
+    "Evicted": ("cancelled", hints.POD_TAKEN),
+    "PreemptionByScheduler": ("cancelled", hints.POD_PREEMPTED),
+    "Preempting": ("cancelled", hints.POD_PREEMPTED),
+    "EvictionByEvictionAPI": ("cancelled", hints.POD_TAKEN),
+    "NodeShutdown": ("cancelled", hints.POD_TAKEN),
+    "Shutdown": ("cancelled", hints.POD_TAKEN),
+    "Terminated": ("cancelled", hints.POD_TAKEN),
+    "DeletionByTaintManager": ("hardware", hints.POD_NODE_LOST),
+    "DeletionByPodGC": ("hardware", hints.POD_NODE_LOST),
+    "NodeLost": ("hardware", hints.POD_NODE_LOST),
+    "UnexpectedAdmissionError": ("hardware", hints.POD_DEVICES),
+    "DeadlineExceeded": ("time_limit", hints.POD_DEADLINE),
+    "StartError": ("environment", hints.CONTAINER_NOT_STARTED),
+    "ContainerCannotRun": ("environment", hints.CONTAINER_NOT_STARTED),
+    "SubmissionFailed": ("environment", hints.RAY_NOT_SUBMITTED),
+    "ValidationFailed": ("environment", hints.RAY_NOT_SUBMITTED),
+}
+"""Kubernetes' word → error type, and what to do."""
 _OF_SLURM: Final = {**_CAUSES, JobState.FAILED: "slurm_failure", JobState.NODE_LOST: "slurm_failure"}
 
 
@@ -80,6 +103,8 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
         cause = _CAUSES[JobState.CANCELLED]
     ended = report.exit_code if report.signal is None else -report.signal
     what_to_do = hints.UNEXPLAINED_FAILURE if not ended else exit_codes.hint_of(ended)
+    if memory.launcher == "kubernetes":
+        cause, what_to_do = _OF_KUBERNETES.get(report.said, (cause, what_to_do))
     if memory.launcher == "slurm" and report.signal == _NO_OUTPUT:
         what_to_do = hints.NO_OUTPUT_FILE
     return JobJudgement(Status.FAILED, f"{name}: {_how(sight)}", cause, what_to_do)

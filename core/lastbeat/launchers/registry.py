@@ -9,6 +9,7 @@ from lastbeat.launchers.port import Launcher
 from lastbeat.model.job import AdoptedJob
 
 LAUNCHERS: Final[dict[str, str]] = {
+    "kubernetes": "lastbeat.launchers.kubernetes",
     "local": "lastbeat.launchers.local",
     "ray": "lastbeat.launchers.ray",
     "ray-pod": "lastbeat.launchers.ray_pod",

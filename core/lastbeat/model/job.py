@@ -39,7 +39,8 @@ class JobSpec(Persisted):
     """What to run."""
 
     command: tuple[str, ...]
-    """A program and its arguments; of Slurm, a batch script and its arguments, or a program."""
+    """A program and its arguments; of Slurm, a batch script and its arguments, or a program; of Kubernetes, a
+    manifest's file and arguments."""
     cwd: str
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables beside ``inherited``."""
@@ -52,6 +53,8 @@ class JobSpec(Persisted):
     """What it has of whoever starts it. None: what the launcher's own process has. Never recorded: it holds secrets."""
     grace_s: float = 30.0
     """From SIGTERM to SIGKILL when it is cancelled, where the launcher can be told."""
+    manifest: str = ""
+    """Of Kubernetes: what that file held when the run was begun, as JSON. What is started is made of this alone."""
 
 
 @dataclass(frozen=True, slots=True)

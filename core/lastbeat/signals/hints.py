@@ -95,6 +95,46 @@ KILLED_WITHOUT_OOM: Final = (
     "there: dmesg -T | grep -i oom. If nobody meant it, restart from the last checkpoint."
 )
 
+# What Kubernetes says of pods.
+CONTAINER_MEMORY: Final = (
+    "The container needed more memory than it may have: kubectl describe pod shows its limit and its node. Raise "
+    "resources.limits.memory (and requests), or use fewer DataLoader workers and less prefetching; /dev/shm as an "
+    "emptyDir of medium Memory counts, too. A restart alone ends there again."
+)
+CONTAINER_DISK: Final = (
+    "The pod wrote more to its node's disk than there was, or than it may: write checkpoints, caches and logs to a "
+    "volume, or raise resources.limits.ephemeral-storage and the emptyDir's sizeLimit; kubectl describe pod shows how"
+    " much it used."
+)
+POD_TAKEN: Final = (
+    "Kubernetes took the pod away: its node was drained, shut down (spot reclaim) or short of something. kubectl get "
+    "events and kubectl describe node tell why. Restart from the last checkpoint."
+)
+POD_PREEMPTED: Final = (
+    "A pod of higher priority took its place: kubectl get priorityclass, and priorityClassName in the manifest, say "
+    "who goes first. Restart from the last checkpoint; it waits until there is room again."
+)
+POD_NODE_LOST: Final = (
+    "Its node is gone or did not answer: kubectl describe node says since when; dmesg and the cloud's console why. "
+    "Restart from the last checkpoint; kubectl cordon keeps others off that node."
+)
+POD_DEVICES: Final = (
+    "Its node could not give it the devices that it had promised: kubectl describe node shows how many GPUs it has to"
+    " give, the log of its device plugin why not. kubectl cordon it, and restart from the last checkpoint."
+)
+POD_DEADLINE: Final = (
+    "Nothing is broken: its activeDeadlineSeconds were over. Resume from the last checkpoint; for next time raise "
+    "them in the manifest, or save a checkpoint more often."
+)
+CONTAINER_NOT_STARTED: Final = (
+    "The container did not start: kubectl describe pod says why: a command that is not in the image, a path that is "
+    "no program, a device or driver that is not there. Without a change it will not start next time."
+)
+RAY_NOT_SUBMITTED: Final = (
+    "KubeRay did not submit the job: kubectl describe rayjob and the log of its submitter pod say why: the "
+    "entrypoint, the runtime_env, a head that never was ready, a field that its version does not know."
+)
+
 
 def either(*readings: tuple[str, str]) -> str:
     """The advice for what it may be, shortened: error type and hint of each."""

@@ -1,12 +1,13 @@
 """Starts jobs: the executor of restarts. The first start of a run's job is one, too."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.effects.executor import ExecutorError, NotDoneError, RefusedError
+from lastbeat.launchers.filling import fill, filled
 from lastbeat.launchers.port import JobRefusedError, Launcher, LauncherError, NotLaunchedError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobSpec, JobState
@@ -66,34 +67,11 @@ def spec_of(supervision: Supervision, action: Action, run_id: str, root: str) ->
     more = tuple(node for node in details.get(EXCLUDED_NODES, "").split(",") if node)
     return replace(
         spec,
-        command=_filled(spec.command, {**values, **resume}),
+        command=filled(spec.command, {**values, **resume}),
         environment=environment,
-        output=_fill(spec.output, values),
+        output=fill(spec.output, values),
         excluded_nodes=tuple(dict.fromkeys((*spec.excluded_nodes, *more))),
     )
-
-
-def _filled(command: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
-    """The arguments with their values. Where there is no checkpoint, what wants one is left out:
-    ``--load={resume_from}``, and ``--load {resume_from}`` with its option. In any other text it becomes nothing."""
-    missing = [f"{{{name}}}" for name in (RESUME_FROM, RESUME_STEP) if name not in values]
-    filled: list[str] = []
-    for each in command:
-        wanted = next((name for name in missing if name in each), None)
-        if wanted is None:
-            filled.append(_fill(each, values))
-        elif each == wanted:
-            if len(filled) > 1 and filled[-1].startswith("-") and "=" not in filled[-1]:
-                filled.pop()
-        elif not (each.startswith("-") and each.endswith(f"={wanted}")):
-            filled.append(_fill(each, {RESUME_FROM: "", RESUME_STEP: "", **values}))
-    return tuple(filled)
-
-
-def _fill(text: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
 
 
 def last_written(store: Store, run_id: str) -> datetime | None:

@@ -1,5 +1,6 @@
 """Every launcher, each over the real thing."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
@@ -36,7 +37,15 @@ class Place:
 
     def spec(self, script: str, **more: object) -> JobSpec:
         """A job that runs ``script`` in a shell."""
-        return JobSpec(("sh", "-c", script), str(self.folder), grace_s=1.0, **more)  # type: ignore[arg-type]
+        return self.running(("sh", "-c", script), **more)
+
+    def running(self, command: tuple[str, ...], **more: object) -> JobSpec:
+        """A job that runs ``command``."""
+        if self.launcher.kind == "kubernetes":
+            # Its image says what is run, and arguments follow.
+            more["manifest"] = kubernetes_job(command[0])
+            command = ("train.yaml", *command[1:])
+        return JobSpec(command, str(self.folder), grace_s=1.0, **more)  # type: ignore[arg-type]
 
     def ended(self, job: str) -> JobReport:
         """The job's last word."""
@@ -52,6 +61,13 @@ class Place:
             return brought.decode("utf-8")
         outputs = self.launcher.state(job).outputs or [*self.folder.glob(f"*{job}.out")]
         return "".join(Path(path).read_text(encoding="utf-8") for path in outputs)
+
+
+def kubernetes_job(program: str) -> str:
+    """A manifest."""
+    container = {"name": "train", "image": "training:1", "command": [program]}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "mine"}, "spec": spec})
 
 
 CLUSTERS = {"ray": ("ray_cluster",), "slurm": ("slurm_conf", "accounted_slurm_conf")}
@@ -70,6 +86,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     if kind == "ray-pod":
         request.getfixturevalue("fake_cluster").add_pod("ray-head", "ml")
         options = ("--head-pod=ray-head", "--namespace=ml")
+    if kind == "kubernetes":
+        monkeypatch.setenv("PATH", request.getfixturevalue("fake_kubernetes").path)
     launcher = registry.module(kind).launcher(tmp_path / "state", options)
     started: list[str] = []
     submit: Callable[[JobSpec, str, datetime], str] = launcher.submit

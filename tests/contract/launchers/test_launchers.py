@@ -1,7 +1,6 @@
 """What a launcher promises, whichever it is."""
 
 import os
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -40,8 +39,8 @@ def test_a_job_runs_and_succeeds(place: Place) -> None:
 def test_its_place_has_one_name_whoever_asks(place: Place) -> None:
     assert place.launcher.place() == place.again().place()
     own = f" uid {os.getuid()}"
-    # Whoever may run something in a pod is its user there, whoever that is here.
-    assert place.launcher.place().endswith(own) is (place.launcher.kind != "ray-pod")
+    # Whoever may run something in a cluster is its user there, whoever that is here.
+    assert place.launcher.place().endswith(own) is (place.launcher.kind not in {"kubernetes", "ray-pod"})
     assert len(place.launcher.place()) > len(own)
 
 
@@ -96,7 +95,7 @@ def test_a_name_is_used_once(place: Place, number: int) -> None:
 
 def test_hostile_arguments_reach_the_program_as_they_are(place: Place) -> None:
     words = ("$(touch evil)", "`touch evil`", "a b", "'", '"', "\\", "*", "; touch evil", "", "ü", "#x", "-n", "%j")
-    spec = replace(place.spec(""), command=("printf", "%s\\n", *words))
+    spec = place.running(("printf", "%s\\n", *words))
     job = place.launcher.submit(spec, place.name(0), SINCE)
     place.ended(job)
     assert place.output(job) == "".join(f"{word}\n" for word in words)

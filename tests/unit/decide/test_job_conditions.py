@@ -1,8 +1,11 @@
 """What is told of a job that waits or runs, and what to do about it."""
 
+from datetime import datetime, timezone
+
 import pytest
 
-from lastbeat.decide.job_conditions import REASONS, explained
+from lastbeat.decide.job_conditions import OF_KUBERNETES, REASONS, explained, remedy
+from lastbeat.model.job import JobMemory
 
 WORDS = [
     ("AssocGrpCpuLimit", "the limit of the account or its user on CPUs is reached", False),
@@ -30,3 +33,19 @@ def test_a_schedulers_reason_in_words(reason: str, means: str, hopeless: bool) -
 @pytest.mark.parametrize("reason", REASONS)
 def test_what_does_not_pass_by_itself_has_a_remedy(reason: str) -> None:
     assert REASONS[reason].remedy or not REASONS[reason].hopeless
+
+
+@pytest.mark.parametrize("reason", OF_KUBERNETES)
+def test_kubernetes_own_reasons_are_those_of_its_jobs_alone(reason: str) -> None:
+    found = explained(f"{reason}: pod llama-0: its message", "kubernetes")
+    assert found == OF_KUBERNETES[reason]
+    assert found.remedy or not found.hopeless
+    assert explained(f"{reason}: pod llama-0", "ray").means == ""
+
+
+def test_what_to_do_about_a_job_that_waits_names_the_object() -> None:
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    job = JobMemory("kubernetes", "job/llama-r0-1", "llama-r0", 0, at, reason="NoPods: it has no pod yet")
+    told = remedy({"job_pending": "…"}, job)
+    assert told is not None
+    assert told.startswith("kubectl describe job/llama-r0-1 (Events) says why")

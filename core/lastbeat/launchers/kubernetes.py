@@ -1,0 +1,402 @@
+"""Jobs of Kubernetes, through kubectl: a Job, JobSet, PyTorchJob or RayJob for each start of a run.
+
+    submit ──► kubectl create: an object under a name that is made of (name, since), so it is created once,
+               whoever tries; labels by which anybody finds it
+    state  ◄── the object first, then its pods: what says that no more come is older than the list without any
+    cancel ──► suspended, and marked: the object stays to tell of it, and its pods are ended
+
+What a queue (Kueue) manages it would start again, so there the object is deleted, which nobody remembers but whoever
+did it.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final
+
+from lastbeat.launchers import kubernetes_manifests as manifests
+from lastbeat.launchers import kubernetes_reports as reports
+from lastbeat.launchers.asking import Answer
+from lastbeat.launchers.kubectl import AbsentError, Kubectl, check_label, check_name, fault
+from lastbeat.launchers.kubernetes_kinds import JOB, KINDS, RAYJOB, Kind, Object, listed, mapping, text
+from lastbeat.launchers.kubernetes_reports import Pod
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.model.job import AdoptedJob, JobReport, JobSpec, JobState
+from lastbeat.model.text import one_line
+from lastbeat.stores.port import Store
+
+log = logging.getLogger(__name__)
+
+NEEDS_STATE: Final = False
+# A kubectl goes on without whoever called it, and the API server may have heard it already.
+DIES_WITH_CALLER: Final = False
+REMOTE: Final = True
+CALL_S: Final = 15.0
+"""Time limit of one call, s."""
+_CALLS: Final = 6
+"""The most that one question takes."""
+_OPTIONS: Final = ("--namespace", "--context")
+_MOST_LISTED: Final = 32 << 20
+"""Bytes of a list of pods: some thousand of them."""
+_MOST_REMEMBERED: Final = 256
+_MOST_LOGS: Final = 64
+"""Pods whose logs are read."""
+_SHORT_LINE: Final = 100
+_LEAST_LINES: Final = 20
+_AGAIN: Final = 4
+"""How often less is asked for where lines are long."""
+_CLUSTER_MARK: Final = "kube-root-ca.crt"
+"""A ConfigMap that every namespace has: no other namespace or cluster has one of the same uid."""
+_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_ID: Final = re.compile(r"([a-z]{1,20})/([a-z0-9][a-z0-9.-]{0,252})")
+_ALIASES: Final = {
+    "jobs": "job", "job.batch": "job", "jobs.batch": "job", "jobsets": "jobset", "pytorchjobs": "pytorchjob",
+    "rayjobs": "rayjob",
+}  # fmt: skip
+_NO_SUCH_KIND: Final = ("doesn't have a resource type",)
+_NOT_SENT: Final = (
+    "connection refused", "no such host", "no route to host", "network is unreachable", "was refused - did you specify",
+    "Unauthorized", "must be logged in", "getting credentials", "context was not found", "does not exist", "x509:",
+    "(TooManyRequests)", "(ServiceUnavailable)", "failed calling webhook",
+)  # fmt: skip
+"""Certainly nothing was created, and it may be tried again."""
+_UNCLEAR: Final = ("(Timeout)", "timed out", "deadline exceeded", "EOF", "connection reset", "(InternalError)")
+_QUOTA: Final = "exceeded quota"
+_LOG_NOT_THERE: Final = (
+    "is waiting to start",
+    "not found",
+    "PodInitializing",
+    "ContainerCreating",
+    "trying and failing",
+)
+
+
+def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "KubernetesLauncher":  # noqa: ARG001 - a launcher's module has this form; the cluster remembers itself
+    """The launcher of the namespace and context that ``options`` name, or of kubectl's own."""
+    said = dict(_option(each) for each in options)
+    return KubernetesLauncher(Kubectl(said.get("--namespace", ""), said.get("--context", ""), CALL_S), place)
+
+
+def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
+    """What is known of that object, by ``KIND/NAME``, or the name of a Job. It is started again as the API server has
+    it."""
+    kind, name = _named(job)
+    asking = launcher(Path(), options)
+    value = asking.object(kind, name)
+    if value is None:
+        raise JobRefusedError(f"there is no {kind.word} {name}", f"kubectl get {kind.resource} lists them")
+    report = asking.state(f"{kind.name}/{name}")
+    if report.state is JobState.UNKNOWN:
+        raise LauncherError(f"{job}: {report.reason}")
+    if report.state.ended:
+        raise JobRefusedError(f"{job} has ended already ({report.said})", "begin the run with its manifest")
+    return AdoptedJob(
+        f"{kind.name}/{name}", report.started_at, script=manifests.manifest_text(manifests.exported(value))
+    )
+
+
+class KubernetesLauncher:
+    """Creates objects, and asks about them and their pods."""
+
+    kind = "kubernetes"
+    limit_s = _CALLS * CALL_S
+
+    def __init__(
+        self,
+        kubectl: Kubectl,
+        place: str = "",
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    ) -> None:
+        """``place``: where its jobs are; of another one nothing is told. Empty: wherever kubectl is set up for."""
+        self._kubectl = kubectl
+        self._awaited_place = place
+        self._now = now
+        self._lost: dict[str, dict[str, Pod]] = {}
+        """Job → its pods that were seen to fail, or to be taken away: soon they are gone, and nobody else knows why."""
+        self._deleted: dict[str, datetime] = {}
+        """Jobs that were deleted here, since when."""
+
+    def place(self) -> str:
+        try:
+            mark = self._kubectl.json(["get", "configmap", _CLUSTER_MARK])
+        except LauncherError as error:
+            server = self._server()
+            if server is None:
+                raise
+            log.info("the cluster is known by its address: %s", error)
+            return server
+        uid, namespace = text(mark, "metadata", "uid"), text(mark, "metadata", "namespace")
+        if not uid:
+            raise LauncherError("the cluster does not say which one it is")
+        return f"namespace {namespace} of the cluster with {_CLUSTER_MARK} {uid}"
+
+    def submit(self, spec: JobSpec, name: str, since: datetime) -> str:
+        self._check_place()
+        made = manifests.rendered(spec, name, since)
+        its = manifests.namespace(made)
+        if its and its != self._kubectl.namespace:
+            told = self._kubectl.namespace or "kubectl's own"
+            raise JobRefusedError(
+                f"the manifest is for namespace {its}, and this launcher for {told}", f"give --namespace {its}"
+            )
+        kind = manifests.read(spec.manifest)[1]
+        job = f"{kind.name}/{made['metadata']['name']}"
+        answer = self._kubectl.run(["create", "--filename=-", "--output=name"], stdin=json.dumps(made))
+        if answer.code == 0 or answer.says(("(AlreadyExists)",)):
+            # One of this name was made for the same job of the same start.
+            return job
+        raise _refusal(self._kubectl, answer)
+
+    def find(self, name: str, since: datetime) -> str | None:
+        self._check_place()
+        # Stamps have whole seconds.
+        earliest = since.replace(microsecond=0)
+        found: list[tuple[datetime, str]] = []
+        for kind in KINDS.values():
+            for each in self._listed(kind.resource, f"--selector={manifests.NAME}={manifests.label(name)}"):
+                created = reports.time_of(each, "metadata", "creationTimestamp")
+                its = mapping(each, "metadata", "annotations").get(manifests.NAME)
+                if its == name and created is not None and created >= earliest:
+                    found.append((created, f"{kind.name}/{text(each, 'metadata', 'name')}"))
+        return max(found)[1] if found else None
+
+    def state(self, job: str) -> JobReport:
+        try:
+            kind, name = _named(job)
+        except JobRefusedError as error:
+            return JobReport(JobState.GONE, reason=str(error))
+        try:
+            self._check_place()
+            report, pods = self._look(kind, name)
+            if reports.unexplained(report):
+                for reason in reports.EVENTS:
+                    report = reports.with_disruption(report, self._events(f"reason={reason}"), name)
+            elif reports.needs_word(report):
+                about = next((pod.name for pod in pods if pod.lives and not pod.begun), name)
+                report = reports.with_warning(report, self._events(f"involvedObject.name={about},type=Warning"))
+        except LauncherError as error:
+            return JobReport(JobState.UNKNOWN, reason=error.told)
+        if report.state is JobState.GONE and job in self._deleted:
+            at = self._deleted[job]
+            return JobReport(JobState.CANCELLED, "deleted", "its end was asked for, and it was deleted", ended_at=at)
+        return report
+
+    def output(self, job: str, most: int) -> bytes | None:
+        kind, name = _named(job)
+        value = self.object(kind, name)
+        # Of a RayJob, the pod that submitted it has what its program prints.
+        selectors = kind.selectors(value or {}, name)[:1] if kind is RAYJOB else kind.selectors(value or {}, name)
+        pods = self._pods(selectors)
+        if not pods:
+            return b""
+        if len(pods) == 1:
+            return self._log_of(pods[0], most)
+        return self._logs_of(pods, selectors[0], most)
+
+    def files(self, path: str) -> Store | None:  # noqa: ARG002 - no pod is left that could read a volume of theirs
+        return None
+
+    def cancel(self, job: str) -> None:
+        try:
+            kind, name = _named(job)
+        except JobRefusedError:
+            return
+        self._check_place()
+        value = self.object(kind, name)
+        if value is None:
+            return
+        pods = self._pods(kind.selectors(value, name))
+        if reports.report(kind, value, pods).state.ended:
+            return
+        if manifests.CANCELLED in mapping(value, "metadata", "annotations") or text(
+            value, "metadata", "deletionTimestamp"
+        ):
+            if why := reports.stuck(pods):
+                raise LauncherError(why)
+            return
+        if text(value, "metadata", "labels", _QUEUE):
+            self._deleted[job] = self._now()
+            answer = self._kubectl.run(["delete", kind.resource, name, "--cascade=foreground", "--wait=false"])
+        else:
+            patch = json.dumps(_cancelling(kind, self._now()))
+            answer = self._kubectl.run(["patch", kind.resource, name, "--type=merge", f"--patch={patch}"])
+        if answer.code != 0 and not answer.says(("(NotFound)",)):
+            self._deleted.pop(job, None)
+            raise self._kubectl.unanswered(answer)
+
+    def object(self, kind: Kind, name: str) -> Object | None:
+        """The object as the API server has it; None: there certainly is none. Raises :class:`LauncherError`."""
+        try:
+            return self._kubectl.json(["get", kind.resource, name], most=_MOST_LISTED)
+        except AbsentError:
+            return None
+
+    def _look(self, kind: Kind, name: str) -> tuple[JobReport, list[Pod]]:
+        value = self.object(kind, name)
+        pods = self._pods(kind.selectors(value or {}, name))
+        lost = self._lost.pop(name, {})
+        lost |= {pod.name: pod for pod in pods if pod.end is not None}
+        if lost:
+            self._lost[name] = dict(list(lost.items())[-_MOST_REMEMBERED:])
+            self._lost = dict(list(self._lost.items())[-_MOST_REMEMBERED:])
+        here = {pod.name for pod in pods}
+        gone = [reports.gone(pod) for pod in lost.values() if pod.name not in here]
+        return reports.report(kind, value, sorted([*pods, *gone], key=lambda pod: (pod.created_at, pod.name))), pods
+
+    def _pods(self, selectors: Sequence[str]) -> list[Pod]:
+        return reports.pods_of([each for one in selectors for each in self._listed("pods", f"--selector={one}")])
+
+    def _events(self, which: str) -> list[Object]:
+        """Those that ``which`` selects; none where they cannot be had: they only say more."""
+        try:
+            return self._listed("events", f"--field-selector={which}")
+        except LauncherError as error:
+            log.info("events cannot be had: %s", error.told)
+            return []
+
+    def _listed(self, resource: str, which: str) -> list[Object]:
+        answer = self._kubectl.run(["get", resource, which, "--output=json"], most=_MOST_LISTED)
+        if answer.code != 0:
+            if answer.says(_NO_SUCH_KIND):
+                # Its operator is not installed, so there are none.
+                return []
+            raise self._kubectl.unanswered(answer)
+        try:
+            found = json.loads(answer.out)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("items"), list):
+            raise LauncherError(f"kubectl's answer is no list of {resource}")
+        return listed(found, "items")
+
+    def _log_of(self, pod: Pod, most: int) -> bytes:
+        """The end of one pod's log; of the time before, where it has just been started again and said nothing."""
+        which = [
+            check_name("pod", pod.name),
+            *([f"--container={check_label('container', pod.container)}"] if pod.container else []),
+        ]
+        said = self._tail(which, most)
+        return said or (self._tail([*which, "--previous"], most) if pod.restarts > 0 else b"")
+
+    def _logs_of(self, pods: Sequence[Pod], selector: str, most: int) -> bytes:
+        """The ends of several pods' logs, each line with its pod's name; each has its share."""
+        share = most // min(len(pods), _MOST_LOGS)
+        said = self._tail(
+            [f"--selector={selector}", "--prefix", "--ignore-errors", f"--max-log-requests={len(pods)}"],
+            share,
+            len(pods),
+        )
+        of_pods: dict[bytes, list[bytes]] = {}
+        for line in said.splitlines(keepends=True):
+            of_pods.setdefault(line.partition(b" ")[0], []).append(line)
+        kept = list(of_pods.items())[:_MOST_LOGS]
+        return b"".join(_end_of(b"".join(lines), share) for _, lines in kept)
+
+    def _tail(self, which: Sequence[str], most: int, logs: int = 1) -> bytes:
+        """The last lines, ``most`` bytes of each of several logs.
+
+        A limit on bytes cuts the end, which is what matters: so fewer lines are asked for where they do not fit.
+        """
+        lines, limit = max(_LEAST_LINES, most // _SHORT_LINE), 2 * most
+        for _ in range(_AGAIN):
+            asked = ["logs", *which, f"--tail={lines}", f"--limit-bytes={limit}"]
+            answer = self._kubectl.run(asked, most=limit * logs + most)
+            if answer.code != 0:
+                if answer.says(_LOG_NOT_THERE):
+                    return b""
+                raise self._kubectl.unanswered(answer)
+            said = answer.out.encode("utf-8", "replace")
+            if len(said) < limit or lines <= _LEAST_LINES:
+                break
+            lines = max(_LEAST_LINES, lines // 8)
+        return said if logs > 1 else _end_of(said, most)
+
+    def _server(self) -> str | None:
+        """The cluster's address and the namespace as kubectl is set up; None: it is not, as in a pod."""
+        try:
+            config = self._kubectl.json(["config", "view", "--minify"])
+        except LauncherError:
+            return None
+        clusters, contexts = listed(config, "clusters"), listed(config, "contexts")
+        # An address may hold a password.
+        server = re.sub(r"//[^/@]*@", "//", text(clusters[0], "cluster", "server")) if clusters else ""
+        namespace = text(contexts[0], "context", "namespace") if contexts else ""
+        return f"namespace {self._kubectl.namespace or namespace or 'default'} of {server}" if server else None
+
+    def _check_place(self) -> None:
+        """Raises :class:`LauncherError` where kubectl is set up for another cluster or namespace than that of the jobs:
+        to it they would be gone."""
+        if not self._awaited_place:
+            return
+        here = self.place()
+        if here != self._awaited_place:
+            raise LauncherError(
+                f"its jobs are in {self._awaited_place}, and this is {here}", "go on with it there, or set --context"
+            )
+        self._awaited_place = ""
+
+
+def _option(given: str) -> tuple[str, str]:
+    name, _, said = given.partition("=")
+    if name not in _OPTIONS:
+        raise JobRefusedError(
+            f"{one_line(given)[:60]!r} is no option of the launcher kubernetes",
+            "it takes --namespace and --context; all else stands in the manifest",
+        )
+    return name, said
+
+
+def _named(job: str) -> tuple[Kind, str]:
+    """``KIND/NAME``, or the name of a Job. Raises :class:`JobRefusedError`."""
+    kind, _, name = job.rpartition("/")
+    found = KINDS.get(_ALIASES.get(kind, kind)) if kind else JOB
+    if found is None or _ID.fullmatch(f"x/{name}") is None:
+        raise JobRefusedError(
+            f"{one_line(job)[:60]!r} is no job of Kubernetes", f"it is KIND/NAME, where KIND is {', '.join(KINDS)}"
+        )
+    return found, name
+
+
+def _cancelling(kind: Kind, now: datetime) -> Object:
+    """What is merged into an object to end it."""
+    held: object = True
+    for name in reversed(kind.suspend):
+        held = {name: held}
+    patch: Object = dict(held) if isinstance(held, dict) else {}
+    patch["metadata"] = {"annotations": {manifests.CANCELLED: now.isoformat(timespec="seconds")}}
+    if kind is RAYJOB:
+        # KubeRay suspends no other ones.
+        patch["spec"]["shutdownAfterJobFinishes"] = True
+    return patch
+
+
+def _refusal(kubectl: Kubectl, answer: Answer) -> LauncherError:
+    """Why nothing was created, and whether it ever will."""
+    told = kubectl.unanswered(answer)
+    if _QUOTA in answer.err:
+        return NotLaunchedError(
+            fault(answer), "kubectl describe resourcequota shows what is used: end another job, or ask for less"
+        )
+    if answer.says(_NOT_SENT):
+        return NotLaunchedError(str(told), told.advice)
+    if answer.says(_UNCLEAR):
+        return LauncherError(str(told), told.advice)
+    if "no matches for kind" in answer.err:
+        return JobRefusedError(fault(answer), "the operator of such objects is not installed in this cluster")
+    advice = told.advice if "(Forbidden)" in answer.err else ""
+    return JobRefusedError(
+        str(told), advice or "kubectl create --dry-run=server -f with the same manifest says the same"
+    )
+
+
+def _end_of(said: bytes, most: int) -> bytes:
+    """The last whole lines, ``most`` bytes at most."""
+    if len(said) <= most:
+        return said
+    end = said[len(said) - most :]
+    # A line that has its beginning is whole.
+    return end if said[len(said) - most - 1 : len(said) - most] == b"\n" else end.partition(b"\n")[2]

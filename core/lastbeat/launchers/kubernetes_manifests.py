@@ -1,0 +1,404 @@
+"""Manifests: what a user wrote → the object that is created for one job. Pure.
+
+Who restarts? lastbeat does, by its policy and from the right checkpoint, so Kubernetes' own restarts are off where a
+manifest says nothing about them: each default here stands in :data:`_DEFAULTS`. What the user wrote is kept.
+"""
+
+import copy
+import hashlib
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from lastbeat.launchers.filling import CHECKPOINT, fill_all, filled
+from lastbeat.launchers.kubernetes_kinds import (
+    JOB,
+    JOBSET,
+    KINDS,
+    PYTORCHJOB,
+    RAYJOB,
+    Kind,
+    Object,
+    kind_of,
+    listed,
+    mapping,
+    text,
+)
+from lastbeat.launchers.port import JobRefusedError
+from lastbeat.model.job import JobSpec
+from lastbeat.model.secrets import is_secret
+
+RUN: Final = "lastbeat.dev/run"
+NAME: Final = "lastbeat.dev/name"
+"""Labels and annotations: of the run, and of the job. As labels they are cut and hashed where they have to be."""
+CANCELLED: Final = "lastbeat.dev/cancelled"
+"""Annotation: when its end was asked for."""
+MOST_BYTES: Final = 500_000
+"""Of a manifest. It is kept in the run's record."""
+_NAME_LENGTH: Final = 40
+"""The longest name of an object. Pods, services and hosts are named after it, with 23 characters at the most."""
+_LABEL_LENGTH: Final = 63
+_LABEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_HOST: Final = "kubernetes.io/hostname"
+_DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+_OF_THE_SERVER: Final = (
+    "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
+    "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
+)  # fmt: skip
+"""Fields of an object's metadata that belong to its one life."""
+_OF_ONE_JOB: Final = (
+    "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name",
+)  # fmt: skip
+"""Labels that the API server gives to the pods of one job alone."""
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+# What the user wrote.
+
+
+def checked(documents: Sequence[object], file: str) -> Object:
+    """The one object of ``documents`` that runs training. Raises :class:`JobRefusedError`."""
+    found = [each for each in documents if each is not None]
+    if not found:
+        raise JobRefusedError(f"{file} is empty", f"write one {_kinds()} into it")
+    words = [text(each, "kind") or "something without a kind" for each in found]
+    if len(found) > 1:
+        raise JobRefusedError(
+            f"{file} holds {len(found)} objects ({', '.join(words[:5])}), of which each attempt would need new ones",
+            "leave the one that runs training in it, and create the others beforehand: kubectl apply -f",
+        )
+    value = found[0]
+    kind = kind_of(value) if isinstance(value, dict) else None
+    if not isinstance(value, dict) or kind is None:
+        what = text(value, "apiVersion")
+        raise JobRefusedError(f"{file} holds a {words[0]}{f' of {what}' if what else ''}", f"it has to be a {_kinds()}")
+    _check(value, kind, file)
+    return value
+
+
+def manifest_text(value: Object) -> str:
+    """The object as it is kept. Raises :class:`JobRefusedError` for one that is too large."""
+    said = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if len(said.encode("utf-8", "replace")) > MOST_BYTES:
+        raise JobRefusedError(
+            f"the manifest has more than {MOST_BYTES:,} bytes", "put scripts into the image or into a ConfigMap"
+        )
+    return said
+
+
+def read(said: str) -> tuple[Object, Kind]:
+    """The object of a kept manifest. Raises :class:`JobRefusedError` for anything else."""
+    try:
+        value = json.loads(said)
+    except ValueError:
+        raise JobRefusedError(
+            "what is recorded of it is no manifest", "begin the run anew, with its manifest"
+        ) from None
+    value = checked([value], "its manifest")
+    return value, _kind(value)
+
+
+def warnings(value: Object) -> list[str]:
+    """What in a manifest works against restarts by lastbeat, with what to do."""
+    return [each for each in _warnings(value, _kind(value)) if each]
+
+
+def exported(value: Object) -> Object:
+    """An object of the cluster's as a manifest from which it could be created anew."""
+    made = copy.deepcopy({key: each for key, each in value.items() if key != "status"})
+    metadata = mapping(made, "metadata")
+    for name in (*_OF_THE_SERVER, "namespace"):
+        metadata.pop(name, None)
+    kind = kind_of(made)
+    templates = list(kind.templates(made)) if kind is not None else []
+    for each in (made, *templates):
+        for name in _OF_ONE_JOB:
+            mapping(each, "metadata", "labels").pop(name, None)
+        for name in (_LAST_APPLIED, CANCELLED, "batch.kubernetes.io/job-tracking"):
+            mapping(each, "metadata", "annotations").pop(name, None)
+        mapping(each, "metadata").pop("creationTimestamp", None)
+    if kind is JOB:
+        spec = mapping(made, "spec")
+        if spec.get("manualSelector") is not True:
+            spec.pop("selector", None)
+        spec.pop("suspend", None)
+    return made
+
+
+# The object of one job.
+
+
+def object_name(name: str, since: datetime) -> str:
+    """The name of the object for the job ``name`` that was begun at ``since``: a DNS label of 40 characters at most,
+    the same whoever asks, and readable.
+
+    A label that begins with a letter is what services want, which some kinds make of it.
+    """
+    key = f"{name}\n{since.astimezone(timezone.utc).isoformat()}"
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    numbered = re.search(r"-r\d{1,9}$", name, re.ASCII)
+    end = numbered[0] if numbered is not None else ""
+    slug = re.sub(r"[^a-z0-9]+", "-", name[: len(name) - len(end)].lower()).strip("-")
+    slug = slug if slug[:1].isalpha() else f"run-{slug}".rstrip("-")
+    room = _NAME_LENGTH - len(digest) - 1 - len(end)
+    return f"{slug[:room].rstrip('-')}{end}-{digest}"
+
+
+def label(value: str) -> str:
+    """``value`` as the value of a label: itself, or its beginning and a hash."""
+    if _LABEL.fullmatch(value) is not None:
+        return value
+    digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    start = re.sub(r"[^A-Za-z0-9_.-]+", "-", value).strip("-_.")[: _LABEL_LENGTH - 1 - len(digest)]
+    return f"{start}-{digest}".lstrip("-")
+
+
+def rendered(spec: JobSpec, name: str, since: datetime) -> Object:
+    """The object that is created for the job ``name``. Raises :class:`JobRefusedError`."""
+    value, kind = read(spec.manifest)
+    made = copy.deepcopy(value)
+    run = spec.environment.get("LASTBEAT_RUN_ID", name)
+    metadata = made["metadata"] = mapping(made, "metadata")
+    metadata.pop("generateName", None)
+    metadata["name"] = object_name(name, since)
+    for each in (made, *kind.templates(made)):
+        about = each.setdefault("metadata", {})
+        about["labels"] = {**mapping(about, "labels"), RUN: label(run), NAME: label(name)}
+        about["annotations"] = {**mapping(about, "annotations"), RUN: run, NAME: name}
+    _DEFAULTS[kind.name](made)
+    _fill(made, kind, _values(spec, run, name))
+    submitter = mapping(made, "spec", "submitterPodTemplate")
+    for template in kind.templates(made):
+        pod = mapping(template, "spec")
+        pod.setdefault("terminationGracePeriodSeconds", math.ceil(spec.grace_s))
+        for container in listed(pod, "containers"):
+            _give(container, spec.environment)
+        if template is not submitter:
+            _train(template, spec, kind)
+        _keep_off(pod, spec.excluded_nodes)
+    if kind is RAYJOB and spec.command[1:]:
+        made["spec"]["entrypoint"] = f"{made['spec'].get('entrypoint', '')} {shlex.join(spec.command[1:])}".strip()
+    return made
+
+
+def _values(spec: JobSpec, run: str, name: str) -> dict[str, str]:
+    """What stands for the names in braces, as the job's environment has it."""
+    variables = {"attempt": "LASTBEAT_ATTEMPT", **{each: f"LASTBEAT_{each.upper()}" for each in CHECKPOINT}}
+    known = {each: spec.environment[variable] for each, variable in variables.items() if variable in spec.environment}
+    return {"run_id": run, "job_name": name, **known}
+
+
+def namespace(value: Object) -> str:
+    """The namespace that a manifest names; "": none."""
+    return text(value, "metadata", "namespace")
+
+
+def _of_job(spec: Object) -> None:
+    """The defaults of a Job: one life, for the next one is lastbeat's."""
+    if "backoffLimitPerIndex" not in spec:
+        spec.setdefault("backoffLimit", 0)
+    mapping(spec, "template", "spec").setdefault("restartPolicy", "Never")
+
+
+def _default_job(made: Object) -> None:
+    _of_job(mapping(made, "spec"))
+
+
+def _default_jobset(made: Object) -> None:
+    for each in listed(made, "spec", "replicatedJobs"):
+        _of_job(mapping(each, "template", "spec"))
+
+
+def _default_pytorch(made: Object) -> None:
+    spec = mapping(made, "spec")
+    for each in mapping(spec, "pytorchReplicaSpecs").values():
+        if isinstance(each, dict):
+            each.setdefault("restartPolicy", "Never")
+    # Or the workers of a failed master would keep their GPUs.
+    policy = spec["runPolicy"] = mapping(spec, "runPolicy")
+    policy.setdefault("cleanPodPolicy", "Running")
+
+
+def _default_ray(made: Object) -> None:
+    # Or the cluster of a job that has ended would keep its GPUs.
+    mapping(made, "spec").setdefault("shutdownAfterJobFinishes", True)
+
+
+_DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
+    JOB.name: _default_job,
+    JOBSET.name: _default_jobset,
+    PYTORCHJOB.name: _default_pytorch,
+    RAYJOB.name: _default_ray,
+}
+"""What is said where a manifest says nothing, by kind."""
+
+
+def _give(container: Object, environment: Mapping[str, str]) -> None:
+    """The container with our variables, which win over those of the same names."""
+    others = [each for each in listed(container, "env") if each.get("name") not in environment]
+    ours = [{"name": name, "value": literal(said)} for name, said in environment.items()]
+    container["env"] = [*others, *ours]
+
+
+def literal(said: str) -> str:
+    """``said`` as it has to be written where ``$(NAME)`` would stand for a variable."""
+    return said.replace("$", "$$")
+
+
+def _fill(made: Object, kind: Kind, values: Mapping[str, str]) -> None:
+    """What stands in braces in commands, arguments and variables filled in."""
+    escaped = {name: literal(said) for name, said in values.items()}
+    for template in kind.templates(made):
+        for container in listed(template, "spec", "containers"):
+            # The first word of a command is its program, which is no option; that of arguments may be one.
+            for key, program in (("command", ()), ("args", ("",))):
+                if key in container:
+                    container[key] = list(filled((*program, *_texts(container[key])), escaped))[len(program) :]
+            for each in listed(container, "env"):
+                if isinstance(each.get("value"), str):
+                    each["value"] = fill_all(each["value"], escaped)
+    spec = mapping(made, "spec")
+    if kind is RAYJOB and isinstance(spec.get("entrypoint"), str):
+        # A shell reads it, and an option without its value would eat what follows.
+        missing = "|".join(name for name in CHECKPOINT if name not in values)
+        said = (
+            re.sub(rf"(^|\s)(?:--?[\w.-]+(?:=|\s+))?\{{(?:{missing})\}}(?=\s|$)", "", spec["entrypoint"])
+            if missing
+            else spec["entrypoint"]
+        )
+        spec["entrypoint"] = fill_all(said, {name: shlex.quote(each) for name, each in values.items()})
+
+
+def _train(template: Object, spec: JobSpec, kind: Kind) -> None:
+    """The template's training container with the arguments and the folder that were asked for."""
+    containers = listed(template, "spec", "containers")
+    named = text(template, "metadata", "annotations", _DEFAULT_CONTAINER)
+    container = next((each for each in containers if each.get("name") == named), containers[0] if containers else None)
+    if container is None:
+        return
+    if spec.command[1:] and kind is not RAYJOB:
+        container["args"] = [*_texts(container.get("args")), *map(literal, spec.command[1:])]
+    if spec.cwd:
+        container["workingDir"] = spec.cwd
+
+
+def _keep_off(pod: Object, nodes: Sequence[str]) -> None:
+    """The pod kept off ``nodes``. Terms are alternatives, so each of them has to say it; an empty one fits no node."""
+    # Names out of logs may be anything.
+    known = [each for each in dict.fromkeys(nodes) if _LABEL.fullmatch(each) is not None]
+    if not known:
+        return
+    affinity = pod["affinity"] = mapping(pod, "affinity")
+    node = affinity["nodeAffinity"] = mapping(affinity, "nodeAffinity")
+    required = node["requiredDuringSchedulingIgnoredDuringExecution"] = mapping(
+        node, "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    rule = {"key": _HOST, "operator": "NotIn", "values": known}
+    terms = required["nodeSelectorTerms"] = listed(required, "nodeSelectorTerms") or [{"matchExpressions": []}]
+    alone = len(terms) == 1 and terms[0] == {"matchExpressions": []}
+    for term in terms:
+        if alone or term.get("matchExpressions") or term.get("matchFields"):
+            term["matchExpressions"] = [*listed(term, "matchExpressions"), rule]
+
+
+# What is refused, and what is worth a word.
+
+
+def _kind(value: Object) -> Kind:
+    kind = kind_of(value)
+    if kind is None:
+        raise JobRefusedError(f"a {text(value, 'kind')} runs no training", f"it has to be a {_kinds()}")
+    return kind
+
+
+def _kinds() -> str:
+    *first, last = (f"{each.word} ({each.api})" for each in KINDS.values())
+    return f"{', '.join(first)} or {last}"
+
+
+def _check(value: Object, kind: Kind, file: str) -> None:
+    for key in ("metadata", "spec"):
+        if not isinstance(value.get(key, {}), dict):
+            raise JobRefusedError(f"{file}: {key} has to be an object")
+    if kind is RAYJOB and mapping(value, "spec", "clusterSelector"):
+        raise JobRefusedError(
+            f"{file}: clusterSelector names a cluster that is there already",
+            "take --launcher ray or ray-pod, which submit to such a cluster",
+        )
+    if kind is PYTORCHJOB and text(value, "spec", "runPolicy", "cleanPodPolicy") == "None":
+        raise JobRefusedError(
+            f"{file}: cleanPodPolicy: None leaves pods of a failed job running, and its GPUs taken",
+            "leave it out, or write Running",
+        )
+    templates = [each for each in kind.templates(value) if listed(each, "spec", "containers")]
+    if not templates:
+        raise JobRefusedError(
+            f"{file}: its {kind.word} has no pod template with containers", "kubectl explain shows it"
+        )
+    for template in templates:
+        for name, said in _variables(template):
+            if is_secret(name, said):
+                raise JobRefusedError(
+                    f"{file}: the variable {name} looks like a secret, and a manifest is recorded beside the run",
+                    "keep it in a Secret of the cluster, and name that by valueFrom.secretKeyRef",
+                )
+
+
+def _variables(template: Object) -> Iterator[tuple[str, str]]:
+    for what in ("containers", "initContainers"):
+        for container in listed(template, "spec", what):
+            for each in listed(container, "env"):
+                if isinstance(each.get("name"), str) and isinstance(each.get("value"), str):
+                    yield each["name"], each["value"]
+
+
+def _warnings(value: Object, kind: Kind) -> Iterator[str]:
+    yield from _of_backoff(value, kind)
+    for template in kind.templates(value):
+        policy = text(template, "spec", "restartPolicy")
+        if policy in {"OnFailure", "Always"} and kind is not RAYJOB:
+            yield (
+                f"restartPolicy: {policy} has Kubernetes start containers again by itself, from the checkpoint of the "
+                "first time, and with OnFailure their logs go with them: Never leaves that to lastbeat"
+            )
+            break
+    ttl = mapping(value, "spec").get("ttlSecondsAfterFinished")
+    if isinstance(ttl, int) and ttl < 600:
+        yield (
+            f"ttlSecondsAfterFinished: {ttl} may remove the {kind.word} before anybody has seen how it ended: leave it "
+            "out, or take an hour"
+        )
+    if kind is RAYJOB and mapping(value, "spec").get("shutdownAfterJobFinishes") is False:
+        yield (
+            "shutdownAfterJobFinishes: false keeps the cluster of a job that has ended, and its GPUs, so that a "
+            "restart may wait for them: leave it out"
+        )
+
+
+def _of_backoff(value: Object, kind: Kind) -> Iterator[str]:
+    spec = mapping(value, "spec")
+    specs: list[Mapping[str, Any]] = [spec]
+    if kind is JOBSET:
+        specs = [mapping(each, "template", "spec") for each in listed(spec, "replicatedJobs")]
+        restarts = mapping(spec, "failurePolicy").get("maxRestarts")
+        if isinstance(restarts, int) and restarts > 0:
+            yield _MULTIPLIED.format(what=f"failurePolicy.maxRestarts: {restarts}")
+    if kind is PYTORCHJOB:
+        specs = [mapping(spec, "runPolicy")]
+    most = max((each for one in specs if isinstance(each := one.get("backoffLimit"), int)), default=0)
+    if most > 0:
+        yield _MULTIPLIED.format(what=f"backoffLimit: {most}")
+
+
+_MULTIPLIED: Final = (
+    "{what} has Kubernetes start failed pods again by itself, from the checkpoint of the first time, before lastbeat's "
+    "policy and its budgets are asked: 0, or leaving it out, leaves that to lastbeat"
+)
+
+
+def _texts(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
