@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import randrange
 from typing import Any
 
 from support.waiting import until
@@ -82,6 +83,8 @@ class RayCluster:
     folder: Path
     address: str
     ports: tuple[int, int, int]
+    network: str
+    """Its addresses begin so: Ray hands out ports of an address as if it were the only one there."""
     environment: Mapping[str, str]
     head: RayNode
     workers: list[RayNode] = field(default_factory=list)
@@ -101,27 +104,50 @@ class RayCluster:
 
     def add_worker(self, gpus: int = 0, **resources: float) -> RayNode:
         """Another node, with resources of its own name."""
-        host = f"127.0.0.{len(self.workers) + 3}"
+        host = f"{self.network}.{len(self.workers) + 3}"
         before = len(self.living())
-        more = [f"--address=127.0.0.2:{self.ports[0]}", f"--num-gpus={gpus}", f"--resources={json.dumps(resources)}"]
+        more = [
+            f"--address={self.network}.2:{self.ports[0]}",
+            f"--num-gpus={gpus}",
+            f"--resources={json.dumps(resources)}",
+        ]
         worker = _start(self.folder, host, more, self.environment)
         self.workers.append(worker)
-        until(lambda: len(self.living()), lambda living: living > before, START_S)
+        said = self.folder / f"{host}.said"
+
+        def joined() -> bool:
+            assert worker.process.poll() is None, said.read_text()[-2000:]
+            return len(self.living()) > before
+
+        until(joined, bool, START_S)
         return worker
 
     def restart_head(self) -> None:
         """The head is started again at the same address, and knows nothing of what was before."""
         self.head.kill()
-        self.head = _head(self.folder, self.ports, self.environment)
-        self._until_up()
+        self.head = _head(self.folder, self.ports, self.network, self.environment)
+        self.until_up()
 
-    def _until_up(self) -> None:
+    @contextmanager
+    def dashboard_suspended(self) -> Iterator[None]:
+        """The dashboard answers nobody meanwhile; what runs, runs on."""
+        pids = [pid for pid in self.head.pids() if b"dashboard/dashboard.py" in _command(pid)]
+        assert pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    def until_up(self) -> None:
         def up() -> bool:
             try:
                 self.ask("/api/jobs/")
                 return bool(self.living()) and self.ask("/api/cluster_status")["result"] is True
             except (OSError, ValueError, KeyError, TypeError):
-                assert self.head.process.poll() is None, (self.folder / "127.0.0.2.said").read_text()[-2000:]
+                assert self.head.process.poll() is None, (self.folder / f"{self.network}.2.said").read_text()[-2000:]
                 return False
 
         until(up, bool, START_S)
@@ -135,19 +161,20 @@ class RayCluster:
 def cluster(gpus: int = 2, environment: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
     """A cluster of one node with ``gpus`` that nobody has. Its sockets want a short path."""
     folder = Path(tempfile.mkdtemp(prefix="ry"))
-    ports = _free_ports(3)
+    network = f"127.{randrange(1, 255)}.{randrange(1, 255)}"
+    ports = _free_ports("127.0.0.1", 3)
     said = {**_ENVIRONMENT, "LASTBEAT_TEST_GPUS": str(gpus), **(environment or {})}
-    head = _head(folder, ports, said)
-    found = RayCluster(folder, f"http://127.0.0.1:{ports[1]}", ports, said, head)
+    head = _head(folder, ports, network, said)
+    found = RayCluster(folder, f"http://127.0.0.1:{ports[1]}", ports, network, said, head)
     try:
-        found._until_up()
+        found.until_up()
         yield found
     finally:
         found.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _head(folder: Path, ports: tuple[int, int, int], environment: Mapping[str, str]) -> RayNode:
+def _head(folder: Path, ports: tuple[int, int, int], network: str, environment: Mapping[str, str]) -> RayNode:
     store, dashboard, clients = ports
     more = [
         "--head",
@@ -160,7 +187,7 @@ def _head(folder: Path, ports: tuple[int, int, int], environment: Mapping[str, s
         f"--temp-dir={folder}/t",
     ]
     # Ray takes 127.0.0.1 for this machine's outer address as soon as there are several nodes.
-    return _start(folder, "127.0.0.2", more, environment)
+    return _start(folder, f"{network}.2", more, environment)
 
 
 def _start(folder: Path, host: str, more: list[str], environment: Mapping[str, str]) -> RayNode:
@@ -173,7 +200,7 @@ def _start(folder: Path, host: str, more: list[str], environment: Mapping[str, s
         "runtime-env-agent",
         "metrics-export",
     )
-    ports = [f"--{name}-port={port}" for name, port in zip(names, _free_ports(len(names)), strict=True)]
+    ports = [f"--{name}-port={port}" for name, port in zip(names, _free_ports(host, len(names)), strict=True)]
     command = [str(RAY), "start", f"--node-ip-address={host}", *ports, "--num-cpus=4", "--object-store-memory=80000000"]
     own = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
     with (folder / f"{host}.said").open("ab") as said:
@@ -185,14 +212,22 @@ def _start(folder: Path, host: str, more: list[str], environment: Mapping[str, s
             stderr=said,
             start_new_session=True,
         )
+    (folder / f"{host}.pid").write_text(str(process.pid), encoding="ascii")
     return RayNode(process, host)
 
 
-def _free_ports(count: int) -> Any:
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _free_ports(host: str, count: int) -> Any:
     held = [socket.socket() for _ in range(count)]
     try:
         for each in held:
-            each.bind(("127.0.0.1", 0))
+            each.bind((host, 0))
         return tuple(each.getsockname()[1] for each in held)
     finally:
         for each in held:

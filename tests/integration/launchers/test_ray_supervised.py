@@ -1,0 +1,205 @@
+"""Supervised runs on a real Ray: ``lastbeat supervise`` as people call it."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checkpoint_files import huggingface
+from support.cli import LASTBEAT, environment
+from support.ray_cluster import WHY_NOT, RayCluster
+from support.waiting import until
+
+pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(300)]
+NCCL = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1331, unhandled system error"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+STEPS = 'i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); echo "step $i/3000 loss 2.5"; sleep 0.2; done'
+AGAIN = '[ "${LASTBEAT_RESTART_COUNT:-0}" = 1 ] && { echo "from ${LASTBEAT_RESUME_FROM:-nothing}"; exit 0; }'
+
+
+class Supervised:
+    """A run, and whoever supervises it."""
+
+    def __init__(self, folder: Path, cluster: RayCluster) -> None:
+        self.folder = folder
+        self.cluster = cluster
+        self.run_id = f"llama@{os.urandom(3).hex()}"
+        self.processes: list[subprocess.Popen[str]] = []
+        (folder / "runs").mkdir()
+
+    def supervise(self, *arguments: str, **more: str) -> "subprocess.Popen[str]":
+        settings = {
+            "LASTBEAT_STATE_DIR": str(self.folder / "state"),
+            "LASTBEAT_RESTART_DELAY_SECONDS": "0",
+            "MONITORING_ROOT": str(self.folder / "runs"),
+            **more,
+        }
+        process = subprocess.Popen(
+            [*LASTBEAT, "supervise", "--interval", "0.5", *arguments],
+            cwd=self.folder,
+            env=environment(self.folder, **settings),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def begin(self, *more: str, script: str = "", policy: str = "megatron_transient") -> "subprocess.Popen[str]":
+        where = ("--run-id", self.run_id, "--launcher", "ray", "--ray-address", self.cluster.address)
+        command = ("--", "sh", "-c", script) if script else ()
+        return self.supervise(*where, "--policy", policy, *more, *command)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        path = self.folder / "runs" / self.run_id / "_watchdog.json"
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
+
+    @property
+    def job(self) -> dict[str, Any]:
+        return self.record.get("job") or {}
+
+    def running(self, number: int) -> str:
+        """The id that Ray knows that job by."""
+        wanted = (number, "RUNNING")
+        job = until(lambda: self.job, lambda found: (found.get("number"), found.get("state")) == wanted)
+        return str(job["id"].partition("@session_")[0])
+
+    def stop(self, submission_id: str) -> None:
+        self.cluster.ask(f"/api/jobs/{submission_id}/stop", {})
+
+    def log(self, number: int) -> str:
+        path = self.folder / "runs" / self.run_id / "logs" / f"{self.run_id}-r{number}.log"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def submitted(self) -> list[dict[str, Any]]:
+        """What Ray knows of the run's jobs."""
+        rows = self.cluster.ask("/api/jobs/")
+        return [row for row in rows if str((row["metadata"] or {}).get("lastbeat_name")).startswith(self.run_id)]
+
+
+@pytest.fixture
+def run(ray_cluster: RayCluster, tmp_path: Path) -> Iterator[Supervised]:
+    found = Supervised(tmp_path, ray_cluster)
+    yield found
+    for process in found.processes:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    for row in found.submitted():
+        found.stop(row["submission_id"])
+
+
+def test_a_job_that_is_stopped_is_submitted_again_and_runs_to_its_end(run: Supervised) -> None:
+    process = run.begin(script=f"{AGAIN}; {STEPS}")
+    first = run.running(0)
+    run.stop(first)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert (run.record["status"], run.record["restarts"][0]["error_type"]) == ("SUCCEEDED", "cancelled")
+    assert sorted(row["status"] for row in run.submitted()) == ["STOPPED", "SUCCEEDED"]
+    assert run.log(0).startswith("step 1/3000")
+
+
+def test_an_nccl_failure_is_restarted_from_its_checkpoint(run: Supervised, tmp_path: Path) -> None:
+    checkpoints = tmp_path / "ckpt"
+    for name, content in huggingface(70).items():
+        path = checkpoints / "checkpoint-70" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    process = run.begin(
+        "--checkpoint-dir", str(checkpoints), script=f"{AGAIN}; echo 'step 72/90'; echo '{NCCL}'; exit 1"
+    )
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert run.record["restarts"][0]["error_type"] == "nccl"
+    assert run.log(1) == f"from {checkpoints}/checkpoint-70\n"
+
+
+def test_a_run_that_is_out_of_memory_stays_down(run: Supervised) -> None:
+    process = run.begin(script=f"echo 'step 72/90'; echo '{OOM}'; exit 1")
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, said
+    assert (run.record["status"], run.record["cause"], run.record["restarts"]) == ("FAILED", "oom", [])
+    assert len(run.submitted()) == 1
+
+
+def test_a_dashboard_that_is_away_for_a_while_changes_nothing(run: Supervised) -> None:
+    process = run.begin(script="sleep 12; echo training is done")
+    run.running(0)
+    assert process.stdout is not None
+    output = process.stdout.fileno()
+    with run.cluster.dashboard_suspended():
+        said = until(lambda: os.read(output, 65536).decode(), lambda text: "UNKNOWN" in text, 120)
+    rest, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said + rest
+    found = run.record
+    assert (found["status"], found["restarts"], found["job"]["number"]) == ("SUCCEEDED", [], 0)
+    assert [each["event"] for each in found["outbox"]] == ["SUCCEEDED"]
+
+
+def test_a_supervisor_that_is_killed_leaves_one_job_which_another_takes_up(run: Supervised) -> None:
+    process = run.begin(script="sleep 8; echo training is done")
+    until(run.submitted, bool)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    # Whoever goes on need not know where the cluster is.
+    again = run.supervise("--resume", run.run_id)
+    said, _ = again.communicate(timeout=120)
+    assert again.returncode == 0, said
+    assert [row["status"] for row in run.submitted()] == ["SUCCEEDED"]
+
+
+def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: Supervised) -> None:
+    theirs = f"theirs-{os.urandom(3).hex()}"
+    # Ray gives the entrypoint to a shell of its own.
+    entrypoint = f'{AGAIN}; echo "$GREETING"; {STEPS}'
+    variables = {"GREETING": "hello", "WANDB_API_KEY": "hush-hush"}
+    body = {"entrypoint": entrypoint, "submission_id": theirs, "runtime_env": {"env_vars": variables}}
+    run.cluster.ask("/api/jobs/", body)
+    until(lambda: run.cluster.ask(f"/api/jobs/{theirs}")["status"], lambda status: status == "RUNNING")
+    process = run.begin("--adopt", theirs, policy="default")
+    assert run.running(0) == theirs
+    run.stop(theirs)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert "WANDB_API_KEY" in said, "what is left out is named"
+    recorded = json.dumps(run.record)
+    assert "hush-hush" not in recorded + said
+    assert run.record["supervision"]["spec"]["environment"] == {"GREETING": "hello"}
+    assert run.record["supervision"]["spec"]["command"] == ["sh", "-c", entrypoint]
+    assert (run.record["status"], run.record["attempt"]["number"]) == ("SUCCEEDED", 2)
+    assert "hello" in run.log(0)
+
+
+def test_an_agent_looks_after_what_was_only_submitted(run: Supervised) -> None:
+    begun = run.begin("--submit-only", script=f"{AGAIN}; {STEPS}")
+    said, _ = begun.communicate(timeout=60)
+    assert begun.returncode == 0, said
+    agent = run.supervise("--agent", "--launcher", "ray", "--ray-address", run.cluster.address)
+    run.stop(run.running(0))
+    until(lambda: run.record.get("status"), lambda status: status == "SUCCEEDED")
+    agent.send_signal(signal.SIGINT)
+    agent.communicate(timeout=60)
+    assert (run.job["number"], run.record["attempt"]["number"]) == (1, 2)
+
+
+def test_a_job_that_waits_for_room_says_why_and_is_not_started_twice(run: Supervised) -> None:
+    process = run.begin("--option=--entrypoint-num-gpus=64", script="true")
+    until(lambda: run.job.get("reason"), lambda reason: "resources" in str(reason))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert (run.job["state"], len(run.submitted())) == ("PENDING", 1)
+
+
+def test_what_cannot_be_is_told_before_anything_is_begun(run: Supervised) -> None:
+    process = run.begin("--option=--entrypoint-num-gpu=1", script="true")
+    said, _ = process.communicate(timeout=60)
+    assert (process.returncode, "--entrypoint-num-gpus" in said) == (3, True), said
+    assert run.submitted() == []
