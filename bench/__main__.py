@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, fleet, guardian, loop, measure, restarts, sdk, signals, views
+from bench import detection, fleet, guardian, loop, measure, ray, restarts, sdk, signals, views
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "counts", "fleet", "signals", "views", "restarts")
+PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray")
 AN_HOUR = "polling"
 """Only by its name: it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--only",
         choices=(*PARTS, AN_HOUR),
-        help="one run, requests of fleets, their time, reading logs, looking, restarts",
+        help="one run, requests of fleets, their time, reading logs, looking, restarts, jobs on Ray",
     )
     parser.add_argument("--minutes", type=float, default=60, help="how long the polling supervisor is watched (60)")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
@@ -56,6 +56,8 @@ def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
         return view_tables()
     if part == "restarts":
         return restart_tables()
+    if part == "ray":
+        return ray_tables()
     if part == AN_HOUR:
         return polling_table(args.minutes)
     return signal_tables(args) if part == "signals" else run_tables(args)
@@ -108,6 +110,12 @@ def restart_tables() -> Iterator[str]:
     yield from machine("Jobs and supervisors are processes of their own;")
     yield ""
     yield from restarts.tables(progress, 5)
+
+
+def ray_tables() -> Iterator[str]:
+    yield from machine("Ray, the supervisor and its job are processes of their own;")
+    yield ""
+    yield from ray.tables(progress, 2)
 
 
 def polling_table(minutes: float) -> Iterator[str]:

@@ -37,6 +37,8 @@ LATE_S: Final = 600.0
 """So long what the former session of a cluster ran may still be running."""
 GPUS_S: Final = 30.0
 """How old the count of GPUs may be."""
+_MOST_CALLS: Final = 9
+"""Of a submission: looked for, its nodes, twice sent, and looked for again."""
 _SESSION: Final = re.compile(r"session_(\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}_\d{1,9})\w*")
 _JOB_ID: Final = re.compile(r"([^\s/@]{1,300})(?:@(session_[\w.-]{1,100}))?")
 _SETTING_UP: Final = re.compile(rb"\A\S+ \S+\s+INFO job_manager\.py:\d+ -- Runtime env is setting up\.\n")
@@ -101,7 +103,7 @@ class RayLauncher:
     """Submits jobs, and asks about them."""
 
     kind = "ray"
-    limit_s = 4 * ray_jobs.LIMITS.total_s
+    limit_s = _MOST_CALLS * ray_jobs.LIMITS.total_s
 
     def __init__(
         self,

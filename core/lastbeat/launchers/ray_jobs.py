@@ -22,7 +22,7 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.version import __version__
 from lastbeat.web.limits import HttpTimeouts
 
-LIMITS: Final = HttpTimeouts(connect_s=5.0, read_s=20.0, total_s=30.0)
+LIMITS: Final = HttpTimeouts(connect_s=4.0, read_s=12.0, total_s=13.0)
 """Of one call. A head that is busy with a thousand actors answers late."""
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:8265"
 ADDRESSES: Final = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
