@@ -29,7 +29,7 @@ Example:
 MADE = """\
 This makes, in a CloudFormation stack called {stack}:
   - a Lambda function ({architecture}, {runtime}) that watches s3://{bucket}/{prefix}, and its schedule
-  - a rule that calls it when a run's _error or _complete appears
+  - a rule that calls it when a run's _error, _complete or _preempted appears
   - an SNS topic for the alerts, a key that encrypts it, and queues for what is split and what gets lost
   - alarms (no pass could see, errors, throttles, lost messages, failed alerts), a log and a dashboard
 It changes no setting of the bucket. docs/deploy.md explains each parameter, what it costs and how to remove it.

@@ -28,6 +28,7 @@ def of(outcome: "Outcome") -> int:
         return UNKNOWN
     if outcome.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
         return CRITICAL
-    if outcome.status in {Status.RUNNING, Status.SUCCEEDED} and outcome.conditions:
+    warned = outcome.status in {Status.RUNNING, Status.SUCCEEDED} and outcome.conditions
+    if warned or outcome.status is Status.PREEMPTED:
         return WARNING
     return OK

@@ -40,6 +40,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "beat": ("beat", "Say that a run lives, and how far it is.", "Report a run"),
     "fail": ("fail", "Say that a run failed, and why.", "Report a run"),
     "complete": ("complete", "Say that a run succeeded.", "Report a run"),
+    "preempted": ("preempted", "Say that a run ended early, with a checkpoint.", "Report a run"),
     "deploy": ("deploy", "Make the Lambda function that watches a bucket.", "Set up"),
     "schema": ("schema", "Print the JSON Schema of a document.", "Set up"),
     "completion": ("completion.command", "Make bash, zsh or fish complete names.", "Set up"),

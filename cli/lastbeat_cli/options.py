@@ -15,7 +15,7 @@ REACH = "Where its jobs run"
 LOGS = "Logs"
 HOW = "How"
 
-STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "UNKNOWN")
+STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "PREEMPTED", "UNKNOWN")
 """What --status may name."""
 
 HELP = {"help_option_names": ["-h", "--help"]}

@@ -28,6 +28,7 @@ _STYLES = {
     Status.FAILED: "bold red",
     Status.TIMED_OUT: "bold red",
     Status.CANCELLED: "bold",
+    Status.PREEMPTED: "bold",
     Status.UNKNOWN: "bold magenta",
 }
 _BAR_WIDTH = 20

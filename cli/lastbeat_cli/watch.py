@@ -31,7 +31,7 @@ EPILOG = """\
 \b
 Exit status, by the convention of monitoring plug-ins:
   0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING), or SUCCEEDED with a loss that is no number
+  1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, or PREEMPTED
   2  FAILED, TIMED_OUT or CANCELLED
   3  UNKNOWN: the run could not be observed; also wrong settings or arguments
 
@@ -74,8 +74,8 @@ def command(  # noqa: PLR0913 - each is an option
 ) -> int:
     """Watch one training run: say whether it lives, and alert people when that changes.
 
-    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT or CANCELLED and its alerts are delivered,
-    or until Ctrl-C.
+    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT, CANCELLED or PREEMPTED and its alerts are
+    delivered, or until Ctrl-C.
     """
     logs.verbose(on=verbose)
     settings, name, interval_s = _read(run_id, interval, {**given, "log": ",".join(log) if log else None})

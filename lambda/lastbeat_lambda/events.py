@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from lastbeat.model.fleet import Shard
-from lastbeat.model.runid import COMPLETE, ERROR, check_run_id
+from lastbeat.model.runid import SENTINELS, check_run_id
 from lastbeat.stores.kind import Root
 from lastbeat.stores.s3 import SCHEME as S3
 
@@ -126,8 +126,10 @@ def _sentinel(detail: Mapping[str, Any], root: Root, *, encoded: bool) -> CheckR
         return Ignored(f"an object of the bucket {name[:80]!r}, which holds no runs of this fleet")
     folder = f"{root.prefix}/" if root.prefix else ""
     run_id, slash, file = key.removeprefix(folder).partition("/")
-    if not key.startswith(folder) or not slash or file not in {ERROR, COMPLETE}:
-        return Ignored(f"{key[:200]!r} is no run's {ERROR} or {COMPLETE} below {folder or 'the top'}")
+    if not key.startswith(folder) or not slash or file not in SENTINELS:
+        return Ignored(
+            f"{key[:200]!r} is no run's {', '.join(SENTINELS[:-1])} or {SENTINELS[-1]} below {folder or 'the top'}"
+        )
     try:
         return CheckRequest(check_run_id(run_id))
     except ValueError as fault:

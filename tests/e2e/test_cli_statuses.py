@@ -50,6 +50,7 @@ ROWS = [
     pytest.param(_with("_error", "boom"), "FAILED", "FAILED", 2, id="an error sentinel is a failure"),
     pytest.param(_with("_error", ""), "FAILED", "FAILED", 2, id="an empty error sentinel is one too"),
     pytest.param(_with("_complete", ""), "SUCCEEDED", "SUCCEEDED", 0, id="a completion sentinel is a success"),
+    pytest.param(_with("_preempted", '{"step": 7}'), "PREEMPTED", "PREEMPTED", 1, id="a preemption is no failure"),
 ]
 
 

@@ -51,6 +51,18 @@ lastbeat complete --run-id run-1
 """
 
 
+def test_a_script_that_is_preempted(tmp_path: Path) -> None:
+    lastbeat(tmp_path, "beat", "--start", "--step", "1500")
+    lastbeat(tmp_path, "preempted", "--checkpoint", "ckpt/step_1500", "--step", "1500", "--why", "SIGUSR1 came")
+    said = watched(tmp_path)
+    assert (said["status"], said["reason"]) == (
+        "PREEMPTED",
+        "PREEMPTED, checkpoint at step 1500: ckpt/step_1500; SIGUSR1 came",
+    )
+    lastbeat(tmp_path, "beat", "--start")
+    assert left(tmp_path, "_preempted") is None
+
+
 def test_a_script_whose_command_fails(tmp_path: Path) -> None:
     done = bash(tmp_path, SCRIPT.format(last='train() { cat /no/such/file; }; train "$@"'))
     assert done.returncode == 1
@@ -174,7 +186,7 @@ def test_wrong_arguments_write_nothing(tmp_path: Path, arguments: tuple[str, ...
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("name", ["beat", "fail", "complete"])
+@pytest.mark.parametrize("name", ["beat", "fail", "complete", "preempted"])
 def test_what_could_not_be_written_is_said_by_exit_3(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("in the way")
     said = lastbeat(
@@ -186,7 +198,9 @@ def test_what_could_not_be_written_is_said_by_exit_3(tmp_path: Path, name: str) 
 def test_the_help_lists_them_together(tmp_path: Path) -> None:
     said = call(LASTBEAT, "--help", cwd=tmp_path).stdout
     section = said.partition("Report a run:")[2].partition("\n\n")[0]
-    assert [line.split()[0] for line in section.splitlines() if line.strip()] == ["exec", "beat", "fail", "complete"]
+    assert [line.split()[0] for line in section.splitlines() if line.strip()] == [
+        "exec", "beat", "fail", "complete", "preempted",
+    ]  # fmt: skip
 
 
 def test_whose_run_it_is_stays_until_somebody_says_otherwise(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class FleetBacktest:
         self.ends += 1
         self.first = min(end.at, self.first or end.at)
         self.last = max(end.at, self.last or end.at)
-        if end.status is Status.SUCCEEDED or end.end.asked_by is not None:
+        if end.status in {Status.SUCCEEDED, Status.PREEMPTED} or end.end.asked_by is not None:
             return
         self.failures += 1
         self.causeless += traits_of(end.end.error_type).says_nothing

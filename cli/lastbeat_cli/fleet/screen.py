@@ -21,7 +21,7 @@ FILTERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("all", ()),
     ("who needs people", _NEED),
     ("RUNNING", ("RUNNING",)),
-    *((name, (name,)) for name in (*_NEED, "SUCCEEDED", "CANCELLED")),
+    *((name, (name,)) for name in (*_NEED, "SUCCEEDED", "CANCELLED", "PREEMPTED")),
 )
 _LONGEST: Final = 200
 _DETAIL_LINES: Final = 2

@@ -23,6 +23,7 @@ _TRANSITIONS = {
     Mode.STALL: ("timed_out",),
     Mode.TIMEOUT: ("failed", "timed_out"),
     Mode.SUCCESS: ("succeeded",),
+    Mode.PREEMPTED: ("preempted",),
 }
 """Mode → what ``on:`` may name when a job ends in it."""
 WHICH = "Which policy"
@@ -156,7 +157,7 @@ def document(policy: RestartPolicy) -> dict[str, Any]:
     """A policy for programs."""
     return {
         "name": policy.name,
-        "modes": {mode.value: _rule_document(policy.rules.get(mode, RestartRule())) for mode in Mode},
+        "modes": {mode.value: _rule_document(policy.rule(mode)) for mode in Mode},
         "budgets": {
             "error_types": dict(policy.type_budgets),
             "same_cause": policy.cause_budget,
@@ -233,18 +234,18 @@ def _rule_document(rule: RestartRule) -> dict[str, Any]:
 def _lines(policy: RestartPolicy) -> list[str]:
     lines = []
     for mode in Mode:
-        rule = policy.rules.get(mode, RestartRule())
+        rule = policy.rule(mode)
         if rule.kind == "never":
-            lines.append(f"  {mode.value:<8} never restarted")
+            lines.append(f"  {mode.value:<9} never restarted")
             continue
         most = "no limit of its own" if rule.max_retries is None else f"at most {rule.max_retries} in a row"
         named = [*sorted(rule.error_types), *rule.subsystems, *rule.signals]
         what = "restarted" if rule.kind == "always" else f"{', '.join(named) or 'nothing by name'}"
         rest = f"; else {rule.otherwise}" if rule.kind == "selective" else ""
         never = f"; never {', '.join(sorted(rule.excluded))}" if rule.excluded else ""
-        lines.append(f"  {mode.value:<8} {what} ({most}){rest}{never}")
+        lines.append(f"  {mode.value:<9} {what} ({most}){rest}{never}")
     if policy.window_restarts is not None:
-        lines.append(f"  all      at most {policy.window_restarts} within {policy.window_s / 3600:g} h")
+        lines.append(f"  all       at most {policy.window_restarts} within {policy.window_s / 3600:g} h")
     return [*lines, *(f"  {each}" for on in policy.reactions for each in reaction_lines(policy, on))]
 
 

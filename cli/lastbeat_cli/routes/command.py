@@ -45,7 +45,8 @@ Examples:
 _EVENTS = {event.value.lower(): event for event in Event if event is not Event.TEST}
 _STATUSES = {
     Event.FAILED: Status.FAILED, Event.TIMED_OUT: Status.TIMED_OUT, Event.SUCCEEDED: Status.SUCCEEDED,
-    Event.CANCELLED: Status.CANCELLED, Event.BLIND: Status.UNKNOWN, Event.SIGHTED: Status.UNKNOWN,
+    Event.CANCELLED: Status.CANCELLED, Event.PREEMPTED: Status.PREEMPTED,
+    Event.BLIND: Status.UNKNOWN, Event.SIGHTED: Status.UNKNOWN,
 }  # fmt: skip
 
 

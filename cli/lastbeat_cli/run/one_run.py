@@ -17,7 +17,7 @@ argument = options.argument(
 """The run, listed with the options."""
 EXITS: Final = """\
   0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, or silent for too long, with no pass since
+  1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, PREEMPTED, or silent for too long, with no pass since
   2  FAILED, TIMED_OUT or CANCELLED
   3  there is no such run, or it could not be seen; also wrong settings or arguments
   141  the reader of the pipe left, as head does"""

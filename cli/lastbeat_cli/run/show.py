@@ -73,5 +73,7 @@ def status(view: RunView) -> int:
         return exits.UNKNOWN
     if row.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
         return exits.CRITICAL
-    warned = row.conditions or (row.status is Status.RUNNING and row.doubt is not None)
+    warned = (
+        row.conditions or row.status is Status.PREEMPTED or (row.status is Status.RUNNING and row.doubt is not None)
+    )
     return exits.WARNING if warned else exits.OK

@@ -35,7 +35,7 @@ _EPILOG = """\
 \b
 Exit status:
   0  the run SUCCEEDED
-  1  it SUCCEEDED with a loss that is no number
+  1  it SUCCEEDED with a loss that is no number, or was PREEMPTED and is not restarted
   2  FAILED, TIMED_OUT or CANCELLED, and not restarted
   3  wrong settings or arguments; or it was left while it ran (Ctrl-C)
 

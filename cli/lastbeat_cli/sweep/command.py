@@ -31,7 +31,7 @@ EPILOG = """\
 Exit status, by the convention of monitoring plug-ins, of the last pass; it counts the runs that
 are running or ended within a day:
   0  every run is RUNNING or SUCCEEDED, without conditions
-  1  at least one is RUNNING (WARNING)
+  1  at least one is RUNNING (WARNING) or PREEMPTED
   2  at least one is FAILED, TIMED_OUT or CANCELLED
   3  the fleet, or one of its runs, could not be observed; also wrong settings or arguments
 

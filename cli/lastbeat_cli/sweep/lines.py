@@ -38,6 +38,7 @@ def _counts(report: PassReport) -> Iterator[str]:
         "timed out": counts.get(Status.TIMED_OUT.value, 0),
         "failed": counts.get(Status.FAILED.value, 0),
         "cancelled": counts.get(Status.CANCELLED.value, 0),
+        "preempted": counts.get(Status.PREEMPTED.value, 0),
         "succeeded": counts.get(Status.SUCCEEDED.value, 0),
     }
     told = {"running": running, "of them with warnings": warned, **ended}

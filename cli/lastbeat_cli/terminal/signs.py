@@ -73,7 +73,7 @@ class Signs:
 UTF8 = Signs(
     statuses={
         "RUNNING": "●", WARNING: "▲", "FAILED": "✖", "TIMED_OUT": "◷", "SUCCEEDED": "✔", "CANCELLED": "■",
-        "UNKNOWN": "?",
+        "PREEMPTED": "⏏", "UNKNOWN": "?",
     },
     levels="▁▂▃▄▅▆▇█", gap="·", full="█", empty="░", pointer="▸", encoding=None,
 )  # fmt: skip
@@ -84,7 +84,7 @@ def ascii_only(encoding: str = "ascii") -> Signs:
     return Signs(
         statuses={
             "RUNNING": "*", WARNING: "!", "FAILED": "X", "TIMED_OUT": "T", "SUCCEEDED": "+", "CANCELLED": "C",
-            "UNKNOWN": "?",
+            "PREEMPTED": "P", "UNKNOWN": "?",
         },
         levels="_.-=+*#@", gap=" ", full="#", empty=".", pointer=">", encoding=encoding,
     )  # fmt: skip

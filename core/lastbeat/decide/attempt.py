@@ -10,7 +10,7 @@ from lastbeat.model import status as names
 from lastbeat.model.cause import NOTHING
 from lastbeat.model.efa_use import UNTOLD
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel, StopAsked
+from lastbeat.model.observation import Heartbeat, LogFile, PreemptedSentinel, Seen, Sentinel, StopAsked
 from lastbeat.model.record import Attempt, Record
 from lastbeat.model.status import Status
 
@@ -18,7 +18,8 @@ _SAME_START_S = 1.0
 _UPLOAD_S = 5.0
 """A timestamp that lags its file by no more than this is explained by the upload, not by a clock."""
 _MOST_REMEMBERED = 8
-_File = TypeVar("_File", Heartbeat, Sentinel, LogFile)
+_File = TypeVar("_File", Heartbeat, Sentinel, PreemptedSentinel, LogFile)
+_End = TypeVar("_End", Sentinel, PreemptedSentinel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def token(name: str, file: Heartbeat | Sentinel | LogFile) -> str:
 
 def sentinel_tokens(seen: Seen) -> tuple[str, ...]:
     """Tokens of the sentinels that exist."""
-    named = (("_error", seen.error), ("_complete", seen.complete))
+    named = (("_error", seen.error), ("_complete", seen.complete), ("_preempted", seen.preempted))
     return tuple(token(name, sentinel) for name, sentinel in named if sentinel is not None)
 
 
@@ -76,6 +77,7 @@ def match_attempt(record: Record | None, seen: Seen, skew_s: tuple[float, float]
         error=_counting(_current("_error", seen.error, attempt, least_s), started, most_s, seen.metadata),
         stop=_of_attempt(seen.stop, attempt),
         complete=_counting(_current("_complete", seen.complete, attempt, least_s), started, most_s, seen.metadata),
+        preempted=_counting(_current("_preempted", seen.preempted, attempt, least_s), started, most_s, seen.metadata),
     )
     return AttemptMatch(attempt, kind == "new" and record is not None, seen, leftover=kind == "leftover")
 
@@ -173,8 +175,8 @@ def _spent(record: Record, seen: Seen, begun: datetime | None) -> tuple[str, ...
         # The very line that told it of the last attempt: this one has not said anything yet.
         lines.append(line_token(network))
     files = (
-        ("_error", seen.error), ("_complete", seen.complete), ("progress.json", seen.progress), ("log", seen.log),
-        ("stacks", seen.stacks),
+        ("_error", seen.error), ("_complete", seen.complete), ("_preempted", seen.preempted),
+        ("progress.json", seen.progress), ("log", seen.log), ("stacks", seen.stacks),
     )  # fmt: skip
     return tuple(lines) + tuple(
         token(name, file)
@@ -212,8 +214,8 @@ def _current_report(seen: Seen, log: LogFile | None, attempt: Attempt, skew_s: f
 
 
 def _counting(
-    sentinel: Sentinel | None, started: datetime | None, most_s: float, metadata: Heartbeat | None
-) -> Sentinel | None:
+    sentinel: _End | None, started: datetime | None, most_s: float, metadata: Heartbeat | None
+) -> _End | None:
     if sentinel is None or started is None or metadata is None:
         return sentinel
     # Where the clocks leave it open, the order of writes decides: an attempt beats first and ends later.

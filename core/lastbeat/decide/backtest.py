@@ -18,7 +18,7 @@ from lastbeat.model.record import Record, Transition
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
 from lastbeat.model.status import STALLED, Status
 from lastbeat.model.timesheet import AttemptTimes
-from lastbeat.signals.error_types import HANG, TIMEOUT, UNKNOWN, traits_of
+from lastbeat.signals.error_types import CANCELLED, HANG, TIMEOUT, UNKNOWN, traits_of
 
 MEAN_CHANCE: Final = 0.5
 """Of the random delay before a restart: as long as it is on average."""
@@ -196,7 +196,7 @@ def _job_end(
     """How the attempt ended, as a policy has it: as it was decided about then, else as its transition tells."""
     exit_code = _EXIT.search(each.reason)
     mode = _mode(record, each)
-    error_type = each.cause or {Mode.STALL: HANG, Mode.TIMEOUT: TIMEOUT}.get(mode, UNKNOWN)
+    error_type = each.cause or {Mode.STALL: HANG, Mode.TIMEOUT: TIMEOUT, Mode.PREEMPTED: CANCELLED}.get(mode, UNKNOWN)
     found = JobEnd(
         mode,
         error_type,
@@ -224,6 +224,9 @@ def _job_end(
 
 
 def _person(each: Transition) -> str | None:
+    if each.after is Status.PREEMPTED:
+        asked = re.search(r"; stopped by ([^:]{1,100})", each.reason)
+        return asked[1] if asked is not None else None
     if each.after is not Status.CANCELLED:
         return None
     by = re.match(r"Stopped by ([^:]{1,100})", each.reason)
@@ -235,6 +238,8 @@ def _mode(record: Record, each: Transition) -> Mode:
     is a stall, too."""
     if each.after is Status.SUCCEEDED:
         return Mode.SUCCESS
+    if each.after is Status.PREEMPTED:
+        return Mode.PREEMPTED
     if each.cause is not None and traits_of(each.cause).is_time_over:
         return Mode.TIMEOUT
     if each.after is not Status.TIMED_OUT:

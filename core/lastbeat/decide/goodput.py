@@ -21,7 +21,7 @@ from lastbeat.model.goodput import Goodput
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, EarlierTimes, Timesheet, TimeUse
 
-_NO_FAILURE: Final = frozenset({Status.SUCCEEDED, Status.CANCELLED})
+_NO_FAILURE: Final = frozenset({Status.SUCCEEDED, Status.CANCELLED, Status.PREEMPTED})
 
 
 def goodput(sheet: Timesheet | None, now: datetime, *, restart_waits: bool = False) -> Goodput | None:
@@ -324,7 +324,10 @@ class _Walk:
         if each.died_at is None or each.last_step is None:
             return
         died_at = min(each.died_at, limit)
-        if each.end is Status.SUCCEEDED:
+        if each.end is Status.SUCCEEDED or (
+            each.end is Status.PREEMPTED and (bound is None or bound >= each.last_step)
+        ):
+            # What came after the last step was saving it.
             self.spend(TimeUse.PRODUCTIVE, died_at)
             return
         step_s = _step_s(each)

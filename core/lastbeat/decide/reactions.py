@@ -41,6 +41,7 @@ _OF_STATUS: Final = {
     Status.FAILED: "failed",
     Status.TIMED_OUT: "timed_out",
     Status.CANCELLED: "cancelled",
+    Status.PREEMPTED: "preempted",
 }
 _RAN: Final = frozenset(
     {JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED, JobState.TIMEOUT, JobState.NODE_LOST, JobState.PREEMPTED}
@@ -145,10 +146,16 @@ def _began(record: Record, sight: JobSight, memory: ReactionMemory) -> tuple[lis
     again = bool(record.restarts) or job.restarts > 0
     life = f"{job.name}.{job.restarts}" if job.restarts else job.name
     found = [Occasion("restarted" if again else "started", f"{'restarted' if again else 'started'}-{life}")]
-    if job.restarts > 0:
+    if job.restarts > 0 and not _was_preempted(record):
         # Its scheduler took its place away, and gave it another one.
         found.insert(0, Occasion("preempted", f"preempted-{life}"))
     return found, replace(memory, job=job.key)
+
+
+def _was_preempted(record: Record) -> bool:
+    """Whether its last attempt said so itself, which was an occasion already."""
+    ends = [each for each in record.history if each.attempt < record.attempt.number and each.after.finished]
+    return bool(ends) and ends[-1].after is Status.PREEMPTED
 
 
 def _changes(decision: Decision, sight: JobSight, memory: ReactionMemory) -> tuple[list[Occasion], ReactionMemory]:
@@ -168,7 +175,7 @@ def _changes(decision: Decision, sight: JobSight, memory: ReactionMemory) -> tup
 def _names(each: Transition, before: Transition | None) -> list[str]:
     if each.after in _OF_STATUS:
         return [_OF_STATUS[each.after]] if each.before is not each.after or _is_new(each, before) else []
-    unwell = each.before in {Status.TIMED_OUT, Status.FAILED, Status.CANCELLED}
+    unwell = each.before in {Status.TIMED_OUT, Status.FAILED, Status.CANCELLED, Status.PREEMPTED}
     return ["recovered"] if each.after is Status.RUNNING and unwell and not _is_new(each, before) else []
 
 

@@ -6,6 +6,9 @@ on is worth another try. A step in a log or in progress.json does not: it is los
 known whether the checkpoint advanced, nothing is given back. The window counts all of its restarts whatever they led
 to: a run that fails each hour costs people their nights even if it gets on.
 
+A preemption is no failure. It is counted apart, so it uses up no budget of failures, and is limited itself only against
+a job that is preempted as soon as it begins.
+
 The delay is exponential back-off with full jitter: uniform between nothing and the present limit, which doubles with
 each restart in a row (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
 """
@@ -28,6 +31,9 @@ DO_NOT_REQUEUE: Final = 93
 _NODE_FAILURES: Final = 2
 """A node that was first to fail in so many attempts is excluded."""
 _MOST_DOUBLINGS: Final = 20
+MOST_PREEMPTIONS: Final = 48
+"""Restarts after preemptions in a day."""
+_DAY_S: Final = 86400.0
 
 
 def decide_restart(
@@ -64,7 +70,8 @@ def decide_restart(
     if not end.by_scheduler and end.confidence < policy.least_confidence:
         # The line that ended it is the same line, whatever it means: so its key stays.
         told = replace(end, error_type=UNKNOWN, subsystem=None, signal=None)
-    rule = policy.rules.get(told.mode, RestartRule())
+    rule = policy.rule(told.mode)
+    history = [each for each in history if (each.mode is Mode.PREEMPTED) is (told.mode is Mode.PREEMPTED)]
     excluded = next(
         (each for each in (end.error_type, end.second_type, told.error_type) if each in rule.excluded), None
     )
@@ -102,8 +109,13 @@ def budgets_used(
     """How much of each budget is used now, after the restarts in ``history``: one for each mode that is restarted, one
     for each error type that has one, and the window. ``checkpoint_step`` as :class:`JobEnd` has it."""
     told: list[Budget] = []
+    gone = [each for each in history if each.mode is Mode.PREEMPTED]
+    history = [each for each in history if each.mode is not Mode.PREEMPTED]
+    if gone:
+        end = JobEnd(Mode.PREEMPTED, checkpoint_step=checkpoint_step)
+        told += _before(_budgets(policy, policy.rule(end.mode), end, gone, _in_a_row(gone, end), now))
     for mode, rule in policy.rules.items():
-        if rule.kind == "never":
+        if rule.kind == "never" or mode is Mode.PREEMPTED:
             continue
         end = JobEnd(mode, checkpoint_step=checkpoint_step)
         told += _before(_budgets(policy, rule, end, history, _in_a_row(history, end), now)[:1])
@@ -178,6 +190,9 @@ def _budgets(
 ) -> tuple[Budget, ...]:
     of_mode = sum(each.mode is end.mode for each in in_a_row)
     found = [Budget(end.mode.value, of_mode + 1, rule.max_retries)]
+    if end.mode is Mode.PREEMPTED:
+        lately = sum(each.at > now - timedelta(seconds=_DAY_S) for each in history)
+        return (*found, Budget("preemptions in 24 h", lately + 1, MOST_PREEMPTIONS))
     if end.error_type in policy.type_budgets:
         of_type = sum(each.error_type == end.error_type for each in in_a_row)
         found.append(Budget(f"error_type {end.error_type}", of_type + 1, policy.type_budgets[end.error_type]))
@@ -193,6 +208,8 @@ def _budgets(
 
 def _stuck(policy: RestartPolicy, end: JobEnd, history: Sequence[RestartEntry]) -> str | None:
     """Why another try would end where the last ones did."""
+    if end.mode is Mode.PREEMPTED:
+        return None
     before = history[len(history) - policy.same_step_times + 1 :] if policy.same_step_times > 1 else ()
     if not end.cause_key or end.step is None or len(before) < policy.same_step_times - 1:
         return None

@@ -194,7 +194,7 @@ def _reopen(record: Record | None, match: AttemptMatch, policy: Policy, now: dat
         # Only a later step takes that back, and then the run never ended.
         return match
     seen = match.seen
-    if seen.error is not None or seen.complete is not None or record.since is None:
+    if seen.end is not None or record.since is None:
         return match
     beats = (
         remember(memory, heartbeat, policy.stale_s, now).alive_at

@@ -15,7 +15,7 @@ from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.decide.silent_ranks import silent_ranks
 from lastbeat.model import status as names
 from lastbeat.model.job import JobMemory
-from lastbeat.model.observation import Heartbeat, Seen, StopAsked
+from lastbeat.model.observation import Heartbeat, PreemptedSentinel, Seen, StopAsked
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import (
     Attempt,
@@ -137,7 +137,7 @@ class AttemptEvidence:
 def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     """Status, reason and conditions, by the first of these that applies.
 
-    1. ``_error``: FAILED, or CANCELLED by Ctrl-C or on request. ``_complete``: SUCCEEDED.
+    1. ``_error``: FAILED, or CANCELLED by Ctrl-C or on request. ``_complete``: SUCCEEDED. ``_preempted``: PREEMPTED.
     2. A log that ends in a fatal failure: FAILED; in a Ctrl-C alone: CANCELLED. Then the launcher's word on its job,
        where that has ended or waits; CANCELLED where its end was asked for before.
     3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
@@ -197,6 +197,8 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
         return Verdict(Status.FAILED, reason, action=hints.UNEXPLAINED_FAILURE, by_sentinel=True)
     if seen.complete is not None:
         return _succeeded(evidence)
+    if seen.preempted is not None:
+        return _preempted(seen.preempted, seen.stop)
     waits = jobs.may_get_over(seen.job, evidence.finding, now)
     stop = seen.stop if seen.job is not None and seen.job.report.state.ended else None
     counts = evidence.finding is not None and evidence.finding.alone and not waits
@@ -218,6 +220,17 @@ def _stopped(asked: StopAsked) -> Verdict:
 
     why = fit(f"S{asked.request.summary[1:]}", REASON_LIMIT)
     return Verdict(Status.CANCELLED, why, CANCELLED, stopped_by=asked.request.by)
+
+
+def _preempted(sentinel: PreemptedSentinel, asked: StopAsked | None) -> Verdict:
+    """An end on request, after a checkpoint. A person who asked for it is named: nobody starts that run again."""
+    by = None
+    reason = "PREEMPTED" if sentinel.said is None else sentinel.said.summary
+    if sentinel.fault is not None:
+        reason += f"; its _preempted could not be read: {sentinel.fault}"
+    if asked is not None and asked.modified <= sentinel.modified:
+        by, reason = asked.request.by, f"{reason}; {asked.request.summary}"
+    return Verdict(Status.PREEMPTED, fit(one_line(reason), REASON_LIMIT), by_sentinel=True, stopped_by=by)
 
 
 def _by_job(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict | None:
@@ -248,8 +261,7 @@ def happened_at(evidence: AttemptEvidence, verdict: Verdict, now: datetime) -> d
     seen, limit = evidence.seen, verdict.exceeded.name if verdict.exceeded is not None else None
     told: datetime | None = None
     if verdict.by_sentinel:
-        sentinel = seen.complete if verdict.status is Status.SUCCEEDED else seen.error
-        told = sentinel.modified if sentinel is not None else None
+        told = seen.end.modified if seen.end is not None else None
     elif verdict.by_log:
         told = evidence.finding.seen_at if evidence.finding is not None else None
     elif limit in {LimitName.STALL, LimitName.INACTIVITY}:

@@ -4,8 +4,8 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
 
     version      1
     key          names this alert for good; the same on every delivery of it
-    event        FAILED TIMED_OUT SUCCEEDED CANCELLED RECOVERED STARTED RESTARTED WARNING ALERT FLAPPING BLIND SIGHTED
-                 TEST; ALERT is one that training raised itself
+    event        FAILED TIMED_OUT SUCCEEDED CANCELLED PREEMPTED RECOVERED STARTED RESTARTED WARNING ALERT FLAPPING
+                 BLIND SIGHTED TEST; ALERT is one that training raised itself
     severity     critical warning info
     run_id status reason cause action attempt phase instance_id where link
     confidence   how sure the cause is, from 0 to 1

@@ -15,6 +15,7 @@ _HEADLINES = {
     Event.TIMED_OUT: "⏰ TIMED_OUT: {run}",
     Event.SUCCEEDED: "✅ SUCCEEDED: {run}",
     Event.CANCELLED: "✋ CANCELLED: {run}",
+    Event.PREEMPTED: "⏏️ PREEMPTED: {run}",
     Event.RECOVERED: "💓 RECOVERED: {run}",
     Event.STARTED: "🚀 STARTED: {run}",
     Event.RESTARTED: "🔁 RESTARTED: {run}",

@@ -117,7 +117,7 @@ def _duration_s(decision: Decision, now: datetime) -> float | None:
         return None
     least_s, _ = record.attempt.start_skew_s or (0.0, 0.0)
     started = record.attempt.start_time + timedelta(seconds=least_s)
-    ended = next((sentinel.modified for sentinel in (seen.error, seen.complete) if sentinel is not None), None)
+    ended = seen.end.modified if seen.end is not None else None
     if ended is None:
         ended = _last_beat(decision) or now
     return max(0.0, (ended - started).total_seconds())

@@ -49,6 +49,7 @@ _ENDS = (
     (Event.FAILED, "failed"),
     (Event.TIMED_OUT, "timed out"),
     (Event.CANCELLED, "cancelled"),
+    (Event.PREEMPTED, "preempted"),
     (Event.SUCCEEDED, "succeeded"),
 )
 _UNWELL = (Event.FAILED, Event.TIMED_OUT)

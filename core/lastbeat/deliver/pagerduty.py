@@ -76,7 +76,7 @@ _TRIGGERS: Final[Mapping[Event, tuple[str, str]]] = {
     Event.TEST: (_TEST, "info"),
 }
 """Event → the incident that it opens, and how severe it is."""
-_ATTEMPT_ENDS: Final = frozenset({Event.FAILED, Event.SUCCEEDED, Event.CANCELLED, Event.RESTARTED})
+_ATTEMPT_ENDS: Final = frozenset({Event.FAILED, Event.SUCCEEDED, Event.CANCELLED, Event.PREEMPTED, Event.RESTARTED})
 _SUMMARY_LIMIT: Final = 1024
 """Characters, by PagerDuty's documentation. The whole event may have 512 KB; the document has less than half."""
 

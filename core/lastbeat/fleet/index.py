@@ -33,7 +33,6 @@ REASON_LIMIT: Final = 200
 Files = Mapping[str, tuple[float, str] | None]
 """Name → when it was stored (unix seconds) and its version; None: the file does not exist. Names that nobody asked for
 are left out."""
-_SENTINELS = (runid.ERROR, runid.COMPLETE)
 _BEATS = (runid.METADATA, runid.PROGRESS)
 LOG: Final = runid.LOG
 """Key of the log that was written last, whatever its name."""
@@ -98,6 +97,8 @@ class IndexedRun:
     alerts: int = field(default=0, metadata=_COUNTS)
     supervised: bool | None = field(default=None, metadata=_COUNTS)
     """Whether lastbeat starts its jobs. None: whoever looked did not know of such."""
+    preempted: tuple[float, str] | None = field(default=None, metadata=_COUNTS)
+    """Its ``_preempted``, as ``files`` has what older versions knew."""
     progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, whether it was read or not."""
     step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)
@@ -271,7 +272,7 @@ def snapshot_of(
 ) -> FileSnapshot:
     """A run's files as a listing made at ``at`` shows them, with those of its ranks, where these are known to seem
     silent after ``silent_rank_s``."""
-    names = (*_SENTINELS, *_BEATS, runid.RECORD, runid.ALERTS)
+    names = (*runid.SENTINELS, *_BEATS, runid.RECORD, runid.ALERTS)
     shown = {**{name: files.get(name) for name in names}, LOG: newest_log(files)}
     return FileSnapshot(
         at.timestamp(),
@@ -333,6 +334,7 @@ def after_look(
         transitions=record.transitions if record else 0,
         alerts=record.alerts if record else 0,
         supervised=record is not None and record.supervision is not None,
+        preempted=files.pop(runid.PREEMPTED),
         newest=newest_of(listed),
         beating=outcome.status is not Status.RUNNING
         and known is not None

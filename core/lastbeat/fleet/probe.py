@@ -16,7 +16,7 @@ from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.listing import run_files
 from lastbeat.stores.port import Blob, DeniedError, Store
 
-_ENDED = {"completed", "cancelled", "failed"}
+_ENDED = {"completed", "cancelled", "failed", "preempted"}
 """Statuses that the SDK writes into its last metadata.json, before the sentinel."""
 
 
@@ -62,6 +62,10 @@ class Probe:
         if self._sentinels_due(beat):
             for name in (runid.ERROR, runid.COMPLETE):
                 files[name] = _file(self.store.read(self._key(name), 1))
+            if self._stands_still(beat):
+                # A policy that is older than this file allows no reading of it; a listing shows it.
+                with suppress(DeniedError):
+                    files[runid.PREEMPTED] = _file(self.store.read(self._key(runid.PREEMPTED), 1))
         # Until the last one seen would be stale, a newer progress.json changes nothing.
         progress = run.files.get(runid.PROGRESS) or files[runid.METADATA]
         if progress is None or at - max(progress[0], run.progressed) > self._stale_s:
@@ -90,11 +94,14 @@ class Probe:
         """A run whose heartbeat moves lives, so its sentinels can wait; one whose heartbeat stopped may have ended."""
         if self.run.line.status.ended:
             # An error outranks a success, also if it is written later.
-            return self.run.line.status is Status.SUCCEEDED
-        moved = beat is not None and beat.modified.timestamp() != self.run.moved
-        if not moved or _ended(beat):
+            return self.run.line.status in {Status.SUCCEEDED, Status.PREEMPTED}
+        if self._stands_still(beat):
             return True
         return not self.between and (self.nth + sum(self.run.line.run_id.encode())) % SENTINELS_EVERY == 0
+
+    def _stands_still(self, beat: Blob | None) -> bool:
+        """Whether it may have ended. Who was preempted beats no more: so that is asked of no other run."""
+        return beat is None or beat.modified.timestamp() == self.run.moved or _ended(beat)
 
     def _key(self, name: str) -> str:
         return f"{self.run.line.run_id}/{name}"

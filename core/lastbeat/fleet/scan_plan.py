@@ -35,8 +35,8 @@ SENTINELS_EVERY = 3
 """The sentinels of a run whose heartbeat moves are asked for in every third pass; once it stops, in every pass."""
 OVER_EVERY = 5
 """Runs that ended within a day are asked in every fifth pass, in case they live again."""
-_STILL_GETS = 3
-"""Reads for a run whose heartbeat did not move: the heartbeat and both sentinels."""
+_STILL_GETS = 4
+"""Reads for a run whose heartbeat did not move: the heartbeat and the sentinels."""
 
 
 def choose(index: FleetIndex, now: float, fleet: FleetPolicy, prices: Prices) -> ScanPlan:

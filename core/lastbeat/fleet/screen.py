@@ -56,7 +56,8 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
         return LookReason.NEW
     policy = policy.of_run(known.stale_s, known.stall_s)
     shown, before = files.files, known.files
-    if any(shown[name] != before.get(name) for name in (runid.ERROR, runid.COMPLETE) if name in shown):
+    before_end = {**before, runid.PREEMPTED: known.preempted}
+    if any(shown[name] != before_end.get(name) for name in runid.SENTINELS if name in shown):
         return LookReason.SENTINEL
     beats = [name for name in beats_of(shown, by_log=known.by_log) if name in shown]
     if any((shown[name] is None) != (before.get(name) is None) for name in beats):

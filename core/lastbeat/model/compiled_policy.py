@@ -11,7 +11,7 @@ from lastbeat.model.persisted import Persisted
 class CompiledRule(Persisted):
     """What one mode leads to, see :class:`lastbeat.model.restart.RestartRule`."""
 
-    mode: Literal["crash", "stall", "timeout", "success"]
+    mode: Literal["crash", "stall", "timeout", "success", "preempted"]
     kind: Literal["never", "always", "selective"]
     max_retries: int | None = 0
     otherwise: Literal["restart", "stop"] = "stop"

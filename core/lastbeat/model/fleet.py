@@ -137,4 +137,5 @@ class PassReport:
         if self.unreadable_count:
             return 3
         ended_badly = any(line.conditions and line.status is Status.SUCCEEDED for line in self.lines)
-        return 1 if counts.get("RUNNING (WARNING)") or ended_badly else 0
+        warned = counts.get("RUNNING (WARNING)") or counts.get(Status.PREEMPTED.value)
+        return 1 if warned or ended_badly else 0

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from lastbeat.model.job import JobSight
 from lastbeat.model.log_report import LogReport
+from lastbeat.model.preemption import Preemption
 from lastbeat.model.raised_alert import RaisedAlert
 from lastbeat.model.stop_request import StopRequest
 
@@ -116,7 +117,7 @@ class RanksSeen:
 
 @dataclass(frozen=True)
 class Sentinel:
-    """``_error`` or ``_complete``. ``text`` is hostile, bounded and may be empty."""
+    """A file that says how training ended. ``text`` is hostile, bounded and may be empty."""
 
     modified: datetime
     version: str
@@ -124,6 +125,14 @@ class Sentinel:
     text: str = ""
     fault: str | None = None
     """Why ``text`` could not be read. The sentinel's existence still counts."""
+
+
+@dataclass(frozen=True)
+class PreemptedSentinel(Sentinel):
+    """``_preempted``, without its text."""
+
+    said: Preemption | None = None
+    """None: nobody has read it."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +169,9 @@ class Seen:
     progress: Heartbeat | None = None
     error: Sentinel | None = None
     complete: Sentinel | None = None
+    preempted: PreemptedSentinel | None = None
     stop: StopAsked | None = None
-    """Looked at only where there is an error, or its job has ended."""
+    """Looked at only where there is an error, training was preempted, or its job has ended."""
     raised: RaisedDocument | None = None
     """What training has raised itself. None: nothing, or it was not looked at."""
     log: LogFile | None = None
@@ -173,6 +183,11 @@ class Seen:
     """Its job, as the launcher tells of it. None: nobody asked."""
     ranks: RanksLookedAt | None = None
     """Its ranks. None: this look was not shown their files."""
+
+    @property
+    def end(self) -> Sentinel | None:
+        """The sentinel that counts: an error outranks a success, and either a preemption."""
+        return self.error or self.complete or self.preempted
 
     @property
     def knows_step(self) -> Heartbeat | None:

@@ -38,6 +38,8 @@ class Mode(str, Enum):
     TIMEOUT = "timeout"
     """Its time was over, or it is gone and nobody knows how it ended."""
     SUCCESS = "success"
+    PREEMPTED = "preempted"
+    """It ended early on request, and saved a checkpoint first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,14 @@ class RestartPolicy:
     """Signal, transition or ``checkpoint_saved`` → what to do."""
     reaction_signals: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Of those the signals, as the user named them → the signals of catalogues that they stand for."""
+
+    def rule(self, mode: Mode) -> RestartRule:
+        """What ``mode`` leads to. Who is preempted is started again wherever anything is, unless the policy says
+        otherwise."""
+        found = self.rules.get(mode)
+        if found is None and mode is Mode.PREEMPTED and any(each.kind != "never" for each in self.rules.values()):
+            return RestartRule("always", max_retries=None)
+        return found or RestartRule()
 
 
 @dataclass(frozen=True, slots=True)

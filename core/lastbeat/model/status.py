@@ -18,6 +18,8 @@ class Status(str, Enum):
     TIMED_OUT = "TIMED_OUT"
     CANCELLED = "CANCELLED"
     """A person ended it, at its own terminal or through lastbeat."""
+    PREEMPTED = "PREEMPTED"
+    """It ended early on request, and saved a checkpoint first: no failure."""
     UNKNOWN = "UNKNOWN"
 
     def __str__(self) -> str:
@@ -44,7 +46,7 @@ class Status(str, Enum):
     @property
     def ended(self) -> bool:
         """Whether only a new attempt changes it."""
-        return self in {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
+        return self in {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.PREEMPTED}
 
 
 UNWELL: Final = frozenset({Status.FAILED, Status.TIMED_OUT})
@@ -58,6 +60,7 @@ class Event(str, Enum):
     TIMED_OUT = "TIMED_OUT"
     SUCCEEDED = "SUCCEEDED"
     CANCELLED = "CANCELLED"
+    PREEMPTED = "PREEMPTED"
     RECOVERED = "RECOVERED"
     STARTED = "STARTED"
     """The first heartbeat of a run that was TIMED_OUT because it had none: wanted with RECOVERED."""

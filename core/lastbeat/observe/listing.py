@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 # Ordered by their UTF-8 bytes, as stores list keys.
 _NAMES = (
-    runid.ALERTS, runid.COMPLETE, runid.ERROR, runid.STOP, runid.RECORD, runid.LOG, runid.STACKS, runid.METADATA,
-    runid.PROGRESS,
+    runid.ALERTS, runid.COMPLETE, runid.ERROR, runid.PREEMPTED, runid.STOP, runid.RECORD, runid.LOG,
+    runid.STACKS, runid.METADATA, runid.PROGRESS,
 )  # fmt: skip
 _SIDE = (runid.STOP, runid.ALERTS)
 """What a run is judged without where it cannot be looked at: anybody may have left it there."""
+_LATER = (*_SIDE, runid.PREEMPTED)
+"""What the policies of older versions allow no reading of."""
 WANTED = tuple(sorted(_NAMES, key=str.encode))
 LOG_PAGES = 1
 """Pages that may be listed for other log files, on top of those with a run's own files."""
@@ -120,17 +122,18 @@ def rank_of(name: str) -> int | None:
 
 
 def ask_files(store: Store, run_id: str) -> dict[str, Entry]:
-    """The run's files by one read per name: eight reads cost less than a listing. Of the logs it covers only the
-    main one, so a log file missing here need not be gone. A request to end counts only with an error."""
+    """The run's files by one read per name: ten reads cost less than a listing. Of the logs it covers only the
+    main one, so a log file missing here need not be gone. A request to end counts only with an error or a
+    preemption."""
     found: dict[str, Entry] = {}
     for name in WANTED:
-        if name == runid.STOP and runid.ERROR not in found:
+        if name == runid.STOP and not {runid.ERROR, runid.PREEMPTED} & found.keys():
             continue
         key = f"{run_id}/{name}"
         try:
             blob = store.read(key, 1)
         except DeniedError:
-            if name not in _SIDE:
+            if name not in _LATER:
                 raise
             # A policy that is older than these files allows no reading of them.
             continue

@@ -9,12 +9,15 @@ from lastbeat.model.observation import (
     Heartbeat,
     LogFile,
     NeverSeen,
+    PreemptedSentinel,
     RaisedDocument,
     RankFiles,
     Seen,
     Sentinel,
     StopAsked,
 )
+from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
+from lastbeat.model.preemption import Preemption, read_preemption
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.raised_alert import read_alerts
 from lastbeat.model.secrets import mask_tokens
@@ -53,6 +56,7 @@ class Observer:
     _heartbeats: dict[str, Heartbeat] = field(default_factory=dict)
     _error: Sentinel | None = None
     _raised: RaisedDocument | None = None
+    _preempted: PreemptedSentinel | None = None
 
     def look(
         self, listed: dict[str, Entry] | None = None, ranks: RankFiles | None = None
@@ -80,8 +84,9 @@ class Observer:
             progress=self._heartbeat(files.get(runid.PROGRESS)),
             error=self._failure(files.get(runid.ERROR)),
             raised=self._document(files.get(runid.ALERTS)),
-            stop=self._asked(files.get(runid.STOP)) if runid.ERROR in files else None,
+            stop=self._asked(files.get(runid.STOP)) if {runid.ERROR, runid.PREEMPTED} & files.keys() else None,
             complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete else None,
+            preempted=self._preemption(files.get(runid.PREEMPTED)),
             log=_log_file(newest_log(files)),
             stacks=_log_file(files.get(runid.STACKS)),
         )
@@ -140,6 +145,32 @@ class Observer:
                 text = self._shown(blob.body.decode("utf-8", "replace"))
         sentinel = Sentinel(entry.modified, entry.version, entry.size_bytes, text, fault)
         self._error = sentinel if fault is None else None
+        return sentinel
+
+    def _preemption(self, entry: Entry | None) -> PreemptedSentinel | None:
+        if entry is None:
+            return None
+        known = self._preempted
+        if known is not None and (known.version, known.modified) == (entry.version, entry.modified):
+            return known
+        said, fault = Preemption(), None
+        if entry.size_bytes:
+            try:
+                blob = self.store.read(entry.key, PREEMPTED_LIMIT_BYTES)
+            except StoreError as error:
+                if error.retryable:
+                    raise
+                # Its existence proves the end, as that of an error does.
+                fault = str(error)
+            else:
+                if blob is None:
+                    raise ConflictError(f"{entry.key} went away while it was looked at")
+                said = read_preemption(blob.body)
+                shown = self._shown(said.checkpoint), self._shown(said.why), self._shown(said.note)
+                said = replace(said, checkpoint=shown[0], why=shown[1], note=shown[2])
+        known_text = said if fault is None else None
+        sentinel = PreemptedSentinel(entry.modified, entry.version, entry.size_bytes, fault=fault, said=known_text)
+        self._preempted = sentinel if fault is None else None
         return sentinel
 
     def stop_asked(self) -> StopAsked | None:

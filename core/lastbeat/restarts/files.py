@@ -76,7 +76,7 @@ class ImplementationEntry(HandwrittenModel):
 class ModeEntry(HandwrittenModel):
     """One mode's block."""
 
-    mode: Literal["crash", "stall", "timeout", "success"]
+    mode: Literal["crash", "stall", "timeout", "success", "preempted"]
     implementation: ImplementationEntry
 
 
@@ -134,7 +134,7 @@ class RestartPolicyFile(HandwrittenModel):
     """When a job is started again, and how often."""
 
     description: Text = UNSAID
-    policies: Annotated[list[ModeEntry], Field(max_length=4)] = UNSAID
+    policies: Annotated[list[ModeEntry], Field(max_length=5)] = UNSAID
     budgets: BudgetsEntry = UNSAID
     same_step_times: Annotated[int, Field(ge=2, le=1000)] = UNSAID
     """The same cause at the same step so many times in a row stops early. Left out: 3."""

@@ -88,7 +88,7 @@ def leftovers(store: Store, run_id: str, started: datetime) -> list[str]:
     Raises :class:`StoreError`.
     """
     found = []
-    for name in (runid.ERROR, runid.COMPLETE, rank_error_key(0)):
+    for name in (*runid.SENTINELS, rank_error_key(0)):
         key = f"{run_id}/{name}"
         try:
             blob = store.read(key, 1)

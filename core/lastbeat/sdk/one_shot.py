@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastbeat.model import runid
+from lastbeat.model.preemption import Preemption, encode_preemption
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import parse_time
 from lastbeat.sdk.attempts import attempt_of, next_attempt
@@ -86,7 +87,7 @@ def beat(environment: RunEnvironment, run_id: str, report: Report, *, begin: boo
         offset_s = offset.seconds
     store.write(folder + runid.METADATA, encode({**document, "clock_offset_s": offset_s}))
     if new:
-        for name in (runid.ERROR, runid.COMPLETE):
+        for name in runid.SENTINELS:
             store.delete(folder + name)
     if report.step is not None:
         _write_progress(store, run_id, report, now, phase=phase, new=new)
@@ -145,6 +146,11 @@ def fail(environment: RunEnvironment, run_id: str, message: str) -> bool:
 def complete(environment: RunEnvironment, run_id: str, note: str = "") -> None:
     """Write ``_complete``. Raises :class:`StoreError`."""
     environment.store.write(f"{run_id}/{runid.COMPLETE}", note.encode("utf-8", "replace"))
+
+
+def preempted(environment: RunEnvironment, run_id: str, said: Preemption) -> None:
+    """Write ``_preempted``. Raises :class:`StoreError`."""
+    environment.store.write(f"{run_id}/{runid.PREEMPTED}", encode_preemption(said))
 
 
 def _attempt_started(store: Store, run_id: str) -> float:

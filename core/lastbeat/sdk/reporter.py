@@ -464,7 +464,7 @@ class Reporter:
             heartbeat = RankZeroHeartbeat(environment.rank, environment.rank_beat_s, self._started_monotonic, number)
             self._tasks.add([heartbeat])
         else:
-            for name in (runid.ERROR, runid.COMPLETE):
+            for name in runid.SENTINELS:
                 self._delete(store, f"{run.run_id}/{name}")
         self._begun = True
         if environment.on_begun is not None:

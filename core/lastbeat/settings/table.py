@@ -23,6 +23,7 @@ DEFAULT_CATALOGUE: Final = "default"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _EVENTS: Final = (
     Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED, Event.CANCELLED,
+    Event.PREEMPTED,
 )  # fmt: skip
 
 
@@ -135,7 +136,8 @@ STALE_MINUTES = Setting[float](
 ALERT_ON = Setting[frozenset[Event]](
     "ALERT_ON",
     _alert_on,
-    "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, cancelled, or none.",
+    "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, cancelled, "
+    "preempted, or none.",
     default=",".join(event.value.lower() for event in _EVENTS if event in DEFAULT_ALERT_ON),
 )
 STALL_MINUTES = Setting[float | None](

@@ -33,7 +33,7 @@ from lastbeat.model.status import Event, Status
 from lastbeat.model.stop_request import LIMIT_BYTES, read_request
 from lastbeat.model.text import one_line
 from lastbeat.model.times import parse_time
-from lastbeat.signals.error_types import HANG, TIMEOUT, UNKNOWN
+from lastbeat.signals.error_types import CANCELLED, HANG, TIMEOUT, UNKNOWN
 from lastbeat.stores.port import Store
 from lastbeat.supervision.restarting import (
     EXCLUDED_NODES,
@@ -310,7 +310,11 @@ def how_begun(decision: Decision, sight: JobSight, now: datetime) -> JobBeginnin
     given = next((each.details for each in record.actions if each.name == sight.memory.name), {})
     text = given.get(RESUME_STEP, "")
     step = int(text) if re.fullmatch(r"\d{1,18}", text, re.ASCII) else None
-    return JobBeginning(given.get(RESUME_FROM), first_step(decision.seen, sight, step, record.restarts, now))
+    stepped = first_step(decision.seen, sight, step, record.restarts, now)
+    if decision.verdict.status is Status.PREEMPTED and not stepped:
+        # It was ended by others before it could make one.
+        stepped = None
+    return JobBeginning(given.get(RESUME_FROM), stepped)
 
 
 def not_these(record: Record, begun: JobBeginning, now: datetime) -> dict[str, Quarantine]:
@@ -334,7 +338,7 @@ def job_end(
     mode = _mode(verdict.status, report)
     error_type = cause.error_type if cause is not None else verdict.cause
     if error_type is None or (error_type == UNKNOWN and mode is not Mode.CRASH):
-        error_type = {Mode.STALL: HANG, Mode.TIMEOUT: TIMEOUT}.get(mode, UNKNOWN)
+        error_type = {Mode.STALL: HANG, Mode.TIMEOUT: TIMEOUT, Mode.PREEMPTED: CANCELLED}.get(mode, UNKNOWN)
     step = decision.seen.knows_step
     node = report.failed_node or (cause.evidence.host if cause is not None else None)
     return JobEnd(
@@ -348,7 +352,8 @@ def job_end(
         cause_key=_cause_key(error_type, cause.evidence.text) if cause is not None else error_type,
         step=step.step if step is not None else None,
         checkpoint_step=found.newest_step if found is not None else None,
-        node=node or (job.nodes[0] if len(job.nodes) == 1 else None),
+        # No node is to blame for a preemption.
+        node=None if mode is Mode.PREEMPTED else node or (job.nodes[0] if len(job.nodes) == 1 else None),
         node_lost=report.state is JobState.NODE_LOST,
         exit_code=report.exit_code,
         asked_by=by if mode is not Mode.SUCCESS else None,
@@ -360,6 +365,8 @@ def job_end(
 def _mode(status: Status, report: JobReport) -> Mode:
     if status is Status.SUCCEEDED:
         return Mode.SUCCESS
+    if status is Status.PREEMPTED:
+        return Mode.PREEMPTED
     if report.state in {JobState.TIMEOUT, JobState.GONE}:
         return Mode.TIMEOUT
     if status is Status.TIMED_OUT and not report.state.ended:

@@ -136,12 +136,13 @@ class Supervisor:
         self._said = (memory.id, report.state)
 
     def leaves(self, decision: Decision, now: datetime) -> datetime | None:
-        """Until when a failure that training told of is left to a later look, for the job still runs: its exit status
-        may decide what becomes of it. None: it is not."""
-        sight, said, transition = decision.seen.job, decision.seen.error, decision.transition
+        """Until when a failure or a preemption that training told of is left to a later look, for the job still
+        runs: its exit status may decide what becomes of it. None: it is not."""
+        sight, said, transition = decision.seen.job, decision.seen.end, decision.transition
         if sight is None or said is None or transition is None or self.policy is None:
             return None
-        if transition.after is not Status.FAILED or sight.report.state is not JobState.RUNNING:
+        ends_early = transition.after in {Status.FAILED, Status.PREEMPTED}
+        if not ends_early or sight.report.state is not JobState.RUNNING:
             return None
         until = said.modified + timedelta(seconds=STANDSTILL_S)
         return until if now < until else None
@@ -245,14 +246,15 @@ class Supervisor:
         )
 
     def _end_failed(self, decision: Decision, sight: JobSight) -> None:
-        """Ask for the end of a job that failed by its own word, is not restarted, and does not end: it would keep its
-        nodes for nothing. Recorded before, so whoever looks next does the same."""
+        """Ask for the end of a job that failed or was preempted by its own word, is not restarted, and does not end:
+        it would keep its nodes for nothing. Recorded before, so whoever looks next does the same."""
         ruling, verdict = decision.record.ruling, decision.verdict
         if ruling is None or ruling.restart or ruling.number != sight.memory.number or self.policy is None:
             return
-        if verdict.status is not Status.FAILED or not verdict.by_sentinel or sight.report.state is not JobState.RUNNING:
+        ended = verdict.by_sentinel and verdict.status in {Status.FAILED, Status.PREEMPTED}
+        if not ended or sight.report.state is not JobState.RUNNING:
             return
-        log.info("%s: job %s failed and does not end: it is being ended", self.run_id, sight.memory.id)
+        log.info("%s: job %s is %s and does not end: it is being ended", self.run_id, sight.memory.id, verdict.status)
         try:
             self.launcher.cancel(sight.memory.id)
         except LauncherError as error:

@@ -209,7 +209,7 @@ def is_over(known: Known, finished: int | None, at: datetime, since_s: float, st
     recorded = record.modified.timestamp() if record is not None else 0.0
     if now - max(written, recorded) <= since_s:
         return False
-    ends = [files[name].modified.timestamp() for name in (runid.ERROR, runid.COMPLETE) if name in files]
+    ends = [files[name].modified.timestamp() for name in runid.SENTINELS if name in files]
     ended = bool(ends) and written - max(ends) <= stale_s
     standing = known.standing
     if standing is not None:

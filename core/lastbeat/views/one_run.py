@@ -12,6 +12,7 @@ from lastbeat.decide.timesheet import restart_waits
 from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
+from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.record import Attempt
 from lastbeat.model.stop_request import LIMIT_BYTES
 from lastbeat.model.view import Excerpt, RunView, WatchState
@@ -248,9 +249,10 @@ def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) ->
         runid.METADATA: DOCUMENT_LIMIT_BYTES,
         runid.PROGRESS: DOCUMENT_LIMIT_BYTES,
         runid.ERROR: ERROR_LIMIT_BYTES,
+        runid.PREEMPTED: PREEMPTED_LIMIT_BYTES,
         runid.STACKS: excerpts.STACKS_LIMIT_BYTES,
     }
-    if runid.ERROR in files:
+    if {runid.ERROR, runid.PREEMPTED} & files.keys():
         limits[runid.STOP] = LIMIT_BYTES
     wishes = {name: FilePiece(files[name], limit) for name, limit in limits.items() if name in files}
     if newest is not None and log_lines > 0:

@@ -27,7 +27,7 @@ def need(row: Row, at: datetime | None) -> int:
         return 4 if old else 0
     if row.status is Status.UNKNOWN:
         return 1
-    if row.status in {Status.SUCCEEDED, Status.CANCELLED}:
+    if row.status in {Status.SUCCEEDED, Status.CANCELLED, Status.PREEMPTED}:
         return 5
     if row.doubt is not None:
         return 0

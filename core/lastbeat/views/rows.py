@@ -119,7 +119,7 @@ def unjudged_end(standing: Standing, files: Mapping[str, Entry]) -> str | None:
     """The sentinel that a run has written since it was seen to run."""
     if standing.status is not Status.RUNNING or standing.since is None:
         return None
-    ends = (name for name in (runid.ERROR, runid.COMPLETE) if name in files)
+    ends = (name for name in runid.SENTINELS if name in files)
     return next((name for name in ends if files[name].modified > standing.since), None)
 
 

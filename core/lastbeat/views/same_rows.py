@@ -32,7 +32,7 @@ def _may_be_doubted(known: Known, row: Row, now: float, policy: Policy) -> bool:
     life = last_life(known.files)
     fresh = life is not None and now - life.timestamp() <= policy.stale_s
     if row.status is Status.RUNNING:
-        ended = runid.ERROR in known.files or runid.COMPLETE in known.files
+        ended = any(name in known.files for name in runid.SENTINELS)
         return ended or (life is not None and not fresh)
     went_on = life is not None and row.since is not None and (life - row.since).total_seconds() > policy.stale_s
     return fresh and went_on

@@ -12,7 +12,7 @@ from lastbeat.decide.transition import decide
 from lastbeat.fleet.index import IndexedRun
 from lastbeat.model import runid
 from lastbeat.model.log_report import LogReport
-from lastbeat.model.observation import Heartbeat, LogFile, Seen, Sentinel
+from lastbeat.model.observation import Heartbeat, LogFile, PreemptedSentinel, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import LeftOut, Record
 from lastbeat.model.status import Status
@@ -111,13 +111,15 @@ def of_first_look(
 ) -> Standing:
     """What one look decides of a run that nobody has recorded; ``beats`` are its heartbeats by name, as they were read,
     and ``error_text`` the beginning of its ``_error``."""
-    error, complete, log = files.get(runid.ERROR), files.get(runid.COMPLETE), newest_log(files)
+    error, complete, early = (files.get(name) for name in runid.SENTINELS)
+    log = newest_log(files)
     closed = tuple(f"{name}: {entry.fault}." for name, entry in files.items() if entry.fault and of_logs(name))
     seen = Seen(
         metadata=beats.get(runid.METADATA),
         progress=beats.get(runid.PROGRESS),
         error=Sentinel(error.modified, error.version, error.size_bytes, error_text) if error is not None else None,
         complete=Sentinel(complete.modified, complete.version, complete.size_bytes) if complete is not None else None,
+        preempted=PreemptedSentinel(early.modified, early.version, early.size_bytes) if early is not None else None,
         log=LogFile(log.modified, log.version, log.size_bytes) if log is not None else None,
         # Its text is not read for this; that there is some is life enough.
         logs=LogReport(written_at=log.modified if log is not None else None, hidden=closed) if log or closed else None,
@@ -129,8 +131,7 @@ def of_first_look(
     counts = decided.seen
     began, ended = attempt.began_at, None
     if verdict.status is not Status.RUNNING:
-        sentinel = counts.error or counts.complete
-        ended = sentinel.modified if sentinel is not None else _last(files)
+        ended = counts.end.modified if counts.end is not None else _last(files)
     spans = [Span(began, Status.RUNNING, attempt.number)] if began is not None else []
     if ended is not None:
         spans.append(Span(ended, verdict.status, attempt.number))

@@ -41,6 +41,7 @@ def everything(deployed: Deployed, webhook: str) -> None:
     deployed.put("fails", "_error", "ValueError: boom")
     deployed.put("fails", "ranks/0.json", '{"rank": 0, "step": 5}')
     deployed.put("ends", "_complete")
+    deployed.put("leaves", "_preempted", '{"step": 5}')
     running.invoke(SCHEDULE)
     deployed.start(LASTBEAT_PAGE_MINUTES="5").invoke(SCHEDULE)
     for each in deployed.messages():

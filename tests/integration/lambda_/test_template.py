@@ -123,7 +123,13 @@ def test_a_sentinel_calls_the_function(stack: Stack) -> None:
         "detail-type": ["Object Created"],
         "detail": {
             "bucket": {"name": ["runs"]},
-            "object": {"key": [{"wildcard": "training-runs/*/_error"}, {"wildcard": "training-runs/*/_complete"}]},
+            "object": {
+                "key": [
+                    {"wildcard": "training-runs/*/_error"},
+                    {"wildcard": "training-runs/*/_complete"},
+                    {"wildcard": "training-runs/*/_preempted"},
+                ]
+            },
         },
     }
     (target,) = rule["Targets"]

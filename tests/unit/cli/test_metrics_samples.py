@@ -126,7 +126,17 @@ def test_a_fleet_that_was_seen_and_is_empty_has_zeros() -> None:
     assert found["up"] == 1
     assert {name: value for name, value in found.items() if name.startswith("runs ")} == {
         f"runs {status}": 0
-        for status in ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "UNKNOWN", "OTHER")
+        for status in (
+            "RUNNING",
+            "WARNING",
+            "FAILED",
+            "TIMED_OUT",
+            "SUCCEEDED",
+            "CANCELLED",
+            "PREEMPTED",
+            "UNKNOWN",
+            "OTHER",
+        )
     }
     assert (found["runs_left_out"], found["runs_older"], found["alert_deliveries_pending"]) == (0, 0, 0)
 

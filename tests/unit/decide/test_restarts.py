@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.decide.restart import budgets_used, decide_restart, entry
+from lastbeat.decide.restart import MOST_PREEMPTIONS, budgets_used, decide_restart, entry
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy, RestartRule
 from lastbeat.restarts.loading import load, names
 
@@ -347,17 +347,63 @@ def test_whatever_happens_no_budget_is_overrun(name: str, ends: list[tuple[JobEn
         found = decide_restart(policy, end, history, now, delay_s=60.0, chance=0.5)
         if not found.restart:
             continue
-        rule = policy.rules[end.mode]
+        rule = policy.rule(end.mode)
         assert rule.kind != "never"
         assert end.asked_by is None
         assert not {end.error_type, end.second_type} & rule.excluded
         history.append(entry(end, now))
         assert policy.window_restarts is not None
-        recent = [each for each in history if each.at > now - timedelta(seconds=policy.window_s)]
-        assert len(recent) <= policy.window_restarts
-        assert rule.max_retries is not None
         assert all(not budget.exhausted for budget in found.budgets)
-        assert found.budgets[0].used <= rule.max_retries
+        recent = [each for each in history if each.at > now - timedelta(seconds=policy.window_s)]
+        preempted = [each for each in recent if each.mode is Mode.PREEMPTED]
+        assert len(recent) - len(preempted) <= policy.window_restarts
+        assert len(preempted) <= MOST_PREEMPTIONS
+        if end.mode is not Mode.PREEMPTED:
+            assert rule.max_retries is not None
+            assert found.budgets[0].used <= rule.max_retries
+
+
+@given(st.sampled_from(names()), st.lists(st.tuples(ENDS, st.floats(0, 5e5)), max_size=20), ENDS)
+def test_a_preemption_changes_nothing_of_what_is_decided_about_failures(
+    name: str, ends: list[tuple[JobEnd, float]], last: JobEnd
+) -> None:
+    history: list[RestartEntry] = []
+    now = NOW
+    for end, passed_s in ends:
+        now += timedelta(seconds=passed_s)
+        history.append(entry(end, now))
+    if last.mode is Mode.PREEMPTED:
+        return
+    without = [each for each in history if each.mode is not Mode.PREEMPTED]
+    decided_with, decided_without = (
+        decide_restart(load(name), last, each, now, delay_s=60.0, chance=0.5) for each in (history, without)
+    )
+    assert decided_with == decided_without
+
+
+PREEMPTED = JobEnd(Mode.PREEMPTED, "cancelled", step=1500, checkpoint_step=None, node="n1")
+
+
+def test_whoever_restarts_anything_starts_a_preempted_run_again() -> None:
+    assert decided(PREEMPTED, policy=load("default")).restart
+    only = RestartPolicy("p", {Mode.STALL: RestartRule("always", 1)})
+    assert decided(PREEMPTED, policy=only).restart
+    nothing = RestartPolicy("p", {Mode.CRASH: RestartRule("never")})
+    assert decided(PREEMPTED, policy=nothing).reason == "NoRestartPolicy on preempted"
+    said = RestartPolicy("p", {Mode.CRASH: RestartRule("always", 1), Mode.PREEMPTED: RestartRule("never")})
+    assert not decided(PREEMPTED, policy=said).restart
+    assert not decided(replace(PREEMPTED, asked_by="ada"), policy=load("default")).restart
+    assert not decided(replace(PREEMPTED, exit_code=93), policy=load("default")).restart
+
+
+def test_a_job_that_is_preempted_as_soon_as_it_begins_is_not_started_for_ever() -> None:
+    often = after(*[PREEMPTED] * MOST_PREEMPTIONS, minutes=1)
+    assert not decided(PREEMPTED, often, load("default")).restart
+    assert decided(PREEMPTED, often, load("default")).reason.startswith(
+        "retry budget exhausted for preemptions in 24 h"
+    )
+    days = after(*[PREEMPTED] * MOST_PREEMPTIONS, minutes=60)
+    assert decided(PREEMPTED, days, load("default")).restart
 
 
 @given(st.sampled_from(names()), st.lists(st.tuples(ENDS, st.floats(0, 5e5)), max_size=20), ENDS)
@@ -375,7 +421,12 @@ def test_what_is_told_of_budgets_is_what_the_next_decision_counts(
     assert all(each.limit is None or each.left == max(0, each.limit - each.used) for each in told.values())
     for budget in found.budgets:
         if budget.name != "this cause":
-            assert (told[budget.name].used + 1, told[budget.name].limit) == (budget.used, budget.limit)
+            known = told.get(budget.name)
+            if known is None:
+                assert last.mode is Mode.PREEMPTED, "of preemptions nothing is told before there was one"
+                assert budget.used == 1
+            else:
+                assert (known.used + 1, known.limit) == (budget.used, budget.limit)
 
 
 def test_a_cause_that_is_too_uncertain_is_still_the_same_one() -> None:

@@ -102,6 +102,28 @@ def sentinel_of_earlier_attempt(scene: Scene) -> None:
             lambda s: s.put("_complete"), "SUCCEEDED", "Training completed (_complete found)", [],
             id="a sentinel needs no heartbeat beside it",
         ),
+        pytest.param(
+            lambda s: (s.both(5), s.put("_preempted", '{"checkpoint": "/ckpt/step_1500", "step": 1500}')), "PREEMPTED",
+            "PREEMPTED, checkpoint at step 1500: /ckpt/step_1500", [],
+            id="an end on request is told with its checkpoint",
+        ),
+        pytest.param(
+            lambda s: s.put("_preempted"), "PREEMPTED", "PREEMPTED; no checkpoint is named", [],
+            id="an empty _preempted ends it, too",
+        ),
+        pytest.param(
+            lambda s: (s.both(5), s.put("_preempted"), s.put("_complete")), "SUCCEEDED",
+            "Training completed (_complete found)", [], id="who was done when it was to end is done",
+        ),
+        pytest.param(
+            lambda s: (s.both(5), s.put("_preempted"), s.put("_error", "RuntimeError: boom")), "FAILED",
+            "RuntimeError: boom", [], id="an error after a preemption is one",
+        ),
+        pytest.param(
+            lambda s: (s.put("_preempted", age_s=30 * MINUTE), s.beat(start_time=s.now.isoformat(), attempt=2)),
+            "RUNNING", "Heartbeats: metadata.json 0s ago", [],
+            id="what an earlier attempt was preempted of says nothing of this one",
+        ),
         pytest.param(both_sentinels, "FAILED", "RuntimeError: boom", [], id="_error outranks _complete"),
         pytest.param(
             lambda s: (s.both(5), s.put("_error")), "FAILED", "Training reported a failure (empty _error)", [],
@@ -298,6 +320,36 @@ def test_a_run_that_stands_still_since_a_thread_died_says_so() -> None:
         scene.after(60)
     assert outcome.status.value == "TIMED_OUT"
     assert outcome.reason == f"No progress: still at step 5 after 20m (limit 10m, twice exceeded){DIED_TOLD}"
+
+
+STOPPED = '{"by": "ann@login1", "why": "maintenance", "attempt": 1}'
+
+
+def test_a_person_who_asked_for_the_checkpoint_is_named_and_recorded() -> None:
+    scene = Scene()
+    scene.beat()
+    scene.put("_stop", STOPPED)
+    scene.after(60)
+    scene.put("_preempted", '{"step": 1500}')
+    outcome = scene.look()
+    assert outcome.reason == "PREEMPTED, checkpoint at step 1500; stopped by ann@login1: maintenance"
+    assert outcome.record is not None
+    assert outcome.record.stopped_by == "ann@login1"
+
+
+def test_the_next_attempt_of_a_preempted_run_opens_it_again() -> None:
+    scene = Scene()
+    scene.beat(start_time=scene.now.isoformat())
+    scene.look()
+    scene.after(60)
+    scene.put("_preempted")
+    assert scene.look().status.value == "PREEMPTED"
+    scene.after(60)
+    assert scene.look().status.value == "PREEMPTED"
+    scene.after(60)
+    scene.beat(start_time=scene.now.isoformat())
+    outcome = scene.look()
+    assert (outcome.status.value, outcome.record and outcome.record.attempt.number) == ("RUNNING", 2)
 
 
 def test_limits_are_named_as_they_were_set() -> None:

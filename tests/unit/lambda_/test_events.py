@@ -39,6 +39,7 @@ ASKED: list[tuple[str, object, object]] = [
     ("a run by its name", {"run_id": "run-1"}, CheckRequest("run-1")),
     ("a sentinel", created("training-runs/run-1/_error"), CheckRequest("run-1")),
     ("a key of EventBridge is as it is", created("training-runs/a+b/_complete"), CheckRequest("a+b")),
+    ("a preemption is news, too", created("training-runs/a/_preempted"), CheckRequest("a")),
     ("one of S3 itself is encoded", classic("training-runs/a%2Bb/_complete"), ObjectEvents((CheckRequest("a+b"),))),
 ]
 

@@ -21,7 +21,7 @@ def test_steps_done(step: int, total: int | None, status: Status, done: int) -> 
     assert steps_done(step, total, status) == done
 
 
-@pytest.mark.parametrize("word", ["PREEMPTED", "RUNNING_HOT"])
+@pytest.mark.parametrize("word", ["PAUSED", "RUNNING_HOT"])
 def test_a_status_of_a_newer_lastbeat_is_one_of_its_own(word: str) -> None:
     status = Status(word)
     assert (str(status), status.is_foreign, status.finished) == (word, True, False)

@@ -551,3 +551,55 @@ def test_what_it_may_be_is_not_restarted_where_it_is_excluded(excluded: str) -> 
     (message,) = scene.channel.sent
     why = f"not restarted: Permanent failure detected (excluded error_type: {excluded}, which it may be)"
     assert message.restart == why
+
+
+def preempted(scene: SupervisedScene, name: str, step: int) -> None:
+    """The job saves a checkpoint, says so, and ends."""
+    scene.store.put_text(f"{RUN}/_preempted", f'{{"step": {step}}}')
+    scene.end(name, JobState.PREEMPTED)
+
+
+def test_a_preempted_job_is_started_again_and_spends_no_budget_of_failures() -> None:
+    scene = running(SupervisedScene(policy=load("default")))
+    watch = scene.watch()
+    for number in range(5):
+        scene.store.pass_time(60)
+        preempted(scene, f"run-r{number}", 100 * number)
+        assert watch.tick().status is Status.PREEMPTED
+        for _ in range(4):
+            scene.store.pass_time(ACTION_LEASE_S)
+            watch.tick()
+        assert scene.launcher.submitted[-1] == f"run-r{number + 1}"
+    scene.end("run-r5", JobState.FAILED, 1)
+    outcome = watch.tick()
+    assert outcome.record is not None
+    assert outcome.record.ruling is not None
+    assert (outcome.record.ruling.restart, outcome.record.ruling.attempt) == (True, "1/2")
+    assert [each.mode for each in outcome.record.restarts] == [Mode.PREEMPTED] * 5 + [Mode.CRASH]
+
+
+def test_a_job_that_says_that_it_was_preempted_has_a_while_to_end() -> None:
+    scene = running(SupervisedScene(policy=load("default")))
+    watch = scene.watch()
+    scene.store.pass_time(60)
+    scene.store.put_text(f"{RUN}/_preempted", '{"step": 5}')
+    left = watch.tick()
+    assert left.left_until is not None
+    assert scene.launcher.submitted == ["run-r0"]
+    scene.end("run-r0", JobState.SUCCEEDED, 0)
+    scene.store.pass_time(5)
+    outcome = watch.tick()
+    assert (outcome.status, outcome.reason) == (Status.PREEMPTED, "PREEMPTED, checkpoint at step 5")
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"]
+
+
+def test_what_a_person_ended_after_its_checkpoint_is_not_started_again() -> None:
+    scene = running(SupervisedScene(policy=load("default")))
+    scene.store.pass_time(60)
+    scene.store.put_text(f"{RUN}/_stop", '{"by": "ann", "attempt": 1}')
+    scene.store.pass_time(60)
+    preempted(scene, "run-r0", 5)
+    outcome = settled(scene)
+    assert outcome.status is Status.PREEMPTED
+    assert scene.launcher.submitted == ["run-r0"]

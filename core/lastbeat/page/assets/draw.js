@@ -23,6 +23,7 @@ const Draw = (() => {
     "RUNNING": { sign: "●", name: "running" },
     "SUCCEEDED": { sign: "✔", name: "succeeded" },
     "CANCELLED": { sign: "■", name: "cancelled" },
+    "PREEMPTED": { sign: "⏏", name: "preempted" },
   });
 
   const looks = (status) => (Object.hasOwn(STATUSES, status) ? STATUSES[status] : STATUSES.UNKNOWN);
@@ -166,7 +167,7 @@ const Draw = (() => {
     const picture = svg("svg", { class: "strip", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none",
       role: "img", "aria-label": words }, svg("title", {}, words),
     svg("rect", { class: "ground", x: 0, y: height - 1, width, height: 1 }));
-    const share = { FAILED: 1, TIMED_OUT: 0.8, RUNNING: 0.5, SUCCEEDED: 0.35, CANCELLED: 0.35, UNKNOWN: 0.2 };
+    const share = { FAILED: 1, TIMED_OUT: 0.8, RUNNING: 0.5, SUCCEEDED: 0.35, CANCELLED: 0.35, PREEMPTED: 0.35, UNKNOWN: 0.2 };
     const x = (moment) => Math.min(width, Math.max(0, width - ((at - moment) * width) / STRIP_MS));
     const shown = spans.slice(-MOST_SPANS);
     shown.forEach(([since, name, attempt], index) => {

@@ -15,11 +15,11 @@ const Rows = (() => {
 
   /** Something is, or was, wrong with it: so what happened is said. */
   const troubled = (row) =>
-    !(row.shown === "RUNNING" || row.shown === "SUCCEEDED" || row.shown === "CANCELLED") || Boolean(row.doubt) || (lives(row) && Boolean(row.fault));
+    !["RUNNING", "SUCCEEDED", "CANCELLED", "PREEMPTED"].includes(row.shown) || Boolean(row.doubt) || (lives(row) && Boolean(row.fault));
 
   /** Somebody has to look at it, as the order of need has it: what failed or fell silent a day ago is history. */
   function needs(row) {
-    if (!troubled(row) || row.status === "SUCCEEDED" || row.status === "CANCELLED") return false;
+    if (!troubled(row) || ["SUCCEEDED", "CANCELLED", "PREEMPTED"].includes(row.status)) return false;
     if (row.status !== "FAILED" && row.status !== "TIMED_OUT") return true;
     const lasted = Format.ageSeconds(row.since, Data.now());
     return lasted === null || lasted <= FRESH_S;

@@ -65,7 +65,7 @@ const Timeline = (() => {
   /** The end of the axis: now, or when the run ended. */
   function endOf(doc) {
     const now = Format.moment(doc.at);
-    const over = ["FAILED", "SUCCEEDED", "CANCELLED"].includes(doc.run.status);
+    const over = ["FAILED", "SUCCEEDED", "CANCELLED", "PREEMPTED"].includes(doc.run.status);
     const last = Format.moment(doc.run.since);
     return over && last !== null && now !== null ? Math.min(now, last) : now;
   }

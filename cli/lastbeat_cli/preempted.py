@@ -1,0 +1,46 @@
+"""``preempted``: the run ended early on request, and saved a checkpoint first."""
+
+import click
+
+from lastbeat.model.preemption import Preemption
+from lastbeat.model.secrets import mask_tokens
+from lastbeat.sdk import one_shot
+from lastbeat_cli import exits, logs, options, report, values
+
+EPILOG = f"""\
+{report.EPILOG}
+\b
+Example:
+  trap 'save && lastbeat preempted --run-id nightly --checkpoint ckpt/step_1500 --step 1500; exit' TERM
+"""
+
+
+@click.command("preempted", cls=options.Grouped, epilog=EPILOG)
+@report.of_run
+@options.option("--checkpoint", metavar="PLACE", group=report.WHAT, help="Where its checkpoint lies.")
+@options.option("--step", metavar="N", group=report.WHAT, help="The last step that is in it.")
+@options.option("--why", metavar="TEXT", group=report.WHAT, help="What asked for the end.")
+@options.place
+@options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
+def command(
+    *,
+    run_id: str | None,
+    checkpoint: str | None,
+    step: str | None,
+    why: str | None,
+    verbose: bool,
+    **given: str | None,
+) -> int:
+    """Say that a run ended early and saved a checkpoint first: write _preempted. That is no failure.
+
+    An _error or a _complete of the same attempt outranks it.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    name = report.run_id(run_id, faults)
+    last = values.whole("--step", step, faults)
+    environment = report.environment(given, faults)
+    one_shot.preempted(environment, name, Preemption(mask_tokens(checkpoint or ""), last, mask_tokens(why or "")))
+    if run_id is None:
+        report.tell(environment.store.url, name, given)
+    return exits.OK

@@ -1,0 +1,78 @@
+"""``_preempted``: training ended early because it was asked to, and saved a checkpoint first."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from lastbeat.model.numbers import whole
+from lastbeat.model.text import fit, one_line
+
+LIMIT_BYTES: Final = 8 * 1024
+_TEXT_LIMIT: Final = 200
+_SAID: Final = re.compile(r"^\W{0,4}(checkpoint|step)\s{0,8}[:=]\s{0,8}(\S.{0,1000})$", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """What training said of it. All text is hostile."""
+
+    checkpoint: str = ""
+    """Where the checkpoint lies, or what it is called. Empty: not said."""
+    step: int | None = None
+    """The last step that is in the checkpoint."""
+    why: str = ""
+    """What asked for the end: ``received signal 15 (SIGTERM)``."""
+    note: str = ""
+    """The first line of a sentinel that names neither."""
+
+    @property
+    def summary(self) -> str:
+        """``PREEMPTED, checkpoint at step 1500: /ckpt/step_1500; received signal 15 (SIGTERM)``: one line, bounded."""
+        told = "PREEMPTED"
+        if self.step is not None:
+            told += f", checkpoint at step {self.step}" + (f": {self.checkpoint}" if self.checkpoint else "")
+        elif self.checkpoint:
+            told += f", checkpoint {self.checkpoint}"
+        elif self.note:
+            told += f": {self.note}"
+        else:
+            told += "; no checkpoint is named"
+        return told + (f"; {self.why}" if self.why else "")
+
+
+def encode_preemption(said: Preemption) -> bytes:
+    """The document."""
+    document = {"checkpoint": said.checkpoint or None, "step": said.step, "why": said.why or None}
+    known = {name: value for name, value in document.items() if value is not None}
+    return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def read_preemption(body: bytes) -> Preemption:
+    """What stands in a document that anybody may have written: JSON, lines such as ``step: 1500``, or any text."""
+    text = body[:LIMIT_BYTES].decode("utf-8-sig", "replace")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return _of_text(text)
+    if not isinstance(document, dict):
+        return _of_text(text)
+    return Preemption(_short(document.get("checkpoint")), _step(document.get("step")), _short(document.get("why")))
+
+
+def _of_text(text: str) -> Preemption:
+    said = {name.lower(): value for name, value in reversed(_SAID.findall(text.replace("\r\n", "\n")))}
+    found = Preemption(_short(said.get("checkpoint")), _step(said.get("step")))
+    if found != Preemption():
+        return found
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return Preemption(note=_short(first))
+
+
+def _step(value: object) -> int | None:
+    step = whole(value.strip() if isinstance(value, str) else value)
+    return step if step is not None and step >= 0 else None
+
+
+def _short(value: object) -> str:
+    return fit(one_line(value), _TEXT_LIMIT) if isinstance(value, str) else ""
