@@ -26,6 +26,7 @@ from lastbeat.watchdog import Watch, WatchContext
 if TYPE_CHECKING:
     from lastbeat.decide.transition import Decision
     from lastbeat.fleet.sweep import Sweep
+    from lastbeat.launchers.port import Launcher
     from lastbeat.model.record import Record
     from lastbeat.model.restart import RestartPolicy, Supervision
     from lastbeat.page.writing import PageOfFleet
@@ -95,7 +96,7 @@ def supervised_watch(
     )
 
 
-def supervise(
+def supervise(  # noqa: PLR0913 - what is supervised, how, and by whom
     settings: Settings,
     run_id: str,
     supervision: "Supervision",
@@ -103,30 +104,33 @@ def supervise(
     seat: "Seat | None" = None,
     *,
     at: Store | None = None,
+    launcher: "Launcher | None" = None,
 ) -> "SupervisedRun":
     """What looks after the jobs of ``run_id``, as ``supervision`` says. ``seat`` is renewed meanwhile. ``at`` as for
-    :func:`watch`."""
+    :func:`watch`; ``launcher`` is one that is there already."""
     from lastbeat.launchers import registry as launchers  # noqa: PLC0415 - only who supervises needs these
     from lastbeat.launchers.port import JobRefusedError  # noqa: PLC0415 - as above
     from lastbeat.supervision import surroundings  # noqa: PLC0415 - as above
     from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of  # noqa: PLC0415 - as above
     from lastbeat.supervision.supervisor import SupervisedRun, Supervisor  # noqa: PLC0415 - as above
 
-    module = launchers.module(supervision.launcher)
-    writes = module.NEEDS_STATE or (policy is not None and bool(policy.reactions))
+    needs_state = launcher is None and launchers.module(supervision.launcher).NEEDS_STATE
+    writes = needs_state or (policy is not None and bool(policy.reactions))
     state_dir = opening.state_dir(settings, writes=writes)
     root = at or opening.store(settings)
     try:
-        launcher = module.launcher(state_dir, supervision.spec.options, supervision.place)
+        by = launcher or launchers.module(supervision.launcher).launcher(
+            state_dir, supervision.spec.options, supervision.place
+        )
     except JobRefusedError as error:
         raise SettingsError([error.told]) from None
     place = supervision.checkpoints
-    opened = (lambda: launcher.files(place) or opening.place(settings, place)) if place else None
+    opened = (lambda: by.files(place) or opening.place(settings, place)) if place else None
     url = opening.root_url(settings)
     supervisor = Supervisor(
         run_id,
         root,
-        launcher,
+        by,
         policy,
         opened,
         settings[table.RESTART_DELAY_SECONDS],
@@ -136,7 +140,7 @@ def supervise(
     supervisor.reactions = _reactions(settings, supervisor, supervision)
     inherited = surroundings.kept(state_dir, url, run_id, supervision.begun_at)
     executor = RestartExecutor(
-        launcher,
+        by,
         lambda action: replace(spec_of(supervision, action, run_id, url), inherited=inherited),
         root.clock,
         lambda: last_written(root, run_id),

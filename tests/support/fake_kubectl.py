@@ -4,7 +4,8 @@ No API server is to be had where these tests run. What this one answers comes ou
 
     FOLDER/bin/kubectl            the program, for PATH
     FOLDER/pods/NS/POD.json       pods, as the API shows them
-    FOLDER/homes/UID/             what a pod has for HOME, TMPDIR and the folder in which its commands begin
+    FOLDER/homes/UID/             what a pod has for HOME, TMPDIR and the folder in which its commands begin; bin/ in it
+                                  comes first on its PATH
     FOLDER/answers/NS/KIND.json   other objects of a namespace by their names, for ``get``
     FOLDER/troubles.json          what is to go wrong, and how often
     FOLDER/calls.jsonl            the arguments of every call
@@ -234,7 +235,7 @@ def _exec(state: _State, call: Call) -> int:
 def _run(home: Path, pod: str, call: Call) -> int:
     """The command in a process of its own, which goes on when kubectl is killed, as it does in a pod."""
     environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{home / 'bin'}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),
         "TMPDIR": str(home / "tmp"),
         "HOSTNAME": pod,

@@ -2,19 +2,17 @@
 
 import time
 from dataclasses import dataclass, replace
-from typing import Final
 
-from lastbeat.effects import actions
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, RestartRuling
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
-from lastbeat.supervision.commands import unfinished
+from lastbeat.supervision.rhythm import is_over, sooner
 from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat.watchdog import Watch
 from lastbeat_cli import exits
-from lastbeat_cli.loop import Stop, is_over, next_due, retry_in_s
+from lastbeat_cli.loop import Stop, next_due
 from lastbeat_cli.plain import Plain
 from lastbeat_cli.supervise import leaving
 
@@ -42,9 +40,9 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
     while True:
         outcome = watch.tick()
         due = next_due(due, time.monotonic(), manner.interval_s)
-        ended = _is_over(outcome)
+        ended = is_over(outcome)
         over = ended or stop.asked or (manner.submit_only and _has_job(outcome))
-        at = min(due, time.monotonic() + _sooner(outcome, manner.interval_s))
+        at = min(due, time.monotonic() + sooner(outcome, manner.interval_s))
         if manner.as_json or over or told(outcome) != shown:
             plain.show(with_job(outcome), None if over else at)
             shown = told(outcome)
@@ -55,27 +53,6 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
             return exits.OK if manner.submit_only and _has_job(outcome) else status
         if seat is not None and outcome.record is not None and seat.holder(outcome.record, outcome.at) is not None:
             return None
-
-
-_ENDING_S: Final = 2.0
-"""How soon it is looked again for the end of a job that failed."""
-
-
-def _is_over(outcome: Outcome) -> bool:
-    """Whether the run has ended for good, its job with it, and everybody was told."""
-    record = outcome.record
-    if record is None or not is_over(outcome, dry_run=False) or unfinished(record):
-        return False
-    starts = [action for action in record.actions if action.kind == RESTART_KIND]
-    if _just_started(record):
-        return False
-    if starts and starts[-1].failed is not None:
-        # Refused for good.
-        return record.job is None or record.job.state.ended
-    if record.job is None or any(not action.settled for action in starts) or not record.job.state.ended:
-        return False
-    ruling = record.ruling
-    return ruling is not None and not ruling.restart and ruling.number >= record.job.number
 
 
 def told(outcome: Outcome) -> tuple[object, ...]:
@@ -122,27 +99,3 @@ def _next_start(record: Record | None) -> str | None:
 
 def _has_job(outcome: Outcome) -> bool:
     return outcome.record is not None and outcome.record.job is not None
-
-
-def _sooner(outcome: Outcome, interval_s: float) -> float:
-    """Seconds until something waits to be done: a restart after its delay, an alert after its back-off, a job that is
-    ending."""
-    record = outcome.record
-    wake = actions.wake_at(record, {RESTART_KIND}, outcome.at) if record is not None else None
-    waits = [interval_s]
-    if wake is not None:
-        waits.append(max(0.2, (wake - outcome.at).total_seconds()))
-    elif record is not None and _just_started(record):
-        waits.append(0.2)
-    if outcome.left_until is not None:
-        waits.append(_ENDING_S)
-    again_s = retry_in_s(outcome) if outcome.status.finished else None
-    return min([*waits, *([again_s] if again_s is not None else [])])
-
-
-def _just_started(record: Record) -> bool:
-    """Whether a job has been started, and no look has shown it yet."""
-    starts = [action for action in record.actions if action.kind == RESTART_KIND]
-    if not starts or starts[-1].done_at is None:
-        return False
-    return record.job is None or record.job.name != starts[-1].name

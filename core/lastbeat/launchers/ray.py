@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from lastbeat.launchers import ray_jobs, ray_submission
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray_jobs import RayAddress, RayJobs
+from lastbeat.launchers.ray_jobs import JobsApi, RayAddress, RayJobs
 from lastbeat.launchers.ray_reports import moment, node_ids, report
 from lastbeat.launchers.ray_submission import RayOptions
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
@@ -64,7 +64,11 @@ def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayL
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
     """What is known of the job with that submission id, or with that id of Ray's own."""
     wanted = ray_submission.options(options)
-    jobs = RayJobs(_address(wanted, "", os.environ))
+    return adopted(RayJobs(_address(wanted, "", os.environ)), job)
+
+
+def adopted(jobs: JobsApi, job: str) -> AdoptedJob:
+    """The same, of the cluster of ``jobs``."""
     asked = _JOB_ID.fullmatch(job)
     if asked is None:
         raise JobRefusedError(f"{job[:60]!r} is no id of a job on Ray", _LISTED)
@@ -107,7 +111,7 @@ class RayLauncher:
 
     def __init__(
         self,
-        jobs: RayJobs,
+        jobs: JobsApi,
         wanted: RayOptions | None = None,
         place: str = "",
         *,

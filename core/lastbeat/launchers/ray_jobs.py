@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
@@ -109,6 +109,29 @@ class _Reply:
         return fit(masked(one_line(lines[-1])), 300) if lines else ""
 
 
+class JobsApi(Protocol):
+    """Jobs of one cluster, however it is asked; as :class:`RayJobs` describes."""
+
+    @property
+    def address(self) -> str: ...
+
+    def version(self) -> Version: ...
+
+    def job(self, submission_id: str) -> dict[str, Any] | None: ...
+
+    def jobs(self) -> list[dict[str, Any]]: ...
+
+    def submit(self, request: Mapping[str, Any]) -> str: ...
+
+    def stop(self, submission_id: str) -> bool | None: ...
+
+    def log_tail(self, node_id: str, submission_id: str, lines: int, most: int) -> tuple[bytes, bool]: ...
+
+    def nodes(self) -> list[dict[str, Any]]: ...
+
+    def gpus(self) -> GpuUse | None: ...
+
+
 class RayJobs:
     """One dashboard. ``environment``: where headers and tokens are looked for, at each call anew: tokens expire."""
 
@@ -175,13 +198,16 @@ class RayJobs:
     def log_tail(self, node_id: str, submission_id: str, lines: int, most: int) -> tuple[bytes, bool]:
         """The last ``lines`` lines of the job's log, and whether that is all of them: what is more than ``most`` bytes
         is not transferred. The node's agent reads its file from the end."""
-        query = {
-            "node_id": node_id,
-            "filename": f"job-driver-{submission_id}.log",
-            "lines": str(lines),
-            # Older ones put a digit before each piece unless told otherwise.
-            "format": "text",
-        }
+        return self.file_tail(node_id, f"job-driver-{submission_id}.log", lines, most)
+
+    def document(self, path: str) -> dict[str, Any]:
+        """What else the dashboard answers to ``path``, as JSON."""
+        return self._object("GET", path)
+
+    def file_tail(self, node_id: str, name: str, lines: int, most: int) -> tuple[bytes, bool]:
+        """The last ``lines`` lines of a file of that node's logs, as :meth:`log_tail`."""
+        # Older ones put a digit before each piece unless told otherwise.
+        query = {"node_id": node_id, "filename": name, "lines": str(lines), "format": "text"}
         reply = self._asked("GET", f"/api/v0/logs/file?{urlencode(query)}", most=most)
         if reply.status != 200:
             raise self._fault(reply)

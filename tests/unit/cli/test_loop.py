@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.decide.over import is_over, retry_in_s
 from lastbeat.model.alert import Alert, Delivery, Message
 from lastbeat.model.observation import NeverSeen
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Finding, HeartbeatMemory, Record
 from lastbeat.model.status import Event, Status
-from lastbeat_cli.loop import Stop, follow, is_over, next_due, retry_in_s
+from lastbeat_cli.loop import Stop, follow, next_due
 from lastbeat_cli.panel import WINDOW, StepRate
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

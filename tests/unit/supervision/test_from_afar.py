@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lastbeat.decide.over import is_over
 from lastbeat.fleet.index import wake_of
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
@@ -16,7 +17,6 @@ from lastbeat.model.status import Event, Status
 from lastbeat.restarts.loading import load
 from lastbeat.supervision.agent_mark import AgentMark, leave_mark
 from lastbeat.supervision.seat import Machine, Seat
-from lastbeat_cli.loop import is_over
 from support.jobs import RUN, SupervisedScene
 from unit.supervision.test_rulings import beat, step
 from unit.supervision.test_supervised import running, settled

@@ -1,0 +1,1 @@
+"""For scripts of people who train on Ray: ``lastbeat.launch.ray``."""

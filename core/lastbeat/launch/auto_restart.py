@@ -1,0 +1,389 @@
+"""Restarts a job of Ray's as long as that helps: a :class:`Supervisor` of its own, for a script of three lines.
+
+The job is adopted as ``lastbeat supervise --adopt`` does, with a policy made of the arguments. What is known of it lies
+in a record, so a script that died and is run again goes on where it was, and never starts a second job while one may
+live.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Final
+
+from lastbeat import opening, wire
+from lastbeat import settings as configuration
+from lastbeat.launch.by_kubectl import PodCluster
+from lastbeat.launch.checkpoints import surveyed
+from lastbeat.launch.cluster import RayCluster
+from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotSetUpError
+from lastbeat.launch.jobs import progress_in
+from lastbeat.launch.reaching import reach, translated
+from lastbeat.launch.results import RestartResult
+from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.ray import RayLauncher, adopted
+from lastbeat.launchers.ray_submission import ADDRESS, NAME
+from lastbeat.model.job import AdoptedJob, JobSpec
+from lastbeat.model.outcome import Outcome
+from lastbeat.model.record import Record
+from lastbeat.model.restart import RESTART_KIND, Supervision
+from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id
+from lastbeat.model.secrets import is_secret
+from lastbeat.model.status import Status
+from lastbeat.model.text import one_line
+from lastbeat.record.repository import RecordRepository
+from lastbeat.restarts import loading
+from lastbeat.restarts.compiling import compiled
+from lastbeat.settings import Settings, SettingsError, table
+from lastbeat.stores.clock import steady
+from lastbeat.stores.port import ConflictError, Store, StoreError
+from lastbeat.supervision.beginning import NotBegunError, begin
+from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
+from lastbeat.supervision.rhythm import is_over, sooner
+from lastbeat.supervision.rulings import present_job
+from lastbeat.supervision.seat import Seat
+
+log = logging.getLogger(__name__)
+
+_POLICY: Final = "auto_restart"
+_BY: Final = "lastbeat.launch.ray.auto_restart"
+_MOST_RETRIES: Final = 1000
+_WINDOW_HOURS: Final = 10_000
+_MOST_LOG_BYTES: Final = 1 << 20
+_RACES: Final = 5
+
+
+def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's scripts have
+    head_pod: str,
+    job_name: str,
+    checkpoint_dir: str,
+    max_retries: int = 10,
+    retry_delay: float = 60,
+    stagnation_threshold: float = 300,
+    check_interval: float = 30,
+    namespace: str = "default",
+) -> RestartResult:
+    """Watch the job until it has ended well; stop it where it makes no step for ``stagnation_threshold`` seconds; and
+    where it failed, or was stopped, start it again ``retry_delay`` seconds later, ``max_retries`` times at most.
+
+    ``job_name`` is its submission id. Its entrypoint and runtime environment are those that Ray tells of it; each new
+    job has an id of its own, and the newest complete checkpoint of ``checkpoint_dir`` in LASTBEAT_RESUME_FROM (its
+    step in LASTBEAT_RESUME_STEP). A folder is one of the head pod, or of this machine where an address is given. What
+    cannot be asked is no failure: no job is started while the last one may live. Alerts go where the settings say.
+
+    Returns when the job has ended for good. Raises :class:`JobNotFoundError` where there is no such job,
+    :class:`NotReachedError` where cluster or checkpoints cannot be asked at the beginning, and :class:`NotSetUpError`
+    where no try can succeed as things are.
+    """
+    terms = _Terms(max_retries, retry_delay, stagnation_threshold, check_interval)
+    run = _Restarts(reach(head_pod, namespace), job_name, checkpoint_dir)
+    try:
+        return run.to_the_end(terms)
+    except SettingsError as error:
+        fault = NotSetUpError("; ".join(error.faults))
+    except StoreError as error:
+        fault = NotSetUpError(f"the record of {run.run_id} cannot be kept: {error}", error.advice)
+    except NotBegunError as error:
+        fault = NotSetUpError(str(error))
+    raise fault
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """How long, in s, and how often."""
+
+    max_retries: int
+    retry_delay_s: float
+    stagnation_s: float
+    interval_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_retries <= _MOST_RETRIES:
+            raise NotSetUpError(f"max_retries={self.max_retries} is not between 0 and {_MOST_RETRIES}")
+        if self.retry_delay_s < 0 or self.stagnation_s <= 0 or self.interval_s <= 0:
+            what = "retry_delay, stagnation_threshold and check_interval are seconds, the last two more than 0"
+            raise NotSetUpError(what, "use for example 60")
+
+    @property
+    def policy_text(self) -> str:
+        """As a restart policy that everybody can read."""
+        restarts = {"class_name": "AlwaysRestartPolicy", "max_retries": self.max_retries}
+        policies = [{"mode": mode, "implementation": restarts} for mode in ("crash", "stall", "timeout")]
+        return json.dumps(
+            {
+                "description": "Restarts whatever ends, but not a success.",
+                "policies": [*policies, {"mode": "success", "implementation": {"class_name": "NoRestartPolicy"}}],
+                # Where checkpoints advance, too: it is a number of restarts in all.
+                "budgets": {"window": {"restarts": self.max_retries, "hours": _WINDOW_HOURS}},
+                "same_step_times": _MOST_RETRIES,
+                "least_confidence": 0,
+                "longest_delay_s": max(1.0, self.retry_delay_s),
+            }
+        )
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """As settings of the run; it is over its limit when it has stood still for twice as long."""
+        return {table.STALL_MINUTES.name: f"{self.stagnation_s / 120:.9f}"}
+
+
+class _PodLauncher(RayLauncher):
+    """Jobs that only who has kubectl can ask about: no other launcher takes them for its own."""
+
+    kind = "ray-exec"
+
+    def __init__(self, cluster: PodCluster) -> None:
+        super().__init__(cluster.jobs)
+        self._cluster = cluster
+
+    def files(self, path: str) -> Store | None:
+        return self._cluster.files(path)
+
+
+class _Restarts:
+    """One job and those that follow it."""
+
+    def __init__(self, cluster: RayCluster, job_name: str, checkpoint_dir: str) -> None:
+        self._cluster = cluster
+        self._jobs = cluster.jobs
+        self._job_name = job_name
+        self.run_id = _run_id(job_name)
+        self._by_pod = isinstance(cluster, PodCluster)
+        here = not self._by_pod and "://" not in checkpoint_dir
+        self._checkpoints = str(Path(checkpoint_dir).absolute()) if here else checkpoint_dir
+        self._launcher = _PodLauncher(cluster) if isinstance(cluster, PodCluster) else RayLauncher(cluster.jobs)
+        self._like = AdoptedJob("", None)
+        """What Ray tells of a job of the run: what the next one is made of. It may hold secrets."""
+
+    def to_the_end(self, terms: _Terms) -> RestartResult:
+        """Look after them until the run is over. Raises SettingsError, StoreError, NotBegunError, LaunchError."""
+        # Where nothing can be looked at now, nothing could be resumed from later.
+        surveyed(self._checkpoints, self._cluster, stop_at_first=True)
+        settings, own = _settings(terms)
+        store = opening.store(settings)
+        repository = RecordRepository(store, f"{self.run_id}/{RECORD}", os.urandom(6).hex())
+        seat = Seat(_BY, os.urandom(6).hex())
+        races = 0
+        try:
+            while True:
+                _take_seat(seat, repository, terms.interval_s)
+                try:
+                    supervision = self._supervision(repository, seat, terms, own=own)
+                except NotBegunError:
+                    # Somebody else may have begun it in this moment: then that goes on.
+                    races += 1
+                    if races > _RACES:
+                        raise
+                    continue
+                found = self._followed(settings, supervision, seat, terms, own=own)
+                if found is not None:
+                    return found
+        finally:
+            try:
+                seat.leave(repository, store.clock())
+            except StoreError as error:
+                log.info("the seat of the supervisor is kept until it is over: %s", error)
+
+    def _supervision(self, repository: RecordRepository, seat: Seat, terms: _Terms, *, own: bool) -> Supervision:
+        """That which is recorded and goes on, else a new one, which adopts the job."""
+        record = repository.reload()
+        with translated():
+            where = self._launcher.place()
+        recorded = record.supervision if record is not None else None
+        if record is not None and recorded is not None and recorded.place == where:
+            job = present_job(record, self._launcher.kind)
+            if job is not None and not _is_done(record, job.number):
+                self._like = self._adopted(job.id) or self._adopted(self._job_name) or self._like
+                return recorded
+        found = self._adopted(self._living() or self._job_name)
+        if found is None:
+            raise JobNotFoundError(self._job_name)
+        if record is not None and recorded is not None and _ended_well(record, found, where):
+            return recorded
+        self._like = found
+        now = repository.store.clock()
+        begun = replace(self._new_supervision(found, terms, own=own), begun_at=now)
+        begin(repository, self.run_id, begun, self._launcher, now, None, seat=seat, adopted=found)
+        return begun
+
+    def _living(self) -> str:
+        """A job of this run that lives, though no record here tells of it; empty: there is none."""
+        with translated():
+            rows = self._jobs.jobs()
+        of_run = re.compile(rf"{re.escape(self.run_id)}-r\d{{1,9}}")
+        found = [
+            row
+            for row in rows
+            if of_run.fullmatch(str((row.get("metadata") or {}).get(NAME)))
+            and row.get("status") in {"PENDING", "RUNNING"}
+            and row.get("submission_id")
+        ]
+        newest = max(found, key=lambda row: row.get("start_time") or 0, default=None)
+        return "" if newest is None else str(newest["submission_id"])
+
+    def _adopted(self, job: str) -> AdoptedJob | None:
+        """What Ray tells of it. None: it knows no such job."""
+        with translated():
+            if self._jobs.job(job.partition("@")[0]) is None:
+                return None
+            return adopted(self._jobs, job)
+
+    def _new_supervision(self, like: AdoptedJob, terms: _Terms, *, own: bool) -> Supervision:
+        if not like.command:
+            raise NotSetUpError(f"Ray does not tell what job {self._job_name} runs", "submit it by `ray job submit`")
+        address = () if self._by_pod else (f"{ADDRESS}={self._jobs.address}",)
+        # What is recorded others may read.
+        told = {name: text for name, text in like.environment.items() if not is_secret(name, text)}
+        return Supervision(
+            self._launcher.kind,
+            JobSpec(like.command, "", told, options=(*address, *like.options)),
+            policy_name=_POLICY,
+            policy=terms.policy_text,
+            checkpoints=self._checkpoints,
+            by=_BY,
+            compiled=compiled(loading.load_text(terms.policy_text, f"{_POLICY}.yaml", _POLICY)),
+            settings={} if own else terms.settings,
+            interval_s=terms.interval_s,
+        )
+
+    def _followed(
+        self, settings: Settings, supervision: Supervision, seat: Seat, terms: _Terms, *, own: bool
+    ) -> RestartResult | None:
+        """Make passes until the run is over. None: another supervisor has the seat now."""
+        policy = loading.load_text(terms.policy_text, f"{_POLICY}.yaml", _POLICY)
+        supervised = wire.supervise(settings, self.run_id, supervision, policy, seat, launcher=self._launcher)
+        supervised.supervisor.delay_s = terms.retry_delay_s
+        # The delay that was asked for, and not one that is drawn.
+        supervised.supervisor.chance = lambda: 1.0
+        store, url = supervised.store, opening.root_url(settings)
+        executor = RestartExecutor(
+            self._launcher,
+            lambda action: self._spec(spec_of(supervision, action, self.run_id, url), own=own),
+            store.clock,
+            lambda: last_written(store, self.run_id),
+        )
+        supervised = replace(supervised, executor=executor)
+        watch = wire.supervised_watch(settings, supervised, wire.channels(settings), clock=_clock())
+        while True:
+            outcome = watch.tick()
+            record = outcome.record
+            if record is not None and is_over(outcome):
+                return self._result(outcome, record, terms)
+            if record is not None and seat.holder(record, outcome.at) is not None:
+                return None
+            time.sleep(sooner(outcome, terms.interval_s))
+
+    def _spec(self, spec: JobSpec, *, own: bool) -> JobSpec:
+        """``spec`` with what may be secret, and without the place of a record that no job could reach."""
+        environment = {**self._like.environment, **spec.environment}
+        if own:
+            for name in (table.MONITORING_ROOT.name, "LASTBEAT_RUN_ID"):
+                environment.pop(name, None)
+        return replace(spec, environment=environment)
+
+    def _result(self, outcome: Outcome, record: Record, terms: _Terms) -> RestartResult:
+        retries, ruling = len(record.restarts), record.ruling
+        reason = one_line(outcome.reason)
+        if outcome.status is not Status.SUCCEEDED:
+            refused = next((each.failed for each in reversed(record.actions) if each.failed), None)
+            why = refused or (ruling.reason if ruling is not None else "")
+            if refused is None and retries >= terms.max_retries:
+                why = f"max_retries={terms.max_retries} is used up"
+            reason = f"{reason}; not started again: {one_line(why)}" if why else reason
+        return RestartResult(outcome.status is Status.SUCCEEDED, self._final_step(record), retries, reason)
+
+    def _final_step(self, record: Record) -> int | None:
+        if record.job is not None:
+            try:
+                text = self._launcher.output(record.job.id, _MOST_LOG_BYTES) or b""
+            except LauncherError as error:
+                log.warning("the log of job %s could not be read: %s", record.job.id, error.told)
+                text = b""
+            step = progress_in(text.decode("utf-8", "replace")).step
+            if step is not None:
+                return step
+        try:
+            chosen = surveyed(self._checkpoints, self._cluster, stop_at_first=True).chosen
+        except LaunchError as error:
+            log.warning("%s", error)
+            return None
+        return None if chosen is None else chosen.step
+
+
+def _is_done(record: Record, number: int) -> bool:
+    """Whether nothing follows any more on the job of that number, which was the last one."""
+    ruling, starts = record.ruling, [each for each in record.actions if each.kind == RESTART_KIND]
+    if starts and starts[-1].failed is not None:
+        return True
+    if any(not each.settled for each in starts):
+        return False
+    return ruling is not None and not ruling.restart and ruling.number >= number
+
+
+def _ended_well(record: Record, found: AdoptedJob, where: str) -> bool:
+    """Whether the run of ``record`` ended well, and ``found`` is of the same life of the cluster: then it is one of its
+    jobs, and nothing is left to do."""
+    if record.status is not Status.SUCCEEDED or record.job is None or record.supervision is None:
+        return False
+    session = found.id.partition("@")[2]
+    return record.supervision.place == where and session != "" and session == record.job.id.partition("@")[2]
+
+
+def _take_seat(seat: Seat, repository: RecordRepository, interval_s: float) -> None:
+    """Wait until nobody else looks after the run. Raises StoreError."""
+    said = False
+    while True:
+        try:
+            _, holder = seat.take(repository, repository.store.clock())
+        except LookupError:
+            # Nobody ever has.
+            return
+        except ConflictError as error:
+            log.info("%s", error)
+        else:
+            if holder is None:
+                return
+            if not said:
+                log.warning("%s looks after this job already: this script takes over when it is gone", holder.by)
+            said = True
+        time.sleep(interval_s)
+
+
+def _settings(terms: _Terms) -> tuple[Settings, bool]:
+    """The settings; and whether the record lies where only this machine sees it, as no fleet root was named. Raises
+    SettingsError."""
+    settings = configuration.load(terms.settings, watching=True)
+    names = (table.MONITORING_ROOT.name, table.MONITORING_BUCKET.name)
+    own = not any(settings.environ.get(name, "").strip() for name in names)
+    if own:
+        folder = opening.state_dir(settings, writes=True) / "restarts"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError([f"{folder} cannot be made: {error.strerror}; set LASTBEAT_STATE_DIR"]) from None
+        settings = configuration.load({**terms.settings, table.MONITORING_ROOT.name: str(folder)}, watching=True)
+    if terms.stagnation_s > settings.policy.stale_s:
+        # Who may make no step for so long may print nothing for so long.
+        settings = replace(settings, policy=replace(settings.policy, stale_s=terms.stagnation_s))
+    return settings, own
+
+
+def _run_id(job_name: str) -> str:
+    """The run's id: the job's own, or one made of it."""
+    try:
+        return check_run_id(job_name)
+    except InvalidRunIdError:
+        readable = re.sub(r"[^A-Za-z0-9.-]", "-", job_name).strip("-.")[:80] or "job"
+        return f"{readable}-{hashlib.sha256(job_name.encode('utf-8', 'surrogateescape')).hexdigest()[:10]}"
+
+
+def _clock() -> Callable[[], datetime]:
+    """This host's time as it is now, carried on by a clock that nobody sets."""
+    began, at = datetime.now(timezone.utc), steady()
+    return lambda: began + timedelta(seconds=steady() - at)

@@ -1,0 +1,92 @@
+"""A Ray cluster by the REST API of its dashboard."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from lastbeat.launch import ray_words
+from lastbeat.launch.ray_words import Gpus
+from lastbeat.launch.results import JobStatus, RayResources
+from lastbeat.launchers.port import LauncherError
+from lastbeat.launchers.ray_jobs import RayJobs
+from lastbeat.model.text import one_line
+from lastbeat.stores.port import Store
+
+_MOST_NODES: Final = 512
+_MOST_NETWORK_LOGS: Final = 16
+_NETWORK_LINES: Final = 2000
+_MOST_NETWORK_BYTES: Final = 1 << 18
+_ALIVE: Final = "ALIVE"
+
+
+class DashboardCluster:
+    """The cluster that the dashboard of ``jobs`` tells of."""
+
+    def __init__(self, jobs: RayJobs) -> None:
+        self.jobs = jobs
+
+    def status(self, job: str) -> JobStatus | None:
+        found = self.jobs.job(job)
+        return None if found is None else ray_words.status(found.get("status"))
+
+    def resources(self) -> RayResources | None:
+        return ray_words.resources_of(self.jobs.document("/api/cluster_status"))
+
+    def gpus(self) -> tuple[Sequence[Gpus], Sequence[str]]:
+        found, faults = [], []
+        for node in self._nodes():
+            name = one_line(str(node.get("hostname") or node.get("ip") or "a node"))[:100]
+            if "gpus" in node:
+                found.append(ray_words.gpus_of(node, name))
+            else:
+                faults.append(f"node {name}: the dashboard does not tell of its GPUs yet")
+        return found, faults
+
+    def files(self, path: str) -> Store | None:  # noqa: ARG002 - the dashboard shows no files but logs
+        return None
+
+    def network_lines(self) -> str:
+        found: list[str] = []
+        for node in self._nodes():
+            raylet = node.get("raylet")
+            node_id = raylet.get("nodeId") if isinstance(raylet, dict) else None
+            if isinstance(node_id, str):
+                found += self._network_lines_of(node_id)
+            if sum(map(len, found)) > _MOST_NETWORK_BYTES:
+                break
+        return "\n".join(found)
+
+    def _network_lines_of(self, node_id: str) -> list[str]:
+        found: list[str] = []
+        for pattern in ("worker*.out", "job-driver-*.log"):
+            listed = self.jobs.document(f"/api/v0/logs?{urlencode({'node_id': node_id, 'glob': pattern})}")
+            for name in _names(listed)[-_MOST_NETWORK_LOGS:]:
+                text, _ = self.jobs.file_tail(node_id, name, _NETWORK_LINES, _MOST_NETWORK_BYTES)
+                found += [text.decode("utf-8", "replace")]
+        return found
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        """Those that live. Raises :class:`LauncherError`."""
+        found = self.jobs.document("/nodes?view=summary").get("data")
+        listed = found.get("summary") if isinstance(found, dict) else None
+        if not isinstance(listed, list):
+            raise LauncherError(f"{self.jobs.address} did not answer with a list of nodes", "is it Ray's dashboard?")
+        nodes = [each for each in listed if isinstance(each, dict)]
+        return [each for each in nodes if _lives(each)][:_MOST_NODES]
+
+
+def _lives(node: Mapping[str, Any]) -> bool:
+    raylet = node.get("raylet")
+    return isinstance(raylet, dict) and raylet.get("state", _ALIVE) == _ALIVE
+
+
+def _names(document: Mapping[str, Any]) -> list[str]:
+    """The files in a listing of a node's logs, by kind."""
+    data = document.get("data")
+    kinds = data.get("result") if isinstance(data, dict) else None
+    listed = (
+        [name for names in kinds.values() if isinstance(names, list) for name in names]
+        if isinstance(kinds, dict)
+        else []
+    )
+    return [name for name in listed if isinstance(name, str)]

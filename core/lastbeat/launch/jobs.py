@@ -1,0 +1,265 @@
+"""A job of Ray's: its state, how far it is, whether it stands still, how it ended; and one that resumes."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from lastbeat.checkpoints.layouts import step_in
+from lastbeat.launch.cluster import RayCluster
+from lastbeat.launch.errors import JobNotFoundError, NotReachedError, NotSubmittedError, UncertainError
+from lastbeat.launch.reaching import reach, told, translated
+from lastbeat.launch.results import JobProgress, JobStatus, MonitorResult
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.launchers.ray import LATE_S, RayLauncher
+from lastbeat.model.progress_lines import Progress
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+RESUME_FROM: Final = "LASTBEAT_RESUME_FROM"
+RESUME_STEP: Final = "LASTBEAT_RESUME_STEP"
+_MOST_LOG_BYTES: Final = 1 << 20
+_ENDED: Final = frozenset({"SUCCEEDED", "FAILED"})
+_WRONG_CONFIG: Final = "write it as {'entrypoint': 'python train.py', 'runtime_env': {…}}"
+_CONFIG: Final = frozenset(
+    {
+        "entrypoint",
+        "runtime_env",
+        "metadata",
+        "submission_id",
+        "entrypoint_num_cpus",
+        "entrypoint_num_gpus",
+        "entrypoint_memory",
+        "entrypoint_resources",
+        "entrypoint_label_selector",
+    }
+)
+
+
+def check_job_status(head_pod: str, job_id: str, namespace: str = "default") -> JobStatus:
+    """RUNNING, FAILED, SUCCEEDED, PENDING, or UNKNOWN where the cluster does not answer, or knows no such job: nothing
+    follows from that, and why stands in the log. A job that was stopped is FAILED.
+
+    Raises :class:`NotSetUpError` where no try can succeed: no kubectl, no such pod, an address that is none.
+    """
+    return _status(reach(head_pod, namespace), job_id) or "UNKNOWN"
+
+
+def get_progress(head_pod: str, job_id: str, namespace: str = "default") -> JobProgress:
+    """What the end of the job's log says of its progress, in the forms in which training programs print it: the step,
+    of how many, the loss, the throughput. What it does not show is None, and all of it where it could not be read.
+
+    Raises :class:`NotSetUpError` as :func:`check_job_status`.
+    """
+    return progress_in(_log(reach(head_pod, namespace), job_id) or "")
+
+
+def get_current_step(head_pod: str, job_id: str, namespace: str = "default") -> int | None:
+    """The last step in the job's log. None: it shows none yet, or could not be read.
+
+    Raises :class:`NotSetUpError` as :func:`check_job_status`.
+    """
+    return get_progress(head_pod, job_id, namespace).step
+
+
+def progress_in(text: str) -> JobProgress:
+    """What the lines of a log say of progress."""
+    found = Progress()
+    for line in text.splitlines():
+        found.read(line)
+    return JobProgress(found.step, found.total_steps, found.loss, found.throughput, found.throughput_unit)
+
+
+def detect_stall(
+    head_pod: str,
+    job_id: str,
+    stagnation_threshold: float = 300,
+    check_interval: float = 10,
+    namespace: str = "default",
+) -> bool:
+    """Whether the job makes no step for ``stagnation_threshold`` seconds.
+
+    It watches for as long as that takes: False as soon as there is another step, or the job does not run (any more);
+    True once it has run and stood still for so long. Before its first step, a job stands still that prints nothing.
+    False, too, where that could not be found out within twice the time, for nothing follows from it.
+
+    Raises :class:`NotSetUpError` as :func:`check_job_status`.
+    """
+    cluster = reach(head_pod, namespace)
+    began = time.monotonic()
+    first: tuple[float, object] | None = None
+    while True:
+        status = _status(cluster, job_id)
+        at = time.monotonic()
+        text = _log(cluster, job_id) if status == "RUNNING" else None
+        if status in _ENDED or status == "PENDING":
+            return False
+        if text is not None:
+            step = progress_in(text).step
+            shows = text if step is None else step
+            if first is None:
+                first = at, shows
+            elif shows != first[1]:
+                return False
+            elif at - first[0] >= stagnation_threshold:
+                return True
+        if at - began >= 2 * stagnation_threshold + check_interval:
+            log.warning("whether job %.200s stands still could not be found out", job_id)
+            return False
+        due = began if first is None else first[0]
+        time.sleep(max(0.1, min(check_interval, due + stagnation_threshold - at)))
+
+
+def monitor_job(
+    head_pod: str,
+    job_id: str,
+    check_interval: float = 30,
+    timeout: float | None = None,
+    namespace: str = "default",
+) -> MonitorResult:
+    """Watch the job until it has ended, or for ``timeout`` seconds (None: as long as it takes). A cluster that does not
+    answer is asked again; one that answers that it does not know the job any more is, for ten minutes.
+
+    Raises :class:`JobNotFoundError` or :class:`NotReachedError` where the first question already has no answer, and
+    :class:`NotSetUpError` as :func:`check_job_status`.
+    """
+    cluster = reach(head_pod, namespace)
+    began = time.monotonic()
+    with translated():
+        if cluster.status(job_id) is None:
+            raise JobNotFoundError(job_id)
+    unknown_since: float | None = None
+    while True:
+        status = _status(cluster, job_id)
+        now = time.monotonic()
+        unknown_since = None if status is not None else unknown_since or now
+        forgotten = unknown_since is not None and now - unknown_since >= LATE_S
+        over = timeout is not None and now - began >= timeout
+        if status in _ENDED or forgotten or over:
+            text = _log(cluster, job_id)
+            return MonitorResult(status or "UNKNOWN", round(now - began, 3), progress_in(text or "").step)
+        left = check_interval if timeout is None else min(check_interval, began + timeout - now)
+        time.sleep(max(0.1, left))
+
+
+def stop_job(head_pod: str, job_id: str, timeout: float = 120, namespace: str = "default") -> JobStatus:
+    """Have the job end, and wait until it has. Returns how it ended: FAILED, or SUCCEEDED where it was faster.
+
+    Raises :class:`NotReachedError` where it has not ended within ``timeout`` seconds, or that cannot be found out: it
+    may live still. Raises :class:`JobNotFoundError`, and :class:`NotSetUpError` as :func:`check_job_status`.
+    """
+    cluster = reach(head_pod, namespace)
+    until = time.monotonic() + timeout
+    with translated():
+        if cluster.status(job_id) is None:
+            raise JobNotFoundError(job_id)
+        cluster.jobs.stop(job_id)
+    while True:
+        status = _status(cluster, job_id)
+        if status is not None and status in _ENDED:
+            return status
+        if time.monotonic() >= until:
+            raise NotReachedError(
+                f"job {job_id:.200} was asked to stop, and has not ended within {timeout:g} s ({status or 'UNKNOWN'})",
+                "one that Ray has not scheduled stays PENDING until what it asks for is there",
+            )
+        time.sleep(1.0)
+
+
+def submit_job_with_resume(
+    head_pod: str, checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str, Any], namespace: str = "default"
+) -> str:
+    """Submit a job that resumes from ``checkpoint_path`` (None: it begins anew). Returns its id, a new one.
+
+    ``config`` has the ``entrypoint``, and may have ``runtime_env``, ``metadata``, ``submission_id`` and what ``ray job
+    submit`` calls ``--entrypoint-num-gpus`` and the like (``entrypoint_num_gpus``). The job finds the checkpoint in
+    LASTBEAT_RESUME_FROM, and its step in LASTBEAT_RESUME_STEP where its name tells it.
+
+    Raises :class:`NotSubmittedError` where there is certainly no such job, :class:`UncertainError` where nobody knows,
+    and :class:`NotSetUpError` as :func:`check_job_status`.
+    """
+    request = _request(checkpoint_path, config)
+    cluster = reach(head_pod, namespace)
+    job = str(request["submission_id"])
+    fault: Exception
+    try:
+        return cluster.jobs.submit(request)
+    except (JobRefusedError, NotLaunchedError) as error:
+        fault = NotSubmittedError(str(error), error.advice)
+    except LauncherError as error:
+        # It may have been heard all the same.
+        why = str(error)
+        try:
+            if "already exists" in why:
+                fault = NotSubmittedError(why, "leave 'submission_id' out, or choose another one")
+            elif cluster.jobs.job(job) is not None:
+                return job
+            else:
+                fault = NotSubmittedError(why, error.advice)
+        except LauncherError:
+            fault = UncertainError(
+                f"whether job {job} was submitted is not known: {why}",
+                f"`ray job status {job}` tells; do not submit another one before",
+            )
+    raise fault
+
+
+def _request(checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises :class:`NotSubmittedError` for a config of which nothing can come."""
+    entrypoint = config.get("entrypoint")
+    if not isinstance(entrypoint, str) or not entrypoint.strip():
+        raise NotSubmittedError("config has no 'entrypoint'", _WRONG_CONFIG)
+    unknown = sorted(str(each) for each in config if each not in _CONFIG)
+    if unknown:
+        raise NotSubmittedError(
+            f"config has {unknown[0][:60]!r}, which is unknown", f"it may have {', '.join(sorted(_CONFIG))}"
+        )
+    runtime_env = config.get("runtime_env") or {}
+    variables = runtime_env.get("env_vars") or {} if isinstance(runtime_env, Mapping) else None
+    if not isinstance(variables, Mapping):
+        raise NotSubmittedError("runtime_env is no mapping, or its env_vars are none", _WRONG_CONFIG)
+    path = "" if checkpoint_path is None else os.fspath(checkpoint_path)
+    step = step_in(path.rstrip("/").rpartition("/")[2]) if path else None
+    resume = {RESUME_FROM: path, RESUME_STEP: "" if step is None else str(step)}
+    variables = {str(name): str(text) for name, text in variables.items() if name not in resume}
+    return {
+        **{name: value for name, value in config.items() if value is not None},
+        "submission_id": str(config.get("submission_id") or f"lastbeat-{os.urandom(8).hex()}"),
+        "runtime_env": {**runtime_env, "env_vars": {**variables, **{k: v for k, v in resume.items() if v}}},
+    }
+
+
+def _status(cluster: RayCluster, job_id: str) -> JobStatus | None:
+    """None: it is not known, which is told in the log."""
+    found = _asked(f"the state of job {job_id:.200}", lambda: _known(cluster, job_id))
+    return None if found == "UNKNOWN" else found
+
+
+def _known(cluster: RayCluster, job_id: str) -> JobStatus:
+    found = cluster.status(job_id)
+    if found is None:
+        raise JobNotFoundError(job_id)
+    return found
+
+
+def _log(cluster: RayCluster, job_id: str) -> str | None:
+    """The end of the job's log. None: it could not be read, which is told in the log of lastbeat."""
+    launcher = RayLauncher(cluster.jobs)
+    found = _asked(f"the log of job {job_id:.200}", lambda: launcher.output(job_id, _MOST_LOG_BYTES))
+    return None if found is None else found.decode("utf-8", "replace")
+
+
+def _asked(what: str, ask: Callable[[], T]) -> T | None:
+    """The answer; None where there is none, but may be to a later try. Raises :class:`NotSetUpError`."""
+    try:
+        return ask()
+    except JobNotFoundError as error:
+        fault: Exception = error
+    except LauncherError as error:
+        fault = told(error)
+    if not isinstance(fault, JobNotFoundError | NotReachedError):
+        raise fault
+    log.warning("%s is not known: %s", what, fault)
+    return None
