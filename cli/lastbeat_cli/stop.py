@@ -67,21 +67,23 @@ class _Training:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A job of a supervised run, and the options of its launcher, which may say where it is."""
+    """A job of a supervised run, and where it is: by the options of its launcher, and the place where it was begun."""
 
     memory: JobMemory
     options: tuple[str, ...]
+    place: str
 
     @classmethod
     def of(cls, record: Record, memory: JobMemory) -> "_Job":
-        return cls(memory, record.supervision.spec.options if record.supervision is not None else ())
+        begun = record.supervision
+        return cls(memory, *((begun.spec.options, begun.place) if begun is not None else ((), "")))
 
     def launcher(self, settings: Settings) -> Launcher | None:
         """What can be asked about it; None: nothing here."""
         if self.memory.launcher not in launchers.LAUNCHERS or settings.state_dir is None:
             return None
         try:
-            return launchers.module(self.memory.launcher).launcher(settings.state_dir, self.options)
+            return launchers.module(self.memory.launcher).launcher(settings.state_dir, self.options, self.place)
         except LauncherError:
             # Begun by a version that knows other options.
             return None

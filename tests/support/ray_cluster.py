@@ -3,6 +3,7 @@
 Nodes are ended by the ids of their processes: ``ray stop`` would end every Ray of this machine.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ WHY_NOT = (
 )
 """Why none can be started here; None: it can."""
 START_S = 120.0
+_TRIES = 3
 _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_JOB_STOP_WAIT_TIME_S": "3"}
 
 
@@ -86,12 +88,14 @@ class RayCluster:
     network: str
     """Its addresses begin so: Ray hands out ports of an address as if it were the only one there."""
     environment: Mapping[str, str]
-    head: RayNode
+    head: RayNode | None = None
     workers: list[RayNode] = field(default_factory=list)
 
     def ask(self, path: str, body: object = None) -> Any:
         """What the dashboard answers, asked past every proxy."""
         request = urllib.request.Request(self.address + path)
+        if self.environment.get("RAY_AUTH_TOKEN"):
+            request.add_header("Authorization", f"Bearer {self.environment['RAY_AUTH_TOKEN']}")
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
@@ -111,26 +115,24 @@ class RayCluster:
             f"--num-gpus={gpus}",
             f"--resources={json.dumps(resources)}",
         ]
-        worker = _start(self.folder, host, more, self.environment)
+        worker = _begun(
+            lambda: _start(self.folder, host, more, self.environment),
+            lambda: len(self.living()) > before,
+            self.folder / f"{host}.said",
+        )
         self.workers.append(worker)
-        said = self.folder / f"{host}.said"
-
-        def joined() -> bool:
-            assert worker.process.poll() is None, said.read_text()[-2000:]
-            return len(self.living()) > before
-
-        until(joined, bool, START_S)
         return worker
 
     def restart_head(self) -> None:
         """The head is started again at the same address, and knows nothing of what was before."""
+        assert self.head is not None
         self.head.kill()
-        self.head = _head(self.folder, self.ports, self.network, self.environment)
-        self.until_up()
+        self.begin()
 
     @contextmanager
     def dashboard_suspended(self) -> Iterator[None]:
         """The dashboard answers nobody meanwhile; what runs, runs on."""
+        assert self.head is not None
         pids = [pid for pid in self.head.pids() if b"dashboard/dashboard.py" in _command(pid)]
         assert pids
         for pid in pids:
@@ -141,19 +143,23 @@ class RayCluster:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
 
-    def until_up(self) -> None:
-        def up() -> bool:
-            try:
-                self.ask("/api/jobs/")
-                return bool(self.living()) and self.ask("/api/cluster_status")["result"] is True
-            except (OSError, ValueError, KeyError, TypeError):
-                assert self.head.process.poll() is None, (self.folder / f"{self.network}.2.said").read_text()[-2000:]
-                return False
+    def begin(self) -> None:
+        """Start the head."""
+        self.head = _begun(
+            lambda: _head(self.folder, self.ports, self.network, self.environment),
+            self._is_up,
+            self.folder / f"{self.network}.2.said",
+        )
 
-        until(up, bool, START_S)
+    def _is_up(self) -> bool:
+        try:
+            self.ask("/api/jobs/")
+            return bool(self.living()) and self.ask("/api/cluster_status")["result"] is True
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
     def end(self) -> None:
-        for node in (*self.workers, self.head):
+        for node in (*self.workers, *([self.head] if self.head is not None else [])):
             node.kill()
 
 
@@ -164,14 +170,27 @@ def cluster(gpus: int = 2, environment: Mapping[str, str] | None = None) -> Iter
     network = f"127.{randrange(1, 255)}.{randrange(1, 255)}"
     ports = _free_ports("127.0.0.1", 3)
     said = {**_ENVIRONMENT, "LASTBEAT_TEST_GPUS": str(gpus), **(environment or {})}
-    head = _head(folder, ports, network, said)
-    found = RayCluster(folder, f"http://127.0.0.1:{ports[1]}", ports, network, said, head)
+    found = RayCluster(folder, f"http://127.0.0.1:{ports[1]}", ports, network, said)
     try:
-        found.until_up()
+        found.begin()
         yield found
     finally:
         found.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _begun(start: Callable[[], RayNode], is_up: Callable[[], bool], said: Path) -> RayNode:
+    """A node that is up. Ray itself gives one up that takes more than half a minute, as it may on a busy machine: so
+    one is started at a time, and again."""
+    with (Path(tempfile.gettempdir()) / f"ray-starts-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for _ in range(_TRIES):
+            node = start()
+            until(lambda node=node: node.process.poll() is not None or is_up(), bool, START_S)  # type: ignore[misc]
+            if node.process.poll() is None:
+                return node
+            node.kill()
+    raise AssertionError(said.read_text(encoding="utf-8", errors="replace")[-2000:])
 
 
 def _head(folder: Path, ports: tuple[int, int, int], network: str, environment: Mapping[str, str]) -> RayNode:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.checkpoint_files import huggingface
-from support.cli import LASTBEAT, environment
+from support.cli import LASTBEAT, call, environment
 from support.ray_cluster import WHY_NOT, RayCluster
 from support.waiting import until
 
@@ -176,6 +176,19 @@ def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: 
     assert run.record["supervision"]["spec"]["command"] == ["sh", "-c", entrypoint]
     assert (run.record["status"], run.record["attempt"]["number"]) == ("SUCCEEDED", 2)
     assert "hello" in run.log(0)
+
+
+def test_a_run_is_stopped_from_a_shell_that_does_not_know_where_the_cluster_is(run: Supervised) -> None:
+    where = ("--run-id", run.run_id, "--launcher", "ray", "--policy", "default")
+    process = run.supervise(*where, "--", "sh", "-c", STEPS, RAY_ADDRESS=run.cluster.address)
+    job = run.running(0)
+    roots = {"MONITORING_ROOT": str(run.folder / "runs"), "LASTBEAT_STATE_DIR": str(run.folder / "state")}
+    done = call(LASTBEAT, "stop", run.run_id, "--why", "wrong data", cwd=run.folder, **roots)
+    assert f"job {job}@session_" in done.stdout, done.stderr
+    assert "is being ended" in done.stdout
+    process.communicate(timeout=120)
+    assert (run.record["status"], run.record["restarts"]) == ("CANCELLED", [])
+    assert [row["status"] for row in run.submitted()] == ["STOPPED"]
 
 
 def test_an_agent_looks_after_what_was_only_submitted(run: Supervised) -> None:
