@@ -283,3 +283,15 @@ def test_a_manifest_of_which_nothing_can_come_is_refused_at_once(
     assert told in said.stderr
     assert fake_kubernetes.objects() == []
     assert not (folder / "runs/run").exists()
+
+
+def test_it_can_be_drilled(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
+    what = ("--scenario", "scancel", "--scenario", "oom", "--interval", "0.5", "--root", str(folder / "drill"))
+    process = in_background(folder, "drill", "--launcher", "kubernetes", *what)
+    try:
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == 0, out + err
+    assert "2 passed, 0 failed" in out
+    assert not any(each["status"]["phase"] == "Running" for each in fake_kubernetes.pods())

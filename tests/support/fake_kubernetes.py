@@ -72,6 +72,20 @@ class FakeKubernetes(FakeCluster):
         """The pods of its jobs, oldest first."""
         return self.objects("pods", namespace)
 
+    def everything(self, namespace: str = "default") -> list[Object]:
+        """All objects that were created."""
+        return [each for resource in RESOURCES.values() for each in self.objects(resource, namespace)]
+
+    def freeze(self, pod: Object, condition: Object) -> None:
+        """The pod's node does not answer any more: it hears and ends nothing. ``condition`` is what is known of it."""
+        (self.folder / "kubelet" / f"{pod['metadata']['uid']}.frozen").touch()
+        self.change(pod, lambda each: each["status"].setdefault("conditions", []).append(condition))
+
+    def has_restarted(self, pod: Object, said: str) -> None:
+        """The pod's container was started again; before that it had ``said`` this."""
+        (self.folder / "kubelet" / f"{pod['metadata']['uid']}.previous").write_text(said)
+        self.change(pod, lambda each: each["status"]["containerStatuses"][0].update(restartCount=1))
+
     def change(self, found: Object, change: Callable[[Object], object]) -> None:
         """Have an object look otherwise."""
         with self._state.locked():
@@ -200,7 +214,7 @@ class _Server:
 
     def _decide(self, job: Object, active: list[Object]) -> None:
         spec, status = job["spec"], job["status"]
-        wanted = spec.get("completions") or spec.get("parallelism", 1)
+        wanted = spec.get("completions", 1)
         if _condition(job, "FailureTarget"):
             if not active:
                 failed = _condition(job, "FailureTarget")
@@ -346,6 +360,8 @@ def _invalid(value: Object) -> str | None:
 
 def _get(state: Any, call: Call) -> int:
     resource = {"pod": "pods", "job": "jobs.batch", "event": "events"}.get(call.words[1], call.words[1])
+    if "said" in (trouble := state.trouble(f"get {resource}")):
+        return _failed(trouble["said"])
     if resource == "configmap":
         return _get_other(state, call)
     if resource not in {"pods", "events", *_installed(state.folder)}:
@@ -428,7 +444,8 @@ def _logs(state: Any, call: Call) -> int:
             pods = [pod]
     for pod in pods:
         name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
-        path = state.folder / "kubelet" / f"{pod['metadata']['uid']}.log"
+        which = "previous" if "--previous" in options else "log"
+        path = state.folder / "kubelet" / f"{pod['metadata']['uid']}.{which}"
         if not path.exists():
             if "--ignore-errors" in options:
                 continue
@@ -505,6 +522,10 @@ def keep(place: str, uid: str) -> None:
     (here / f"{uid}.begun").write_text(started)
     killed_at, reason = None, None
     while process.poll() is None:
+        frozen = (here / f"{uid}.frozen").exists() and _read(stop).get("reason") is None if stop.exists() else False
+        if frozen:
+            time.sleep(_POLL_S)
+            continue
         if killed_at is None and stop.exists():
             asked = _read(stop)
             reason = asked.get("reason")

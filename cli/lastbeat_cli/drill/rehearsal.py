@@ -275,7 +275,8 @@ class Rehearsal:
             job = self.job(number)
             if job is None or self.said(number, "began") is None:
                 return None
-            return job if ground.launcher.state(job).state is JobState.RUNNING else None
+            # One that fails at once may have ended before it was looked at.
+            return None if ground.launcher.state(job).state in {JobState.PENDING, JobState.UNKNOWN} else job
 
         return self.wait(f"job {job_name(self.run_id, number)} runs", look, ground.patience_s)
 

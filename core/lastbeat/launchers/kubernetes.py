@@ -45,9 +45,10 @@ _MOST_REMEMBERED: Final = 256
 _MOST_LOGS: Final = 64
 """Pods whose logs are read."""
 _SHORT_LINE: Final = 100
-_LEAST_LINES: Final = 20
-_AGAIN: Final = 4
-"""How often less is asked for where lines are long."""
+"""Bytes; and so many lines are asked for at least."""
+_LEAST_LIMIT: Final = 1 << 16
+_LONGEST_PREFIX: Final = 200
+"""Bytes: ``[pod/NAME/CONTAINER] ``, as ours are named."""
 _CLUSTER_MARK: Final = "kube-root-ca.crt"
 """A ConfigMap that every namespace has: no other namespace or cluster has one of the same uid."""
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
@@ -275,45 +276,41 @@ class KubernetesLauncher:
 
     def _log_of(self, pod: Pod, most: int) -> bytes:
         """The end of one pod's log; of the time before, where it has just been started again and said nothing."""
-        which = [
-            check_name("pod", pod.name),
-            *([f"--container={check_label('container', pod.container)}"] if pod.container else []),
-        ]
-        said = self._tail(which, most)
-        return said or (self._tail([*which, "--previous"], most) if pod.restarts > 0 else b"")
+        which = [check_name("pod", pod.name)]
+        if pod.container:
+            which.append(f"--container={check_label('container', pod.container)}")
+        said = b"".join(self._tails(which, most).values())
+        if not said and pod.restarts > 0:
+            said = b"".join(self._tails([*which, "--previous"], most).values())
+        return _end_of(said, most)
 
     def _logs_of(self, pods: Sequence[Pod], selector: str, most: int) -> bytes:
         """The ends of several pods' logs, each line with its pod's name; each has its share."""
         share = most // min(len(pods), _MOST_LOGS)
-        said = self._tail(
-            [f"--selector={selector}", "--prefix", "--ignore-errors", f"--max-log-requests={len(pods)}"],
-            share,
-            len(pods),
-        )
-        of_pods: dict[bytes, list[bytes]] = {}
-        for line in said.splitlines(keepends=True):
-            of_pods.setdefault(line.partition(b" ")[0], []).append(line)
-        kept = list(of_pods.items())[:_MOST_LOGS]
-        return b"".join(_end_of(b"".join(lines), share) for _, lines in kept)
+        which = [f"--selector={selector}", "--prefix", "--ignore-errors", f"--max-log-requests={len(pods)}"]
+        said = self._tails(which, share, len(pods))
+        return b"".join(_end_of(each, share) for each in list(said.values())[:_MOST_LOGS])
 
-    def _tail(self, which: Sequence[str], most: int, logs: int = 1) -> bytes:
-        """The last lines, ``most`` bytes of each of several logs.
+    def _tails(self, which: Sequence[str], most: int, logs: int = 1) -> dict[bytes, bytes]:
+        """The last lines of one log, or by prefix of several, about ``most`` bytes of each.
 
-        A limit on bytes cuts the end, which is what matters: so fewer lines are asked for where they do not fit.
+        A limit on bytes cuts the end, which is what matters: so fewer lines are asked for until they fit.
         """
-        lines, limit = max(_LEAST_LINES, most // _SHORT_LINE), 2 * most
-        for _ in range(_AGAIN):
+        lines, limit = max(_SHORT_LINE, most // _SHORT_LINE), max(2 * most, _LEAST_LIMIT)
+        while True:
             asked = ["logs", *which, f"--tail={lines}", f"--limit-bytes={limit}"]
-            answer = self._kubectl.run(asked, most=limit * logs + most)
+            answer = self._kubectl.run(asked, most=logs * (limit + lines * _LONGEST_PREFIX))
             if answer.code != 0:
                 if answer.says(_LOG_NOT_THERE):
-                    return b""
+                    return {}
                 raise self._kubectl.unanswered(answer)
-            said = answer.out.encode("utf-8", "replace")
-            if len(said) < limit or lines <= _LEAST_LINES:
-                break
-            lines = max(_LEAST_LINES, lines // 8)
-        return said if logs > 1 else _end_of(said, most)
+            said: dict[bytes, bytes] = {}
+            for line in answer.out.encode("utf-8", "replace").splitlines(keepends=True):
+                prefix = line.partition(b" ")[0] if logs > 1 else b""
+                said[prefix] = said.get(prefix, b"") + line
+            if lines == 1 or all(len(each) < limit for each in said.values()):
+                return said
+            lines = max(1, lines // 8)
 
     def _server(self) -> str | None:
         """The cluster's address and the namespace as kubectl is set up; None: it is not, as in a pod."""

@@ -115,7 +115,6 @@ class Pod:
     end: PodEnd | None
     unreachable: bool
     """Its node does not answer."""
-    deleting: bool
     place: tuple[str, ...]
     """Its part in the job; empty: any."""
     created_at: datetime
@@ -381,7 +380,9 @@ def _waiting(pods: Sequence[Pod]) -> tuple[str, str]:
     waiting = [pod for pod in pods if pod.lives and not pod.begun]
     if not waiting:
         return "NoPods", "NoPods: it has no pod yet"
-    pod = min(waiting, key=lambda each: (each.waits[0] in BENIGN, each.waits[0] != "Unschedulable", each.name))
+    # Room comes by itself, an image does not.
+    room = {"Unschedulable", "SchedulingGated"}
+    pod = min(waiting, key=lambda each: (each.waits[0] in BENIGN, each.waits[0] in room, each.name))
     word, message = pod.waits
     which = f"pod {pod.name}" if len(pods) == 1 else f"{len(waiting)} of {counted(len(pods), 'pod')}, as {pod.name}"
     return word, f"{word}: {which}{f': {message}' if message else ''}"
@@ -448,7 +449,6 @@ def _pod(value: Object) -> Pod:
         waits=waits or ("Scheduling" if not text(value, "spec", "nodeName") else "Creating", ""),
         end=_end(value, conditions, containers),
         unreachable=unreachable,
-        deleting=bool(text(value, "metadata", "deletionTimestamp")),
         place=place if any(place) else (),
         created_at=time_of(value, "metadata", "creationTimestamp") or _NO_TIME,
         started_at=min((each for each in starts if each is not None), default=None),

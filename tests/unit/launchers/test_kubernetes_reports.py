@@ -235,6 +235,8 @@ WAITS = [
     ("one of several pods is missing", [pod("a"), pod("b", "Pending", [waiting("ImagePullBackOff", "x")]),
      pod("c", "Pending", [waiting("ContainerCreating")])], "ImagePullBackOff: 2 of 3 pods, as b: x",
      "its image cannot be pulled", True),
+    ("what does not pass by itself comes first", [unschedulable("0/4 nodes"), pod("p1", "Pending",
+     [waiting("ErrImagePull", "x")])], "ErrImagePull: 2 of 2 pods, as p1: x", "its image cannot be pulled", True),
     ("there is no pod yet", [], "NoPods: it has no pod yet", "its controller has made no pod", False),
 ]  # fmt: skip
 

@@ -1,0 +1,338 @@
+"""The launcher kubernetes where things go wrong: refusals, answers that are lost, other clusters, long logs."""
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastbeat.launchers import kubernetes
+from lastbeat.launchers.kubectl import Kubectl
+from lastbeat.launchers.kubernetes import KubernetesLauncher, adoption
+from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
+from lastbeat.model.job import JobReport, JobSpec, JobState
+from support.fake_kubernetes import NO_SUCH_IMAGE, FakeKubernetes
+from support.waiting import until
+
+SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
+NAME = "llama-r0"
+ENVIRONMENT = {"LASTBEAT_RUN_ID": "llama"}
+
+
+def manifest(script: str = "sleep 300", **more: Any) -> dict[str, Any]:
+    container = {"name": "train", "image": "training:1", "command": ["sh", "-c", script], **more.pop("container", {})}
+    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "mine", **more.pop("metadata", {})},
+        "spec": {"template": template, **more},
+    }
+
+
+def spec(value: dict[str, Any]) -> JobSpec:
+    return JobSpec(("train.yaml",), "", ENVIRONMENT, manifest=json.dumps(value))
+
+
+@pytest.fixture
+def launcher(fake_kubernetes: FakeKubernetes) -> KubernetesLauncher:
+    assert fake_kubernetes.objects() == []
+    return KubernetesLauncher(Kubectl())
+
+
+def in_state(launcher: KubernetesLauncher, job: str, state: JobState) -> JobReport:
+    return until(lambda: launcher.state(job), lambda report: report.state is state)
+
+
+QUOTA = (
+    'Error from server (Forbidden): error when creating "STDIN": jobs.batch "x" is forbidden: exceeded quota: compute, '
+    "requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8"
+)
+RIGHTS = (
+    'Error from server (Forbidden): error when creating "STDIN": jobs.batch is forbidden: User "bob" cannot create '
+    'resource "jobs" in API group "batch" in the namespace "ml"'
+)
+WEBHOOK = (
+    'Error from server: error when creating "STDIN": admission webhook "validate.kyverno.svc-fail" denied the request: '
+    "resource limits are required"
+)
+NO_OPERATOR = (
+    'error: resource mapping not found for name: "x" namespace: "" from "STDIN": no matches for kind "JobSet" in '
+    'version "jobset.x-k8s.io/v1alpha2"'
+)
+NO_NAMESPACE = 'Error from server (NotFound): error when creating "STDIN": namespaces "ml" not found'
+FIELD = 'The Job "x" is invalid: spec.template.spec.restartPolicy: Unsupported value: "Always"'
+SILENT_WEBHOOK = (
+    'Error from server (InternalError): Internal error occurred: failed calling webhook "mjob.kueue.x-k8s.io": '
+    "connect: connection refused"
+)
+REFUSALS = [
+    ("a quota is used up", QUOTA, NotLaunchedError, "kubectl describe resourcequota shows what is used"),
+    ("no right to create it", RIGHTS, JobRefusedError, "kubectl auth can-i create jobs.batch -n ml"),
+    ("a webhook's own rule", WEBHOOK, JobRefusedError, "denied the request: resource limits are required"),
+    ("a field that is wrong", FIELD, JobRefusedError, 'Unsupported value: "Always"'),
+    ("an operator that is not installed", NO_OPERATOR, JobRefusedError, "is not installed"),
+    ("a namespace that there is not", NO_NAMESPACE, JobRefusedError, 'namespaces "ml" not found'),
+    ("nobody was reached", "refused", NotLaunchedError, "was refused"),
+    ("who asks is not known", "unauthorized", NotLaunchedError, "log in again"),
+    ("a webhook that does not answer", SILENT_WEBHOOK, NotLaunchedError, "failed calling webhook"),
+    ("the server had no time", "etcd", LauncherError, "etcdserver: request timed out"),
+    ("the answer was cut", "cut", LauncherError, "unexpected EOF"),
+]
+
+
+@pytest.mark.parametrize(("said", "error", "told"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
+def test_what_cannot_be_created_is_told_in_the_servers_words_with_what_to_do(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher, said: str, error: type[LauncherError], told: str
+) -> None:
+    fake_kubernetes.fail(said, verb="create")
+    with pytest.raises(LauncherError) as refused:
+        launcher.submit(spec(manifest()), NAME, SINCE)
+    assert type(refused.value) is error
+    assert told in refused.value.told
+    fake_kubernetes.heal()
+    assert launcher.find(NAME, SINCE) is None
+
+
+def test_an_object_whose_creation_nobody_heard_of_is_found_and_not_created_again(
+    fake_kubernetes: FakeKubernetes,
+) -> None:
+    hasty = KubernetesLauncher(Kubectl(call_s=5.0))
+    fake_kubernetes.hang(verb="create", after=True, times=1)
+    with pytest.raises(LauncherError) as unclear:
+        hasty.submit(spec(manifest()), NAME, SINCE)
+    assert not isinstance(unclear.value, NotLaunchedError | JobRefusedError)
+    job = hasty.find(NAME, SINCE)
+    assert job is not None
+    assert KubernetesLauncher(Kubectl()).submit(spec(manifest()), NAME, SINCE) == job
+    assert [f"job/{each['metadata']['name']}" for each in fake_kubernetes.objects()] == [job]
+
+
+def test_while_the_cluster_does_not_answer_nothing_is_known(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest()), NAME, SINCE)
+    fake_kubernetes.fail("no such host")
+    report = launcher.state(job)
+    assert report.state is JobState.UNKNOWN
+    assert "no such host" in report.reason
+    assert "kubectl cluster-info" in report.reason
+    for ask in (lambda: launcher.find(NAME, SINCE), lambda: launcher.cancel(job), lambda: launcher.output(job, 100)):
+        with pytest.raises(LauncherError):
+            ask()
+
+
+def test_a_list_of_pods_that_could_not_be_had_is_no_list_without_pods(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest("exit 3")), NAME, SINCE)
+    in_state(launcher, job, JobState.FAILED)
+    # The object has ended, and nobody knows of its pods.
+    fake_kubernetes.fail("busy", verb="get pods")
+    assert launcher.state(job).state is JobState.UNKNOWN
+
+
+def test_a_job_that_somebody_deleted_is_gone(fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher) -> None:
+    job = launcher.submit(spec(manifest("exit 0")), NAME, SINCE)
+    in_state(launcher, job, JobState.SUCCEEDED)
+    fake_kubernetes.remove(fake_kubernetes.objects()[0])
+    report = in_state(launcher, job, JobState.GONE)
+    assert "somebody deleted it, or its ttlSecondsAfterFinished was over" in report.reason
+
+
+def test_a_job_that_waits_is_cancelled_too(fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher) -> None:
+    job = launcher.submit(spec(manifest(container={"image": NO_SUCH_IMAGE})), NAME, SINCE)
+    assert in_state(launcher, job, JobState.PENDING).said == "ImagePullBackOff"
+    launcher.cancel(job)
+    in_state(launcher, job, JobState.CANCELLED)
+    assert fake_kubernetes.pods() == []
+
+
+def test_what_a_queue_manages_is_deleted_for_it_would_start_it_again(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    value = manifest(metadata={"labels": {"kueue.x-k8s.io/queue-name": "gpus"}})
+    job = launcher.submit(spec(value), NAME, SINCE)
+    in_state(launcher, job, JobState.RUNNING)
+    launcher.cancel(job)
+    assert in_state(launcher, job, JobState.CANCELLED).said == "deleted"
+    assert KubernetesLauncher(Kubectl()).state(job).state is JobState.GONE, "nobody else knows why"
+    assert fake_kubernetes.pods() == []
+
+
+def test_a_pod_that_nobody_can_end_is_told_of(fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher) -> None:
+    job = launcher.submit(spec(manifest()), NAME, SINCE)
+    in_state(launcher, job, JobState.RUNNING)
+    silent = {"type": "Ready", "status": "False", "reason": "NodeStatusUnknown"}
+    fake_kubernetes.freeze(fake_kubernetes.pods()[0], silent)
+    launcher.cancel(job)
+    assert launcher.state(job).state is JobState.RUNNING
+    with pytest.raises(LauncherError, match="node node-7 does not answer, so nobody can tell whether pod"):
+        launcher.cancel(job)
+
+
+def test_a_node_that_goes_with_its_pod_is_blamed_whoever_looks(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest()), NAME, SINCE)
+    in_state(launcher, job, JobState.RUNNING)
+    fake_kubernetes.take_away(fake_kubernetes.pods()[0], "DeletionByTaintManager")
+    assert in_state(launcher, job, JobState.NODE_LOST).said == "DeletionByTaintManager"
+    assert KubernetesLauncher(Kubectl()).state(job).state is JobState.NODE_LOST
+
+
+def test_a_job_without_pods_has_the_word_of_its_events(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest(parallelism=0)), NAME, SINCE)
+    assert launcher.state(job).reason == "NoPods: it has no pod yet"
+    message = 'pods "x" is forbidden: exceeded quota: compute'
+    fake_kubernetes.warn(job.removeprefix("job/"), "FailedCreate", message)
+    assert launcher.state(job).reason == f"FailedCreate: {message}"
+    fake_kubernetes.fail("forbidden", verb="get", times=1)
+    assert launcher.state(job).state is JobState.UNKNOWN
+
+
+TEMPLATE = manifest()["spec"]
+PATCHED = [
+    ("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [{"template": {"spec": TEMPLATE}}]}, {"suspend": True}),
+    ("PyTorchJob", "kubeflow.org/v1", {"pytorchReplicaSpecs": {"Master": TEMPLATE}},
+     {"runPolicy": {"cleanPodPolicy": "Running", "suspend": True}}),
+    ("RayJob", "ray.io/v1", {"entrypoint": "x", "rayClusterSpec": {"headGroupSpec": TEMPLATE}},
+     {"suspend": True, "shutdownAfterJobFinishes": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "api", "of_kind", "held"), PATCHED, ids=[row[0] for row in PATCHED])
+def test_objects_of_other_kinds_are_created_found_and_held_still(
+    fake_kubernetes: FakeKubernetes,
+    launcher: KubernetesLauncher,
+    kind: str,
+    api: str,
+    of_kind: dict[str, Any],
+    held: dict[str, Any],
+) -> None:
+    value = {"apiVersion": api, "kind": kind, "metadata": {"name": "mine"}, "spec": of_kind}
+    job = launcher.submit(spec(value), NAME, SINCE)
+    assert job.startswith(f"{kind.lower()}/llama-r0-")
+    assert launcher.find(NAME, SINCE) == job
+    assert launcher.state(job).state is JobState.PENDING
+    launcher.cancel(job)
+    # Its controller has not heard it.
+    assert launcher.state(job).state is JobState.RUNNING
+    found = next(each for each in fake_kubernetes.everything() if each["kind"] == kind)
+    assert held.items() <= found["spec"].items()
+    suspended = {"type": "Suspended", "status": "True", "lastTransitionTime": "2026-03-01T12:00:00Z"}
+    word = {"conditions": [suspended]} if kind != "RayJob" else {"jobDeploymentStatus": "Suspended"}
+
+    def heard(each: dict[str, Any]) -> None:
+        each["status"] = word
+
+    fake_kubernetes.change(found, heard)
+    assert launcher.state(job).state is JobState.CANCELLED
+    launcher.cancel(job)  # of a job that has ended: nothing
+
+
+def test_jobs_of_another_cluster_are_none_of_its_business(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest()), NAME, SINCE)
+    elsewhere = kubernetes.launcher(Path(), (), "namespace ml of another cluster")
+    report = elsewhere.state(job)
+    assert report.state is JobState.UNKNOWN
+    assert "its jobs are in namespace ml of another cluster, and this is namespace default of" in report.reason
+    with pytest.raises(LauncherError):
+        elsewhere.find(NAME, SINCE)
+    with pytest.raises(LauncherError):
+        elsewhere.submit(spec(manifest()), "x-r0", SINCE)
+    assert kubernetes.launcher(Path(), (), launcher.place()).state(job).state is not JobState.UNKNOWN
+    assert len(fake_kubernetes.objects()) == 1
+
+
+def test_a_cluster_that_does_not_say_which_one_it_is_is_known_by_its_address(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    fake_kubernetes.fail("forbidden", verb="get")
+    assert launcher.place() == "namespace default of https://10.1.2.3:6443", "without the password in it"
+
+
+def test_a_manifest_for_another_namespace_is_refused(launcher: KubernetesLauncher) -> None:
+    with pytest.raises(JobRefusedError) as refused:
+        launcher.submit(spec(manifest(metadata={"namespace": "ml"})), NAME, SINCE)
+    assert refused.value.told == (
+        "the manifest is for namespace ml, and this launcher for kubectl's own; give --namespace ml"
+    )
+
+
+@pytest.mark.parametrize("option", ["--partition=gpu", "-n", "--namespace=Ml", "--context=--help"])
+def test_options_of_which_nothing_can_come_are_refused(option: str) -> None:
+    with pytest.raises(JobRefusedError):
+        kubernetes.launcher(Path(), (option,))
+
+
+LOGS = [
+    ("a short one is whole", "for i in 1 2 3; do echo line $i; done", 1000, "line 1\nline 2\nline 3\n"),
+    ("of a long one the end", "seq 1 100000", 40, "99995\n99996\n99997\n99998\n99999\n100000\n"),
+    ("of long lines, too", "for i in 1 2 3 4 5 6 7 8 9; do head -c 3000 /dev/zero | tr '\\0' $i; echo; done", 7000,
+     "8" * 3000 + "\n" + "9" * 3000 + "\n"),
+    ("what is no text is shown as none", "printf 'a\\377b\\n'", 1000, "a\ufffdb\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("script", "most", "text"), [row[1:] for row in LOGS], ids=[row[0] for row in LOGS])
+def test_the_end_of_a_log_is_had_in_whole_lines(
+    launcher: KubernetesLauncher, script: str, most: int, text: str
+) -> None:
+    job = launcher.submit(spec(manifest(script)), NAME, SINCE)
+    in_state(launcher, job, JobState.SUCCEEDED)
+    assert launcher.output(job, most) == text.encode()
+
+
+def test_of_several_pods_each_has_its_share_and_its_name(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest("seq 1 5000; sleep 300", parallelism=4, completions=4)), NAME, SINCE)
+    in_state(launcher, job, JobState.RUNNING)
+    most = 4000
+
+    def said() -> bytes:
+        return launcher.output(job, most) or b""
+
+    found = until(said, lambda text: text.count(b" 5000\n") == 4).decode().splitlines()
+    assert sum(len(each) + 1 for each in found) <= most
+    pods = {each["metadata"]["name"] for each in fake_kubernetes.pods()}
+    assert {each.partition(" ")[0] for each in found} == {f"[pod/{name}/train]" for name in pods}
+
+
+def test_where_a_container_was_just_started_again_the_log_before_is_had(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest()), NAME, SINCE)
+    in_state(launcher, job, JobState.RUNNING)
+    assert launcher.output(job, 1000) == b""
+    fake_kubernetes.has_restarted(fake_kubernetes.pods()[0], "Segmentation fault\n")
+    assert launcher.output(job, 1000) == b"Segmentation fault\n"
+    assert launcher.state(job).restarts == 1
+
+
+def test_a_job_is_adopted_by_its_kind_and_name(fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher) -> None:
+    job = launcher.submit(spec(manifest()), NAME, SINCE)
+    in_state(launcher, job, JobState.RUNNING)
+    found = adoption(job)
+    assert found.id == adoption(job.removeprefix("job/")).id == adoption(job.replace("job/", "jobs.batch/")).id == job
+    assert found.began_at is not None
+    again = json.loads(found.script)
+    assert again["spec"]["template"]["spec"]["containers"][0]["command"] == ["sh", "-c", "sleep 300"]
+    assert "uid" not in again["metadata"]
+    for name, told in (
+        ("job/none", "there is no Job none"),
+        ("pod/x", "is no job of Kubernetes"),
+        ("a b", "is no job"),
+    ):
+        with pytest.raises(JobRefusedError, match=told):
+            adoption(name)
+    launcher.cancel(job)
+    in_state(launcher, job, JobState.CANCELLED)
+    with pytest.raises(JobRefusedError, match="has ended already"):
+        adoption(job)
