@@ -57,11 +57,12 @@ def fault_proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def fake_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+def fake_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """A cluster without pods, which the ``kubectl`` on PATH talks to."""
     cluster = FakeCluster(tmp_path / "cluster")
     monkeypatch.setenv("PATH", cluster.path)
-    return cluster
+    yield cluster
+    cluster.end()
 
 
 @pytest.fixture

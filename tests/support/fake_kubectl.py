@@ -18,13 +18,14 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -81,9 +82,11 @@ class FakeCluster:
     def add_pod(
         self, name: str, namespace: str = "default", containers: Sequence[str] = ("ray-head",), phase: str = "Running"
     ) -> Path:
-        """Have such a pod, a new one even if there was one of that name. Returns the folder that is its HOME."""
+        """Have such a pod, in the place of one that there may be of that name. Returns the folder that is its HOME."""
+        if self._state.pod(name, namespace) is not None:
+            self.delete_pod(name, namespace)
         uid = str(uuid.uuid4())
-        running = {"running": {"startedAt": "2026-08-01T12:00:00Z"}}
+        running = {"running": {"startedAt": _now()}}
         statuses = [{"name": each, "restartCount": 0, "ready": True, "state": running} for each in containers]
         pod = {
             "apiVersion": "v1",
@@ -112,8 +115,49 @@ class FakeCluster:
         self._state.write_pod(pod)
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
-        """Have no such pod any more. Its processes are the test's to end."""
+        """Have no such pod any more, nor any process of it."""
+        _end_all(self.home(name, namespace))
         self._state.pod_file(name, namespace).unlink()
+
+    def end_container(self, name: str, reason: str = "Error", namespace: str = "default", *, code: int = 137) -> None:
+        """The pod's first container ends, with all that runs in it, and is not started again yet."""
+        _end_all(self.home(name, namespace))
+        ended = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": _now()}}
+        waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
+
+        def change(pod: dict[str, Any]) -> None:
+            pod["status"]["containerStatuses"][0].update(state=waiting, lastState=ended, ready=False)
+
+        self.change_pod(name, change, namespace)
+
+    def start_container(self, name: str, namespace: str = "default", *, keeps_tmp: bool = False) -> None:
+        """It is started again, with a file system as fresh as its image; ``keeps_tmp``: /tmp is a volume."""
+        if not keeps_tmp:
+            shutil.rmtree(self.home(name, namespace) / "tmp")
+            (self.home(name, namespace) / "tmp").mkdir()
+
+        def change(pod: dict[str, Any]) -> None:
+            status = pod["status"]["containerStatuses"][0]
+            status.update(state={"running": {"startedAt": _now()}}, restartCount=status["restartCount"] + 1)
+
+        self.change_pod(name, change, namespace)
+
+    def end_pod(self, name: str, phase: str, reason: str = "", namespace: str = "default") -> None:
+        """All of the pod's containers end for good; with ``reason`` the pod itself is why (Evicted)."""
+        _end_all(self.home(name, namespace))
+
+        def change(pod: dict[str, Any]) -> None:
+            pod["status"].update(phase=phase, **({"reason": reason} if reason else {}))
+            ended = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": _now()}}
+            for each in pod["status"]["containerStatuses"]:
+                each.update(state=ended, ready=False)
+
+        self.change_pod(name, change, namespace)
+
+    def end(self) -> None:
+        """No process of any pod runs any more."""
+        for home in (self._state.folder / "homes").iterdir():
+            _end_all(home)
 
     def put(self, kind: str, name: str, document: dict[str, Any], namespace: str = "default") -> None:
         """Have such an object, for ``get KIND NAME``; ``kind`` as it is asked for."""
@@ -347,6 +391,24 @@ def main(folder: str, arguments: Sequence[str]) -> int:
     if trouble.get("hang") == "after":
         time.sleep(_LATER_S)
     return code
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _end_all(home: Path) -> None:
+    """End what runs in the pod with that HOME, as the end of a container does. What it starts meanwhile ends, too."""
+    mark = f"\0HOME={home}\0".encode()
+    living = True
+    while living:
+        living = False
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if mark in b"\0" + (folder / "environ").read_bytes():
+                    living = True
+                    os.kill(int(folder.name), signal.SIGKILL)
+        time.sleep(0.01)
 
 
 def _read(path: Path, otherwise: Any) -> Any:

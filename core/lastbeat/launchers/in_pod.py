@@ -175,9 +175,9 @@ def _state(request: Request) -> Request:
     folder = _of(request["name"])
     spec, begun, ended = (_document(folder / name) for name in (SPEC, JOB, EXIT))
     if spec is None or begun is None or spec["token"] != request["token"]:
-        another = spec is not None and spec["token"] != request["token"]
+        another = spec["there"] if spec is not None and spec["token"] != request["token"] else None
         # Somebody may have cleared this folder away from under a job that runs.
-        runs = not another and any(processes.of_job(str(folder)))
+        runs = another is None and any(processes.of_job(str(folder)))
         return {"known": False, "another": another, "runs": runs}
     runs = ended is None and (processes.lives(_keeper(begun)) or any(_left(folder, begun)))
     if ended is None and not runs:

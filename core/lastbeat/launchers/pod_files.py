@@ -1,6 +1,5 @@
 """Folders of a pod as a store that is only read: checkpoints that nobody sees but the cluster."""
 
-import base64
 import errno
 import os
 import posixpath
@@ -8,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from lastbeat.launchers.pod_python import PodPython
+from lastbeat.launchers.pod_python import PodPython, Said, bytes_of
 from lastbeat.launchers.port import JobRefusedError, LauncherError
 from lastbeat.model.text import one_line
 from lastbeat.stores.kind import FREE, Traits
@@ -69,7 +68,7 @@ class PodFiles:
         first = self._ask("read", f"read {key}", {**asked, "most": max(0, min(limit_bytes, _MOST_READ))})
         if first["size"] is None:
             return None
-        body = bytearray(base64.b64decode(first["body"]))
+        body = bytearray(bytes_of(first))
         if from_end and limit_bytes > _MOST_READ:
             # The whole end, from where it begins.
             body.clear()
@@ -80,7 +79,7 @@ class PodFiles:
             more = self._ask("read", f"read {key}", rest)
             if more["size"] is None or more["version"] != first["version"]:
                 raise UnreachableError(f"{self.url}: {key} was changed while it was read", "it is read again later")
-            body += base64.b64decode(more["body"])
+            body += bytes_of(more)
         return Blob(bytes(body), first["size"], _time(first["modified_ns"]), str(first["version"]))
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:  # noqa: ARG002 - the port's face
@@ -103,7 +102,7 @@ class PodFiles:
         doing = f"{'list' if str(key).endswith('/') else 'look at'} {key}"
         return Entry(str(key), 0, _NEVER, f"unseen-{number}", self._explained(number, str(why), doing))
 
-    def _ask(self, do: str, doing: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, do: str, doing: str, asked: Mapping[str, Any]) -> Said:
         try:
             answer = self._python.ask({**asked, "do": do, "root": self._path})
         except JobRefusedError as error:

@@ -42,6 +42,7 @@ print("\\n" + m["mark"] + base64.b64encode(zlib.compress(json.dumps(said).encode
 """
 _PYTHON: Final = ("python3", "-I", "-S", "-X", "utf8", "-c", _LOADER)
 """Nothing that lies in the folder where commands begin, or that the image has set for Python, has a part in it."""
+_AGAIN: Final = "try again in a moment; what runs in the pod may be in the way"
 _MOST_WIRE: Final = 16 << 20
 _MOST: Final = 64 << 20
 """Bytes of one answer, packed and unpacked."""
@@ -49,6 +50,13 @@ _EARLIER_S: Final = 2.0
 """So much earlier than kubectl it gives up there: nothing of it is left in the pod."""
 _LATE: Final = 128 + signal.SIGALRM
 _NO_PYTHON: Final = ("executable file not found", "no such file or directory")
+
+
+class Said(dict[str, Any]):
+    """An answer. What should be in it and is not was never said: :class:`LauncherError`."""
+
+    def __missing__(self, key: str) -> Any:
+        raise LauncherError(f"what was answered out of the pod has no {key!r}", _AGAIN)
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class PodPython:
     pod: str
     container: str = ""
 
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, request: Mapping[str, Any]) -> "Said":
         """The answer to ``request``, as :mod:`lastbeat.launchers.in_pod` has it.
 
         Raises as :meth:`Kubectl.exec`; :class:`LauncherError` if there was no answer, :class:`JobRefusedError` if the
@@ -83,18 +91,26 @@ class PodPython:
         if not found:
             why = one_line(next(reversed([each for each in said.err.splitlines() if each.strip()]), "no word"))
             how = f"exit status {said.code}: {why[:200]}" if said.code else "the connection was cut"
-            raise LauncherError(f"nothing was answered out of pod {self.pod}: {how}", "try again in a moment")
+            raise LauncherError(f"nothing was answered out of pod {self.pod}: {how}", _AGAIN)
         try:
             unpacked = zlib.decompressobj().decompress(base64.b64decode(packed), _MOST)
-            answer: dict[str, Any] = json.loads(unpacked)
+            answer = json.loads(unpacked)
         except (ValueError, zlib.error):
-            raise LauncherError(
-                f"what was answered out of pod {self.pod} is not whole", "try again in a moment"
-            ) from None
-        return answer
+            answer = None
+        if not isinstance(answer, dict):
+            raise LauncherError(f"what was answered out of pod {self.pod} is not whole", _AGAIN)
+        return Said(answer)
 
 
 @cache
 def _sources() -> tuple[tuple[str, str], ...]:
     folder = resources.files("lastbeat.launchers")
     return tuple((name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in _MODULES)
+
+
+def bytes_of(answer: Said) -> bytes:
+    """Those of a file that an answer has. Raises :class:`LauncherError`."""
+    try:
+        return base64.b64decode(answer["body"], validate=True)
+    except (ValueError, TypeError):
+        raise LauncherError("what was answered out of the pod is no part of a file", _AGAIN) from None

@@ -12,7 +12,6 @@ A job's id has the pod's uid, and how often its container had been started again
 same name, and a container that was started again, are other machines, and the job was lost with the old one.
 """
 
-import base64
 import hashlib
 import re
 import secrets
@@ -33,7 +32,7 @@ from lastbeat.launchers.kubectl import (
     containers,
 )
 from lastbeat.launchers.pod_files import PodFiles
-from lastbeat.launchers.pod_python import PodPython
+from lastbeat.launchers.pod_python import PodPython, Said, bytes_of
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
 from lastbeat.model.text import one_line
@@ -112,8 +111,8 @@ class RayPodLauncher:
         self._clock = clock
         self._gpus: GpuUse | None = None
         self._gpus_at: float | None = None
-        self._read: dict[str, tuple[str, bytes]] = {}
-        """Job → version of its log, and what was read of it: of the job that was asked about last."""
+        self._read: dict[tuple[str, int], tuple[str, bytes]] = {}
+        """Job and bound → version of its log, and what was read of it: of what was asked for last."""
 
     def place(self) -> str:
         # Whoever may run something in the pod is its user there, whoever that is here.
@@ -161,27 +160,27 @@ class RayPodLauncher:
             return self._state(found)
         except LauncherError as error:
             return JobReport(JobState.UNKNOWN, reason=error.told)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            # The pod is not to be trusted to answer well.
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            # What runs in the pod may answer for us.
             return JobReport(JobState.UNKNOWN, reason=f"pod {self._python.pod} answered nonsense: {error!r:.200}")
 
     def output(self, job: str, most: int) -> bytes | None:
         found = _parsed(job)
         if found is None:
             raise LauncherError(f"{one_line(job)[:60]!r} is no job id of ray-pod")
-        version, known = self._read.get(job, ("", b""))
+        version, known = self._read.get((job, most), ("", b""))
         # One byte more tells whether a line begins where the window does.
         asked = {**found.request, "do": "output", "most": most + 1, "from_end": True, "unless": version}
         answer = self._asked(asked)
-        if answer.get("size") is None:
+        if answer["size"] is None:
             return b""
         if answer.get("same"):
             return known
-        body = base64.b64decode(answer["body"])
+        body = bytes_of(answer)
         if len(body) > most:
             head, newline, rest = body.partition(b"\n")
             body = rest if newline else head[-most:]
-        self._read = {job: (str(answer["version"]), body)}
+        self._read = {(job, most): (str(answer["version"]), body)}
         return body
 
     def files(self, path: str) -> Store | None:
@@ -231,7 +230,7 @@ class RayPodLauncher:
                 started_at=None if begun is None else _time(begun["started_at"]),
                 gpus=self._gpus,
             )
-        if answer.get("another"):
+        if answer.get("another") == f"{job.uid}/{job.restarts}":
             return JobReport(JobState.GONE, "gone", "a later job of its name has taken its place in the pod")
         if not answer["known"] or (not job.adopted and answer["ended"] is None):
             return self._lost(job, None, answer)
@@ -256,7 +255,12 @@ class RayPodLauncher:
         state = status.get("state") or {}
         if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"} or "terminated" in state:
             return self._ended_with(pod, state, lost)
-        if int(status.get("restartCount") or 0) > job.restarts or (answer or {}).get("same_life") is False:
+        # It ran when the job was submitted, so it has ended since.
+        if (
+            "waiting" in state
+            or int(status.get("restartCount") or 0) > job.restarts
+            or (answer or {}).get("same_life") is False
+        ):
             return self._ended_with(pod, status.get("lastState") or {}, lost)
         if answer is None:
             # Its node, or its container, is on its way.
@@ -267,8 +271,8 @@ class RayPodLauncher:
         """How the job's container ended, and the job with it; ``state`` is that of the container then."""
         ended = state.get("terminated") or {}
         its = pod.get("status") or {}
-        said = one_line(str(ended.get("reason") or its.get("reason") or ""))[:100]
-        more = one_line(str(ended.get("message") or its.get("message") or ""))[:200]
+        said = one_line(str(its.get("reason") or ended.get("reason") or ""))[:100]
+        more = one_line(str(its.get("message") or ended.get("message") or ""))[:200]
         at = _kubernetes_time(ended.get("finishedAt"))
         if said == _OOM_KILLED:
             why = "the container was killed with all that ran in it: out of memory"
@@ -279,7 +283,7 @@ class RayPodLauncher:
         why = f"the container of pod {self._python.pod} ended or was started again{known}"
         return replace(lost, said=said or lost.said, reason=why, ended_at=at)
 
-    def _asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _asked(self, request: Mapping[str, Any]) -> Said:
         """The pod's answer. Raises :class:`LauncherError`."""
         answer = self._python.ask(request)
         if "fault" in answer:
@@ -315,7 +319,10 @@ def _named(name: str, since: datetime) -> dict[str, Any]:
 
 
 def _id(name: str, answer: Mapping[str, Any]) -> str:
-    return f"{_folder(name)}.{answer['token']}/{answer['there']}"
+    job = f"{_folder(name)}.{answer['token']}/{answer['there']}"
+    if _JOB.fullmatch(job) is None:
+        raise LauncherError(f"{name}: what the pod answered is no job")
+    return job
 
 
 def _folder(name: str) -> str:

@@ -4,18 +4,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lastbeat import opening
+from lastbeat.launchers.kubectl import Kubectl
+from lastbeat.launchers.pod_files import PodFiles
+from lastbeat.launchers.pod_python import PodPython
 from lastbeat.settings import load
 from lastbeat.stores import s3
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.objects import Dialect, ObjectStore
-from lastbeat.stores.port import DeniedError, Store
+from lastbeat.stores.port import Blob, DeniedError, Page, Store
 from lastbeat.stores.s3 import s3_store
 from lastbeat.stores.volatile import IN_MEMORY
 from support.closed import closed, open_place
@@ -105,6 +109,33 @@ def _azure(request: pytest.FixtureRequest) -> Root:
     return Root(lambda: named(url, server.environment()), races=5, backslash_is_slash=True)
 
 
+class PodStore(DirectoryStore):
+    """A pod's files are only read, so somebody else writes them: training does."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._files = PodFiles(PodPython(Kubectl(), "ray-head"), str(folder))
+
+    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Page:
+        return self._files.list(prefix, start_after, limit)
+
+    def folders(self) -> tuple[str, ...]:
+        return self._files.folders()
+
+    def read(self, key: str, limit_bytes: int, *, from_end: bool = False, start: int = 0) -> Blob | None:
+        return self._files.read(key, limit_bytes, from_end=from_end, start=start)
+
+    def clock(self) -> datetime:
+        return self._files.clock()
+
+
+def _pod(request: pytest.FixtureRequest) -> Root:
+    request.getfixturevalue("fake_cluster").add_pod("ray-head")
+    folder: Path = request.getfixturevalue("tmp_path") / "ckpt"
+    folder.mkdir()
+    return Root(lambda: PodStore(folder))
+
+
 KINDS: dict[str, Callable[[pytest.FixtureRequest], Root]] = {
     "memory": _memory,
     "directory": _directory,
@@ -116,15 +147,25 @@ KINDS: dict[str, Callable[[pytest.FixtureRequest], Root]] = {
 }
 
 
+READ: dict[str, Callable[[pytest.FixtureRequest], Root]] = {**KINDS, "pod": _pod}
+"""With those that nobody writes into."""
+
+
 @pytest.fixture
 def place() -> Iterator[Path]:
     with open_place() as place:
         yield place
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture
 def root(request: pytest.FixtureRequest) -> Root:
-    return KINDS[request.param](request)
+    return READ[request.param](request)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module that says ``KINDS = READ`` is about reading alone."""
+    if metafunc.fixturenames.count("root") and not hasattr(metafunc.module, "root"):
+        metafunc.parametrize("root", getattr(metafunc.module, "KINDS", KINDS), indirect=True)
 
 
 @pytest.fixture

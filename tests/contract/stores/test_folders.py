@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.stores.conftest import READ
 from lastbeat.stores.port import Store
 from lastbeat.stores.s3 import s3_store
 
 if TYPE_CHECKING:
     from support.s3 import S3Server
+
+KINDS = READ
 
 
 def test_a_root_without_keys_has_no_folders(store: Store) -> None:

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.stores.conftest import READ
 from lastbeat.stores.port import Entry, Store
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root
 
+KINDS = READ
 HOSTILE = [
     "run 1/meta data.json",
     "run'1/it's.json",

@@ -4,8 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from contract.stores.conftest import READ
 from lastbeat.stores.port import Store
 
+KINDS = READ
 BODY = b"first line\n" + bytes(range(256)) * 40 + b"\nlast line"
 
 
