@@ -116,35 +116,37 @@ class FakeCluster:
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Have no such pod any more, nor any process of it."""
-        _end_all(self.home(name, namespace))
+        home = self.home(name, namespace)
         self._state.pod_file(name, namespace).unlink()
+        _end_all(home)
 
-    def end_container(self, name: str, reason: str = "Error", namespace: str = "default", *, code: int = 137) -> None:
-        """The pod's first container ends, with all that runs in it, and is not started again yet."""
-        _end_all(self.home(name, namespace))
-        ended = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": _now()}}
+    def end_container(self, name: str, reason: str = "Error", namespace: str = "default", *, number: int = 0) -> None:
+        """A container of the pod ends, with all that runs in the pod, and is not started again yet."""
+        ended = {"terminated": {"exitCode": 137, "reason": reason, "finishedAt": _now()}}
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
 
         def change(pod: dict[str, Any]) -> None:
-            pod["status"]["containerStatuses"][0].update(state=waiting, lastState=ended, ready=False)
+            pod["status"]["containerStatuses"][number].update(state=waiting, lastState=ended, ready=False)
 
         self.change_pod(name, change, namespace)
+        _end_all(self.home(name, namespace))
 
-    def start_container(self, name: str, namespace: str = "default", *, keeps_tmp: bool = False) -> None:
+    def start_container(
+        self, name: str, namespace: str = "default", *, number: int = 0, keeps_tmp: bool = False
+    ) -> None:
         """It is started again, with a file system as fresh as its image; ``keeps_tmp``: /tmp is a volume."""
         if not keeps_tmp:
             shutil.rmtree(self.home(name, namespace) / "tmp")
             (self.home(name, namespace) / "tmp").mkdir()
 
         def change(pod: dict[str, Any]) -> None:
-            status = pod["status"]["containerStatuses"][0]
+            status = pod["status"]["containerStatuses"][number]
             status.update(state={"running": {"startedAt": _now()}}, restartCount=status["restartCount"] + 1)
 
         self.change_pod(name, change, namespace)
 
     def end_pod(self, name: str, phase: str, reason: str = "", namespace: str = "default") -> None:
         """All of the pod's containers end for good; with ``reason`` the pod itself is why (Evicted)."""
-        _end_all(self.home(name, namespace))
 
         def change(pod: dict[str, Any]) -> None:
             pod["status"].update(phase=phase, **({"reason": reason} if reason else {}))
@@ -153,6 +155,7 @@ class FakeCluster:
                 each.update(state=ended, ready=False)
 
         self.change_pod(name, change, namespace)
+        _end_all(self.home(name, namespace))
 
     def end(self) -> None:
         """No process of any pod runs any more."""

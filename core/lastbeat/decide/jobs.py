@@ -53,6 +53,9 @@ _OF_KUBERNETES: Final[Mapping[str, tuple[str, str]]] = {
     "ValidationFailed": ("environment", hints.RAY_NOT_SUBMITTED),
 }
 """Kubernetes' word → error type, and what to do."""
+_IN_PODS: Final = frozenset({"kubernetes", "ray-pod"})
+_SEES_PROCESSES: Final = frozenset({"local", "ray-pod"})
+"""Where a job is gone, none of its processes is left."""
 _OF_SLURM: Final = {**_CAUSES, JobState.FAILED: "slurm_failure", JobState.NODE_LOST: "slurm_failure"}
 
 
@@ -85,8 +88,8 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
     if report.state is JobState.SUCCEEDED:
         return JobJudgement(Status.SUCCEEDED, f"{name} ended well ({one_line(report.said)})")
     if report.state is JobState.GONE:
-        if lives and memory.launcher != "local":
-            # A scheduler may have lost sight of it. A machine knows that none of its processes is left.
+        if lives and memory.launcher not in _SEES_PROCESSES:
+            # A scheduler may have lost sight of it.
             return None
         if says_done is not None:
             return JobJudgement(
@@ -103,7 +106,7 @@ def judge(sight: JobSight, *, beats: bool, says_done: str | None, lives: bool) -
         cause = _CAUSES[JobState.CANCELLED]
     ended = report.exit_code if report.signal is None else -report.signal
     what_to_do = hints.UNEXPLAINED_FAILURE if not ended else exit_codes.hint_of(ended)
-    if memory.launcher == "kubernetes":
+    if memory.launcher in _IN_PODS:
         cause, what_to_do = _OF_KUBERNETES.get(report.said, (cause, what_to_do))
     if memory.launcher == "slurm" and report.signal == _NO_OUTPUT:
         what_to_do = hints.NO_OUTPUT_FILE

@@ -110,8 +110,8 @@ def _begin(folder: Path, request: Request) -> None:
     spec = request["spec"]
     cwd = spec["cwd"] or os.getcwd()  # noqa: PTH109 - where the container's commands begin
     output = os.path.join(cwd, spec["output"]) if spec["output"] else str(folder / _OUTPUT)  # noqa: PTH118 - as given
-    its = {"cwd": cwd, "output": output, "inherited": None, "life": _life(), "token": request["token"]}
-    (folder / SPEC).write_text(json.dumps({**spec, **its, "there": request["there"]}), encoding="utf-8")
+    its = {"cwd": cwd, "output": output, "inherited": None, "token": request["token"]}
+    (folder / SPEC).write_text(json.dumps({**spec, **its, "there": _there(request)}), encoding="utf-8")
     child = os.fork()
     if child == 0:
         _become_keeper(folder)
@@ -163,6 +163,11 @@ def _find(request: Request) -> Request:
     return known or {"token": None}
 
 
+def _there(request: Request) -> str:
+    """The pod, its container and this life of it, as ids of jobs have them."""
+    return f"{request['there']}/{_life()}"
+
+
 def _younger(folder: Path, since: float) -> Request | None:
     """The job there that was begun at ``since`` or later."""
     begun, spec = _document(folder / JOB), _document(folder / SPEC)
@@ -178,17 +183,17 @@ def _state(request: Request) -> Request:
         another = spec["there"] if spec is not None and spec["token"] != request["token"] else None
         # Somebody may have cleared this folder away from under a job that runs.
         runs = another is None and any(processes.of_job(str(folder)))
-        return {"known": False, "another": another, "runs": runs}
+        return {"known": False, "another": another, "runs": runs, **_here(request, runs)}
     runs = ended is None and (processes.lives(_keeper(begun)) or any(_left(folder, begun)))
     if ended is None and not runs:
         # It may have ended between two looks.
         ended = _document(folder / EXIT)
-    known = {"known": True, "runs": runs, "begun": begun, "ended": ended, "same_life": spec["life"] == _life()}
+    known = {"known": True, "runs": runs, "begun": begun, "ended": ended}
     return {**known, **_here(request, runs)}
 
 
 def _here(request: Request, runs: bool) -> Request:
-    return {"node": os.uname().nodename, "gpus": _gpus() if runs and request["gpus"] else None}
+    return {"node": os.uname().nodename, "life": _life(), "gpus": _gpus() if runs and request["gpus"] else None}
 
 
 def _cancel(request: Request) -> Request:
@@ -252,7 +257,7 @@ def _adopt(request: Request) -> Request:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(folder / _ADOPTED, {"outputs": outputs, "seen": [list(process)]})
     began_at = processes.began_at(process).timestamp()
-    return {"process": list(process), "cwd": cwd, "began_at": began_at, "outputs": outputs}
+    return {"process": list(process), "cwd": cwd, "began_at": began_at, "there": _there(request)}
 
 
 def _adopted_state(request: Request) -> Request:
@@ -438,10 +443,10 @@ def _of(name: str) -> Path:
     return root / name
 
 
-def _life() -> str:
-    """Identifies this life of the container: its boot, and the start of its first process."""
+def _life() -> int:
+    """Tells this life of the container from its other ones: when its first process began, in clock ticks."""
     first = processes.identity(1)
-    return f"{processes.boot()}:{first.started if first is not None else 0}"
+    return first.started if first is not None else 0
 
 
 def _keeper(begun: Request) -> ProcessIdentity:

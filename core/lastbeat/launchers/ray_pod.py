@@ -47,7 +47,7 @@ CALL_S: Final = 20.0
 _OPTIONS: Final = ("--head-pod", "--namespace", "--container", "--context")
 _GPUS_S: Final = 60.0
 """So often at most the pod is asked about its GPUs."""
-_IN: Final = r"/(?P<uid>[A-Za-z0-9-]{1,64})/(?P<restarts>\d{1,9})"
+_IN: Final = r"/(?P<uid>[A-Za-z0-9-]{1,64})/(?P<restarts>\d{1,9})/(?P<life>\d{1,20})"
 _JOB: Final = re.compile(r"(?P<name>[A-Za-z0-9._=+@:-]{1,160})\.(?P<token>[0-9a-f]{8})" + _IN)
 _ADOPTED: Final = re.compile(r"pid:(?P<pid>\d{1,10}):(?P<started>\d{1,20}):(?P<boot>[0-9a-f-]{0,36})" + _IN)
 _ODD: Final = re.compile(r"[^A-Za-z0-9._=+@:-]")
@@ -94,7 +94,9 @@ class _Job:
     """Which job it is, for the pod."""
     uid: str
     restarts: int
-    """How often its container had been started again when it began."""
+    """How often its container had been started again when it began, as the cluster says."""
+    life: int
+    """When its container's first process began, as the container says, in clock ticks: the cluster may be late."""
     adopted: bool
 
 
@@ -204,13 +206,13 @@ class RayPodLauncher:
                 f"'kubectl exec {self._python.pod} -- ps -ef' shows those of the pod",
             )
         there = self._there(self._kubectl.pod(self._python.pod))
-        answer = self._python.ask({"do": "adopt", "pid": int(job)})
+        answer = self._python.ask({"do": "adopt", "pid": int(job), "there": there})
         if "fault" in answer:
             raise JobRefusedError(str(_fault(f"pod {self._python.pod}", answer)))
         pid, started, boot = answer["process"]
         began_at = datetime.fromtimestamp(answer["began_at"], tz=timezone.utc)
         # What it writes is asked for: its files are none of this machine's.
-        return AdoptedJob(f"pid:{int(pid)}:{int(started)}:{boot}/{there}", began_at, str(answer["cwd"]))
+        return AdoptedJob(f"pid:{int(pid)}:{int(started)}:{boot}/{answer['there']}", began_at, str(answer["cwd"]))
 
     def _state(self, job: _Job) -> JobReport:
         due = self._gpus_at is None or self._clock() - self._gpus_at >= _GPUS_S
@@ -230,7 +232,7 @@ class RayPodLauncher:
                 started_at=None if begun is None else _time(begun["started_at"]),
                 gpus=self._gpus,
             )
-        if answer.get("another") == f"{job.uid}/{job.restarts}":
+        if answer.get("another") == f"{job.uid}/{job.restarts}/{job.life}":
             return JobReport(JobState.GONE, "gone", "a later job of its name has taken its place in the pod")
         if not answer["known"] or (not job.adopted and answer["ended"] is None):
             return self._lost(job, None, answer)
@@ -256,15 +258,13 @@ class RayPodLauncher:
         if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"} or "terminated" in state:
             return self._ended_with(pod, state, lost)
         # It ran when the job was submitted, so it has ended since.
-        if (
-            "waiting" in state
-            or int(status.get("restartCount") or 0) > job.restarts
-            or (answer or {}).get("same_life") is False
-        ):
+        if "waiting" in state or int(status.get("restartCount") or 0) > job.restarts:
             return self._ended_with(pod, status.get("lastState") or {}, lost)
         if answer is None:
             # Its node, or its container, is on its way.
             raise error or LauncherError(f"nothing could be run in pod {self._python.pod}")
+        if answer["life"] != job.life:
+            raise LauncherError(f"the container of pod {self._python.pod} was started again; why is not known yet")
         return JobReport(JobState.GONE, "gone", _FORGOTTEN if not answer["known"] else _KEEPER_GONE)
 
     def _ended_with(self, pod: Mapping[str, Any], state: Mapping[str, Any], lost: JobReport) -> JobReport:
@@ -338,11 +338,19 @@ def _parsed(job: str) -> _Job | None:
         process = [int(found["pid"]), int(found["started"]), found["boot"]]
         name = f"adopted-{process[0]}-{process[1]}-{process[2]}"
         return _Job(
-            {"name": name, "process": process, "pid": process[0]}, found["uid"], int(found["restarts"]), adopted=True
+            {"name": name, "process": process, "pid": process[0]},
+            found["uid"],
+            int(found["restarts"]),
+            int(found["life"]),
+            adopted=True,
         )
     if (found := _JOB.fullmatch(job)) is not None:
         return _Job(
-            {"name": found["name"], "token": found["token"]}, found["uid"], int(found["restarts"]), adopted=False
+            {"name": found["name"], "token": found["token"]},
+            found["uid"],
+            int(found["restarts"]),
+            int(found["life"]),
+            adopted=False,
         )
     return None
 

@@ -138,6 +138,21 @@ def test_with_its_pod_a_job_is_lost(
     launcher.cancel(name)
 
 
+def test_how_a_container_ended_is_waited_for_where_it_runs_again_before_the_cluster_says_so(
+    cluster: FakeCluster, launcher: RayPodLauncher
+) -> None:
+    name = started(launcher)
+    cluster.end()
+    (home(cluster) / "tmp").rename(home(cluster) / "old")
+    (home(cluster) / "tmp").mkdir()
+    earlier = f"{name.rpartition('/')[0]}/1"
+    report = launcher.state(earlier)
+    assert report.state is JobState.UNKNOWN
+    assert "was started again; why is not known yet" in report.reason
+    restarted(cluster, "OOMKilled")
+    assert launcher.state(earlier).said == "OOMKilled"
+
+
 def test_a_container_that_was_started_again_before_the_job_says_nothing_of_it(
     cluster: FakeCluster, launcher: RayPodLauncher
 ) -> None:
@@ -483,7 +498,8 @@ def test_gpus_that_compute_or_hold_memory_count_as_used_and_are_asked_for_once_a
 
 
 @pytest.mark.parametrize(
-    "name", ["", "4711", "run-r0", "../../x.00000000/u/0", "a/b.00000000/u/0", "-x", "pid:1:2:3", "a\n.00000000/u/0"]
+    "name",
+    ["", "4711", "run-r0", "../../x.00000000/u/0/1", "a/b.00000000/u/0/1", "-x", "pid:1:2:3", "a\n.00000000/u/0/1"],
 )
 def test_what_is_no_id_of_a_job_here_is_gone_without_a_call(
     cluster: FakeCluster, launcher: RayPodLauncher, name: str

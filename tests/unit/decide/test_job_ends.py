@@ -30,6 +30,24 @@ def test_where_slurm_cannot_open_the_output_that_is_what_is_told() -> None:
         assert str(found.action).startswith(advice)
 
 
+def test_a_container_that_was_killed_for_its_memory_is_a_lack_of_memory() -> None:
+    report = JobReport(JobState.FAILED, "OOMKilled", "out of memory", signal=9)
+    found = judge(JobSight(replace(MEMORY, launcher="ray-pod"), report), beats=True, says_done=None, lives=False)
+    assert found is not None
+    assert found.cause == "oom"
+    assert "resources.limits.memory" in str(found.action)
+    assert "OOMKilled" in found.reason
+
+
+def test_where_processes_are_seen_a_job_that_is_gone_is_over_however_fresh_its_beats() -> None:
+    report = JobReport(JobState.GONE, "gone", "its keeper is gone")
+    over = {
+        launcher: judge(JobSight(replace(MEMORY, launcher=launcher), report), beats=True, says_done=None, lives=True)
+        for launcher in ("local", "ray-pod", "slurm", "ray")
+    }
+    assert {launcher for launcher, found in over.items() if found is not None} == {"local", "ray-pod"}
+
+
 @pytest.mark.parametrize(
     ("said", "code", "number", "words", "advice"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
 )
