@@ -79,7 +79,10 @@ class PodFiles:
             more = self._ask("read", f"read {key}", rest)
             if more["size"] is None or more["version"] != first["version"]:
                 raise UnreachableError(f"{self.url}: {key} was changed while it was read", "it is read again later")
-            body += bytes_of(more)
+            part = bytes_of(more)
+            if not part:
+                raise UnreachableError(f"{self.url}: {key} is shorter than it says", "it is read again later")
+            body += part
         return Blob(bytes(body), first["size"], _time(first["modified_ns"]), str(first["version"]))
 
     def write(self, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:  # noqa: ARG002 - the port's face

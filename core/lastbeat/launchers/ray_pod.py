@@ -249,8 +249,9 @@ class RayPodLauncher:
             pod = self._kubectl.pod(self._python.pod)
         except AbsentError:
             why = f"pod {self._python.pod} has been deleted"
-            return JobReport(JobState.NODE_LOST, "NotFound", why, failed_node=self._python.pod)
-        lost = JobReport(JobState.NODE_LOST, "restarted", nodes=(self._python.pod,), failed_node=self._python.pod)
+            return JobReport(JobState.NODE_LOST, "NotFound", why, nodes=(self._python.pod,))
+        # A pod is no node: the next job may well run in the one of that name.
+        lost = JobReport(JobState.NODE_LOST, "restarted", nodes=(self._python.pod,))
         if _uid(pod) != job.uid:
             return replace(lost, reason=f"pod {self._python.pod} was started again: it is another one of that name")
         status = container_status(pod, self._container(pod))
@@ -276,9 +277,7 @@ class RayPodLauncher:
         at = _kubernetes_time(ended.get("finishedAt"))
         if said == _OOM_KILLED:
             why = "the container was killed with all that ran in it: out of memory"
-            return replace(
-                lost, state=JobState.FAILED, said=said, reason=why, signal=_KILLED, ended_at=at, failed_node=None
-            )
+            return replace(lost, state=JobState.FAILED, said=said, reason=why, signal=_KILLED, ended_at=at)
         known = f" ({said}{f': {more}' if more else ''})" if said else ""
         why = f"the container of pod {self._python.pod} ended or was started again{known}"
         return replace(lost, said=said or lost.said, reason=why, ended_at=at)
