@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from lastbeat.launchers import ray_jobs, ray_submission
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
-from lastbeat.launchers.ray_jobs import JobsApi, RayAddress, RayJobs
+from lastbeat.launchers.ray_jobs import JobsApi, RayAddress, RayJobs, TooLongError
 from lastbeat.launchers.ray_reports import moment, node_ids, report
 from lastbeat.launchers.ray_submission import RayOptions
 from lastbeat.model.job import AdoptedJob, GpuUse, JobReport, JobSpec, JobState
@@ -45,10 +45,10 @@ _SETTING_UP: Final = re.compile(rb"\A\S+ \S+\s+INFO job_manager\.py:\d+ -- Runti
 _LISTED: Final = "'ray job list' shows them"
 _LINES: Final = 2_000
 _MOST_LINES: Final = 200_000
-_FEWER: Final = 8
 _TAILS: Final = 6
 """How often a log's end is asked for, until it is long enough and not too long."""
 _EXTRA: Final = 2
+"""So much more than what is wanted is transferred at most, each time."""
 _KEPT_PENDING: Final = (
     "it was asked to stop, and Ray cannot stop a job that it has not scheduled: it stays PENDING until what it asks "
     "for is there, or until Ray gives it up (RAY_JOB_START_TIMEOUT_SECONDS on the head, 15 min by default)"
@@ -170,7 +170,7 @@ class RayLauncher:
         session = self._seen_session()
         if self._jobs.job(submission_id) is not None:
             return _job_id(submission_id, session)
-        rows = [row for row in self._jobs.jobs() if _is_of(row, name, since)]
+        rows = [row for row in self._listed() if _is_of(row, name, since)]
         if rows:
             return _job_id(str(max(rows, key=lambda row: row.get("start_time") or 0)["submission_id"]), session)
         changed_s = LATE_S if self._session_at is None else self._clock() - self._session_at
@@ -181,6 +181,14 @@ class RayLauncher:
                 f"nothing is started for {LATE_S / 60:g} min, in which what it ran may still end",
             )
         return None
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """All jobs; none where they are too many. Whoever carries out the same start has asked for its id already."""
+        try:
+            return self._jobs.jobs()
+        except TooLongError as error:
+            log.info("jobs are looked for by their ids alone: %s", error)
+            return []
 
     def state(self, job: str) -> JobReport:
         found = _JOB_ID.fullmatch(job)
@@ -307,21 +315,23 @@ class RayLauncher:
     def _tail(self, node: str, submission_id: str, most: int) -> bytes:
         """The end of the log, by lines: that is what Ray counts by."""
         lines = self._lines.get(submission_id, _LINES)
-        text, best = b"", b""
+        best = b""
         for _ in range(_TAILS):
             text, whole = self._jobs.log_tail(node, submission_id, lines, _EXTRA * most)
-            if not whole:
-                if lines == 1:
+            count = text.count(b"\n")
+            if whole:
+                best = text
+                if 2 * len(text) >= most or count < lines or lines >= _MOST_LINES:
                     break
-                lines = max(1, lines // _FEWER)
-                continue
-            best = max(best, text, key=len)
-            if len(text) >= most // _FEWER or text.count(b"\n") < lines or lines >= _MOST_LINES or best != text:
-                break
-            lines = min(_MOST_LINES, lines * _FEWER // 2)
+                # As long as these, so many are three quarters of what is wanted.
+                lines = min(_MOST_LINES, max(2 * lines, 3 * most * lines // (4 * max(1, len(text)))))
+            elif lines == 1:
+                raise LauncherError(
+                    f"the last line of its log is longer than {_EXTRA * most >> 20} MiB", "let it end its lines"
+                )
+            else:
+                lines = max(1, min(lines - 1, 3 * count // (4 * _EXTRA)))
         self._lines[submission_id] = lines
-        if not best and text:
-            raise LauncherError(f"the last line of its log is longer than {_EXTRA * most >> 20} MiB", "print line ends")
         return best
 
 

@@ -45,6 +45,10 @@ _SPOILT: Final = re.compile(r"[\x00-\x20\x7f]")
 _COUNTED: Final = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?) GPU\b")
 
 
+class TooLongError(LauncherError):
+    """There was an answer, and it is longer than anything that is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class RayAddress:
     """Where a dashboard is. ``url`` has no secrets: it may be shown and recorded."""
@@ -266,7 +270,7 @@ class RayJobs:
 
     def _json(self, reply: _Reply) -> Any:
         if not reply.whole:
-            raise self._strange(f"answered with more than {len(reply.body) >> 20} MiB")
+            raise TooLongError(f"{self.address} answered with more than {len(reply.body) >> 20} MiB")
         try:
             return json.loads(reply.body)
         except (ValueError, RecursionError):

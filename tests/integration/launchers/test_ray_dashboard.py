@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -164,6 +165,45 @@ def test_a_job_is_found_by_its_name_whatever_its_id_is(sink: HttpSink) -> None:
     ]
     sink.script.extend([version(SESSION), NOT_THERE, Answer(200, json.dumps(rows).encode())])
     assert asking(sink.url).find("llama-r0", SINCE) == f"mine@{SESSION}"
+
+
+def test_a_cluster_that_remembers_more_than_can_be_listed_is_asked_by_ids_alone(sink: HttpSink) -> None:
+    sink.script.extend([version(SESSION), NOT_THERE, Answer(200, b"[" + b" " * (33 << 20) + b"]")])
+    assert asking(sink.url).find("llama-r0", SINCE) is None
+
+
+LOGS = [
+    pytest.param(50_000, 20, id="many short lines"),
+    pytest.param(9_000, 90, id="lines as they usually are"),
+    pytest.param(40, 60_000, id="a few very long ones"),
+    pytest.param(3, 10, id="hardly any"),
+]
+
+
+@pytest.mark.parametrize(("count", "width"), LOGS)
+def test_of_a_log_about_as_much_is_read_as_is_wanted(sink: HttpSink, count: int, width: int) -> None:
+    rows = [f"{number:>{width - 1}}\n".encode() for number in range(count)]
+    most, moved = 100_000, 0
+
+    def heard() -> None:
+        nonlocal moved
+        path = sink.requests[-1].path
+        if "/logs/" not in path:
+            sink.otherwise = told(status="RUNNING", driver_node_id="abc")
+            return
+        (lines,) = parse_qs(urlsplit(path).query)["lines"]
+        text = b"".join(rows[-int(lines) :])
+        moved += min(len(text), 2 * most)
+        sink.otherwise = Answer(200, text)
+
+    sink.heard = heard
+    launcher = asking(sink.url)
+    for _ in range(2):
+        moved = 0
+        text = launcher.output(JOB, most) or b""
+        assert b"".join(rows).endswith(text)
+        assert len(text) >= min(most // 2, len(b"".join(rows)))
+    assert moved <= 2 * most, "the second time one call is enough"
 
 
 # Who asks
