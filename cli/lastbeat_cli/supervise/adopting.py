@@ -39,7 +39,7 @@ def completed(settings: Settings, wanted: WantedSupervision, adopted: AdoptedJob
         return replace(
             wanted,
             command=_unrecorded(wanted.run_id, adopted.command),
-            options=(*adopted.options, *wanted.options),
+            options=(*_recordable(adopted.options), *wanted.options),
             environment={**_plain(adopted.environment), **wanted.environment},
         )
     if not adopted.script:
@@ -62,6 +62,17 @@ def _unrecorded(run_id: str, command: tuple[str, ...]) -> tuple[str, ...]:
         fault = f"what {run_id} was started with looks as if it held a secret, and commands are recorded beside the run"
         raise SettingsError([f"{fault}: put a command without it after --, or leave out --policy"])
     return command
+
+
+def _recordable(options: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``options`` that may be recorded."""
+    for name in (each.partition("=")[0] for each in options if mask_tokens(each) != each):
+        _log.warning(
+            "%s of the job looks as if it held a secret, and is not recorded, so the next job does not have it: say it "
+            "by --option, as a file if there is one",
+            name,
+        )
+    return tuple(each for each in options if mask_tokens(each) == each)
 
 
 def _plain(environment: Mapping[str, str]) -> dict[str, str]:

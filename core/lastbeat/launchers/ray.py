@@ -45,6 +45,8 @@ _SETTING_UP: Final = re.compile(rb"\A\S+ \S+\s+INFO job_manager\.py:\d+ -- Runti
 _LISTED: Final = "'ray job list' shows them"
 _LINES: Final = 2_000
 _MOST_LINES: Final = 200_000
+_MOST_REMEMBERED: Final = 1_000
+"""Jobs of which an agent remembers something for a while."""
 _TAILS: Final = 6
 """How often a log's end is asked for, until it is long enough and not too long."""
 _EXTRA: Final = 2
@@ -58,7 +60,7 @@ _KEPT_PENDING: Final = (
 def launcher(state: Path, options: Sequence[str] = (), place: str = "") -> "RayLauncher":  # noqa: ARG001 - a launcher's module has this form; Ray remembers itself
     """The launcher of the cluster whose dashboard ``options`` name, or ``place``, or the environment."""
     wanted = ray_submission.options(options)
-    return RayLauncher(RayJobs(_address(wanted, place, os.environ)), wanted, place)
+    return RayLauncher(RayJobs(_address(wanted, place, os.environ)), place)
 
 
 def adoption(job: str, options: Sequence[str] = ()) -> AdoptedJob:
@@ -112,14 +114,12 @@ class RayLauncher:
     def __init__(
         self,
         jobs: JobsApi,
-        wanted: RayOptions | None = None,
         place: str = "",
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``place``: where its jobs are. Anywhere else nothing can be told of them; empty: wherever this is."""
         self._jobs = jobs
-        self._wanted = wanted or RayOptions()
         self._awaited_place = place
         self._clock = clock
         self._lost_since: dict[str, float] = {}
@@ -234,6 +234,8 @@ class RayLauncher:
             return
         self._check_place()
         if self._jobs.stop(found[1]):
+            if len(self._stopped) >= _MOST_REMEMBERED:
+                self._stopped.clear()
             self._stopped.add(job)
 
     # Asking
@@ -331,6 +333,8 @@ class RayLauncher:
                 )
             else:
                 lines = max(1, min(lines - 1, 3 * count // (4 * _EXTRA)))
+        if len(self._lines) >= _MOST_REMEMBERED:
+            self._lines.clear()
         self._lines[submission_id] = lines
         return best
 

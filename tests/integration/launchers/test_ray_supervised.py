@@ -161,7 +161,13 @@ def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: 
     # Ray gives the entrypoint to a shell of its own.
     entrypoint = f'{AGAIN}; echo "$GREETING"; {STEPS}'
     variables = {"GREETING": "hello", "WANDB_API_KEY": "hush-hush"}
-    body = {"entrypoint": entrypoint, "submission_id": theirs, "runtime_env": {"env_vars": variables}}
+    noted = {"note": "glpat-hush-hush-hush-hush-hush"}
+    body = {
+        "entrypoint": entrypoint,
+        "submission_id": theirs,
+        "runtime_env": {"env_vars": variables},
+        "metadata": noted,
+    }
     run.cluster.ask("/api/jobs/", body)
     until(lambda: run.cluster.ask(f"/api/jobs/{theirs}")["status"], lambda status: status == "RUNNING")
     process = run.begin("--adopt", theirs, policy="default")
@@ -170,6 +176,7 @@ def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: 
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert "WANDB_API_KEY" in said, "what is left out is named"
+    assert "--metadata-json of the job looks as if it held a secret" in said
     recorded = json.dumps(run.record)
     assert "hush-hush" not in recorded + said
     assert run.record["supervision"]["spec"]["environment"] == {"GREETING": "hello"}
