@@ -60,11 +60,13 @@ _ALIASES: Final = {
 _NO_SUCH_KIND: Final = ("doesn't have a resource type",)
 _NOT_SENT: Final = (
     "connection refused", "no such host", "no route to host", "network is unreachable", "was refused - did you specify",
-    "Unauthorized", "must be logged in", "getting credentials", "context was not found", "does not exist", "x509:",
+    "Unauthorized", "must be logged in", "getting credentials", "context was not found", "no context exists", "x509:",
     "(TooManyRequests)", "(ServiceUnavailable)", "failed calling webhook",
 )  # fmt: skip
 """Certainly nothing was created, and it may be tried again."""
 _UNCLEAR: Final = ("(Timeout)", "timed out", "deadline exceeded", "EOF", "connection reset", "(InternalError)")
+_JUDGED: Final = ("denied the request", "(Forbidden)", "(Invalid)", " is invalid:", "(BadRequest)")
+"""The server has looked at it, and does not want it: whatever else its message says."""
 _QUOTA: Final = "exceeded quota"
 _LOG_NOT_THERE: Final = (
     "is waiting to start",
@@ -125,7 +127,9 @@ class KubernetesLauncher:
         try:
             mark = self._kubectl.json(["get", "configmap", _CLUSTER_MARK])
         except LauncherError as error:
-            server = self._server()
+            # Only an answer is one: what could not be asked now may be known by its mark tomorrow.
+            answered = isinstance(error, AbsentError) or "(Forbidden)" in str(error)
+            server = self._server() if answered else None
             if server is None:
                 raise
             log.info("the cluster is known by its address: %s", error)
@@ -330,7 +334,8 @@ class KubernetesLauncher:
         if not self._awaited_place:
             return
         here = self.place()
-        if here != self._awaited_place:
+        # Who began the run may not have had the right to read the mark.
+        if self._awaited_place not in {here, self._server()}:
             raise LauncherError(
                 f"its jobs are in {self._awaited_place}, and this is {here}", "go on with it there, or set --context"
             )
@@ -378,10 +383,11 @@ def _refusal(kubectl: Kubectl, answer: Answer) -> LauncherError:
         return NotLaunchedError(
             fault(answer), "kubectl describe resourcequota shows what is used: end another job, or ask for less"
         )
-    if answer.says(_NOT_SENT):
-        return NotLaunchedError(str(told), told.advice)
-    if answer.says(_UNCLEAR):
-        return LauncherError(str(told), told.advice)
+    if not answer.says(_JUDGED):
+        if answer.says(_NOT_SENT):
+            return NotLaunchedError(str(told), told.advice)
+        if answer.says(_UNCLEAR):
+            return LauncherError(str(told), told.advice)
     if "no matches for kind" in answer.err:
         return JobRefusedError(fault(answer), "the operator of such objects is not installed in this cluster")
     advice = told.advice if "(Forbidden)" in answer.err else ""

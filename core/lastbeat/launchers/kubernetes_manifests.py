@@ -43,6 +43,7 @@ _NAME_LENGTH: Final = 40
 """The longest name of an object. Pods, services and hosts are named after it, with 23 characters at the most."""
 _LABEL_LENGTH: Final = 63
 _LABEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_NODE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _HOST: Final = "kubernetes.io/hostname"
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _OF_THE_SERVER: Final = (
@@ -287,22 +288,28 @@ def _train(template: Object, spec: JobSpec, kind: Kind) -> None:
 
 
 def _keep_off(pod: Object, nodes: Sequence[str]) -> None:
-    """The pod kept off ``nodes``. Terms are alternatives, so each of them has to say it; an empty one fits no node."""
+    """The pod kept off ``nodes``, by their names and by those of their hosts, which some clusters have otherwise.
+
+    Terms are alternatives, so each of them has to say it; an empty one fits no node.
+    """
     # Names out of logs may be anything.
-    known = [each for each in dict.fromkeys(nodes) if _LABEL.fullmatch(each) is not None]
-    if not known:
+    hosts = [each for each in dict.fromkeys(nodes) if _LABEL.fullmatch(each) is not None]
+    names = [each for each in dict.fromkeys(nodes) if _NODE.fullmatch(each) is not None]
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [each]} for each in names]
+    labels = [{"key": _HOST, "operator": "NotIn", "values": hosts}] if hosts else []
+    if not fields and not labels:
         return
     affinity = pod["affinity"] = mapping(pod, "affinity")
     node = affinity["nodeAffinity"] = mapping(affinity, "nodeAffinity")
-    required = node["requiredDuringSchedulingIgnoredDuringExecution"] = mapping(
-        node, "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    rule = {"key": _HOST, "operator": "NotIn", "values": known}
-    terms = required["nodeSelectorTerms"] = listed(required, "nodeSelectorTerms") or [{"matchExpressions": []}]
-    alone = len(terms) == 1 and terms[0] == {"matchExpressions": []}
-    for term in terms:
-        if alone or term.get("matchExpressions") or term.get("matchFields"):
-            term["matchExpressions"] = [*listed(term, "matchExpressions"), rule]
+    which = "requiredDuringSchedulingIgnoredDuringExecution"
+    required = node[which] = mapping(node, which)
+    terms = listed(required, "nodeSelectorTerms")
+    required["nodeSelectorTerms"] = terms or [{}]
+    for term in required["nodeSelectorTerms"]:
+        if not terms or term.get("matchExpressions") or term.get("matchFields"):
+            for key, rules in (("matchExpressions", labels), ("matchFields", fields)):
+                if rules:
+                    term[key] = [*listed(term, key), *rules]
 
 
 # What is refused, and what is worth a word.

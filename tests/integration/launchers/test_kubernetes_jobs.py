@@ -71,6 +71,7 @@ REFUSALS = [
     ("a quota is used up", QUOTA, NotLaunchedError, "kubectl describe resourcequota shows what is used"),
     ("no right to create it", RIGHTS, JobRefusedError, "kubectl auth can-i create jobs.batch -n ml"),
     ("a webhook's own rule", WEBHOOK, JobRefusedError, "denied the request: resource limits are required"),
+    ("whatever else it says", f"{WEBHOOK}: no context exists, timed out", JobRefusedError, "denied the request"),
     ("a field that is wrong", FIELD, JobRefusedError, 'Unsupported value: "Always"'),
     ("an operator that is not installed", NO_OPERATOR, JobRefusedError, "is not installed"),
     ("a namespace that there is not", NO_NAMESPACE, JobRefusedError, 'namespaces "ml" not found'),
@@ -254,7 +255,20 @@ def test_a_cluster_that_does_not_say_which_one_it_is_is_known_by_its_address(
     fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
 ) -> None:
     fake_kubernetes.fail("forbidden", verb="get")
-    assert launcher.place() == "namespace default of https://10.1.2.3:6443", "without the password in it"
+    address = launcher.place()
+    assert address == "namespace default of https://10.1.2.3:6443", "without the password in it"
+    fake_kubernetes.heal()
+    # Somebody who may do more goes on with such a run.
+    assert launcher.place() != address
+    assert kubernetes.launcher(Path(), (), address).find(NAME, SINCE) is None
+
+
+def test_a_cluster_that_does_not_answer_is_not_taken_for_another_one(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    fake_kubernetes.fail("tls timeout", verb="get")
+    with pytest.raises(LauncherError, match="TLS handshake timeout"):
+        launcher.place()
 
 
 def test_a_manifest_for_another_namespace_is_refused(launcher: KubernetesLauncher) -> None:

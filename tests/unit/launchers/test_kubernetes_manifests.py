@@ -202,16 +202,18 @@ def test_a_folder_that_was_asked_for_is_that_of_the_container() -> None:
     assert "workingDir" not in containers(made(job()))[0]
 
 
-NOT_THESE = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n1", "n2"]}
+HOSTS = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n1", "N_2"]}
+N1 = {"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}
 GPU = {"key": "gpu", "operator": "In", "values": ["h100"]}
 AFFINITIES = [
-    ("a pod that goes anywhere", {}, [{"matchExpressions": [NOT_THESE]}]),
+    ("a pod that goes anywhere", {}, [{"matchExpressions": [HOSTS], "matchFields": [N1]}]),
     ("what is required stays required", {"nodeSelectorTerms": [{"matchExpressions": [GPU]}]},
-     [{"matchExpressions": [GPU, NOT_THESE]}]),
+     [{"matchExpressions": [GPU, HOSTS], "matchFields": [N1]}]),
     ("each alternative has to say it", {"nodeSelectorTerms": [{"matchExpressions": [GPU]}, {"matchFields": [GPU]}]},
-     [{"matchExpressions": [GPU, NOT_THESE]}, {"matchFields": [GPU], "matchExpressions": [NOT_THESE]}]),
+     [{"matchExpressions": [GPU, HOSTS], "matchFields": [N1]},
+      {"matchExpressions": [HOSTS], "matchFields": [GPU, N1]}]),
     ("a term that fits no node still fits none", {"nodeSelectorTerms": [{}, {"matchExpressions": [GPU]}]},
-     [{}, {"matchExpressions": [GPU, NOT_THESE]}]),
+     [{}, {"matchExpressions": [GPU, HOSTS], "matchFields": [N1]}]),
 ]  # fmt: skip
 
 
@@ -220,7 +222,7 @@ def test_pods_are_kept_off_excluded_nodes(required: dict[str, Any], terms: list[
     value = job()
     node = {"requiredDuringSchedulingIgnoredDuringExecution": required} if required else {}
     value["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": node, "podAffinity": {"kept": True}}
-    found = made(value, excluded_nodes=("n1", "n2", "no; node", ""))["spec"]["template"]["spec"]["affinity"]
+    found = made(value, excluded_nodes=("n1", "N_2", "no; node", ""))["spec"]["template"]["spec"]["affinity"]
     assert found["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == terms
     assert found["podAffinity"] == {"kept": True}
     assert "affinity" not in made(job(), excluded_nodes=("not a node",))["spec"]["template"]["spec"]
