@@ -23,6 +23,7 @@ _INSTALL = (
 _LOGGERS = {
     "nothing": "nothing",
     "lastbeat": "`run.step`, three metrics",
+    "section": "`with run.section(…)`, entered and left",
     "tensorboard": "TensorBoard `add_scalar`, three",
     "wandb": "wandb offline `run.log`, three metrics",
     "mlflow": "mlflow `log_metric`, three, files",
@@ -46,7 +47,7 @@ def install_peers() -> None:
 
 def _child(logger: str, what: str, folder: Path, environment: Mapping[str, str], seconds: float = 0.0) -> Found | str:
     """What the child measured, or why it could not."""
-    ours = logger in {"nothing", "lastbeat"}
+    ours = logger in {"nothing", "lastbeat", "section"}
     python = sys.executable if ours else str(PEERS / "bin" / "python")
     if not Path(python).exists():
         return "not installed"

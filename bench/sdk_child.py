@@ -38,6 +38,21 @@ def lastbeat(_folder: Path) -> tuple[Log, Callable[[], None]]:
     return log, close
 
 
+def section(_folder: Path) -> tuple[Log, Callable[[], None]]:
+    import lastbeat  # noqa: PLC0415 - as above
+
+    run = lastbeat.run("bench", total_steps=1_000_000, sections={"checkpointing": 420})
+
+    def log(_n: int) -> None:
+        with run.section("step"):
+            pass
+
+    def close() -> None:
+        run.complete(wait_s=0.5)
+
+    return log, close
+
+
 def mlflow(folder: Path) -> tuple[Log, Callable[[], None]]:
     os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     import mlflow  # type: ignore[import-not-found] # noqa: PLC0415 - as above
@@ -84,7 +99,7 @@ def nvrx(folder: Path) -> tuple[Log, Callable[[], None]]:
     return monitored(folder)
 
 
-LOGGERS = {one.__name__: one for one in (nothing, lastbeat, mlflow, wandb, tensorboard, nvrx)}
+LOGGERS = {one.__name__: one for one in (nothing, lastbeat, section, mlflow, wandb, tensorboard, nvrx)}
 
 
 def calls(log: Log, seconds: float) -> dict[str, float]:

@@ -57,6 +57,8 @@ def run(  # noqa: PLR0913 - all of them by name
     stall_minutes: "SupportsFloat | str | None" = None,
     owner: str | None = None,
     team: str | None = None,
+    sections: "Mapping[str, float] | None" = None,
+    out_of_section: "SupportsFloat | None" = None,
 ) -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
@@ -84,6 +86,12 @@ def run(  # noqa: PLR0913 - all of them by name
 
     ``owner`` says whose run it is (a name, an address, a chat handle), and ``team`` of which team. Alerts name them,
     and routes send by them. Else LASTBEAT_OWNER, SLURM_JOB_USER and LASTBEAT_TEAM say so.
+
+    ``sections`` are seconds that each section (``with run.section("checkpointing"):``) may last before the run is
+    TIMED_OUT, as ``{"setup": 600, "step": 180, "checkpointing": 420}``; ``run.step`` alone tells of ``step``.
+    ``out_of_section`` are seconds without a step, a section or the end of one: 300 where sections have limits, and 1800
+    at least before the first step. 0 means no limit. Else LASTBEAT_SECTION_TIMEOUTS and LASTBEAT_OUT_OF_SECTION_TIMEOUT
+    say so. No watcher needs to know of them.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -100,6 +108,8 @@ def run(  # noqa: PLR0913 - all of them by name
         stall_minutes=stall_minutes,
         owner=owner,
         team=team,
+        sections=sections,
+        out_of_section=out_of_section,
     )
 
 
@@ -117,6 +127,8 @@ def start(  # noqa: PLR0913 - as above
     stall_minutes: "SupportsFloat | str | None" = None,
     owner: str | None = None,
     team: str | None = None,
+    sections: "Mapping[str, float] | None" = None,
+    out_of_section: "SupportsFloat | None" = None,
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
@@ -141,6 +153,8 @@ def start(  # noqa: PLR0913 - as above
         stall_minutes=stall_minutes,
         owner=owner,
         team=team,
+        sections=sections,
+        out_of_section=out_of_section,
         at_exit=True,
     )
 

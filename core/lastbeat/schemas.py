@@ -77,6 +77,17 @@ class ResourcesDocument(BaseModel):
     gpus: list[GpuDocument] = UNSAID
 
 
+class SectionDocument(BaseModel):
+    """A section that training is in."""
+
+    name: str = UNSAID
+    """Left out: it is in none."""
+    open_s: float = Field(ge=0)
+    """For how long, by its monotonic clock."""
+    limit_s: float = Field(default=UNSAID, gt=0)
+    """For how long it may be."""
+
+
 class MetadataDocument(HeartbeatDocument):
     """metadata.json: a run's liveness heartbeat, written every so often by training."""
 
@@ -120,6 +131,8 @@ class MetadataDocument(HeartbeatDocument):
     """When it last wrote an alert of its own (``_alerts.json``)."""
     world_size: int = UNSAID
     """How many ranks a distributed training has."""
+    sections: list[SectionDocument] = UNSAID
+    """The sections that it is in now, or none of them."""
     rank_beat_seconds: float = Field(default=UNSAID, gt=0)
     """How often each of them writes ranks/{rank}.json."""
     begun: bool = UNSAID

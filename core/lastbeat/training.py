@@ -2,6 +2,7 @@
 
 import faulthandler
 import logging
+import math
 import os
 import sys
 from contextlib import suppress
@@ -15,6 +16,7 @@ from lastbeat.sdk.error_text import short_text
 from lastbeat.sdk.reporter import Guard, Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.sdk.sections import SectionLimits
 from lastbeat.sdk.thread_errors import watch_threads
 from lastbeat.sdk.timed_calls import call_with_timeout
 from lastbeat.sdk.value_reader import ValueReader
@@ -29,7 +31,17 @@ from lastbeat.sdk.values import (
     value_label,
 )
 from lastbeat.settings import Settings, load
-from lastbeat.settings.table import BEAT_SECONDS, GUARDIAN, OWNER, RANK_BEAT_SECONDS, TEAM
+from lastbeat.settings.table import (
+    BEAT_SECONDS,
+    GUARDIAN,
+    MOST_OF_A_NAME,
+    MOST_SECTIONS,
+    OUT_OF_SECTION_TIMEOUT,
+    OWNER,
+    RANK_BEAT_SECONDS,
+    SECTION_TIMEOUTS,
+    TEAM,
+)
 
 if TYPE_CHECKING:
     from lastbeat.sdk.beat_tasks import BeatTask
@@ -37,6 +49,9 @@ if TYPE_CHECKING:
 
 _MOST_STALL_MINUTES = 30 * 24 * 60
 """Nobody means a longer limit."""
+_OUTSIDE_S: Final = 300.0
+_STARTING_S: Final = 1800.0
+"""Before its first step training loads data, compiles and warms up, and may take as long at least."""
 _ARGUMENT_LIMIT_S = 2.0
 """How long a start takes to read an argument that may run training's code."""
 
@@ -56,6 +71,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     stall_minutes: object = None,
     owner: object = None,
     team: object = None,
+    sections: object = None,
+    out_of_section: object = None,
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
@@ -93,10 +110,13 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             ("team", team, as_text),
         ]
         given_rank, given_size, stale, stall, whose, of_team = reader.read(asked)
+        section_limits = _section_limits(settings, sections, out_of_section, reader)
         reader.close()
         limits = {"stale_minutes": stale, "stall_minutes": stall}
         environment = run_environment(settings, rank=given_rank, world_size=given_size, stall_minutes=stall)
         told = told_place(environment.store.url, name, given=root is not None)
+        if section_limits.any:
+            environment = replace(environment, tasks=_with_stacks(environment))
         return replace(
             environment,
             guard=guard,
@@ -104,6 +124,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             on_begun=lambda: own_log.announce(told),
             owner=_owner(whose) or environment.owner,
             team=_owner(of_team) or environment.team,
+            sections=section_limits,
         )
 
     enable_faulthandler()
@@ -130,6 +151,45 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         what = "lastbeat cannot see how this process ends; end the run yourself: %s"
         safe_log(logging.ERROR, what, fault_text(fault))
     return run
+
+
+def _section_limits(settings: Settings, sections: object, outside: object, reader: ValueReader) -> SectionLimits:
+    """What training said, else what the settings say: of each section by itself."""
+    named: dict[str, object] = {}
+    if issubclass(type(sections), dict):
+        items: list[Any] = list(dict.items(sections))[:MOST_SECTIONS]  # type: ignore[arg-type]
+        named = {plain_str(name)[:MOST_OF_A_NAME]: value for name, value in items if issubclass(type(name), str)}
+    elif sections is not None:
+        what = 'lastbeat leaves sections out: %s is no dictionary; use sections={"checkpointing": 420}'
+        safe_log(logging.WARNING, what, value_label(sections))
+    asked = [(f"the limit of section {name!r}", value, as_number) for name, value in named.items()]
+    *given, outside_s = reader.read([*asked, ("out_of_section", outside, as_number)])
+    stated = settings[SECTION_TIMEOUTS]
+    limits = dict(stated or {})
+    for name, seconds in zip(named, given, strict=True):
+        # 0: it has none, whatever the settings say.
+        limits.pop(name, None)
+        if _is_span(seconds) and seconds > 0:
+            limits[name] = float(seconds)
+    outside_s = outside_s if _is_span(outside_s) else settings[OUT_OF_SECTION_TIMEOUT]
+    if outside_s is None:
+        outside_s = _OUTSIDE_S if limits else 0.0
+    if not outside_s:
+        return SectionLimits(limits)
+    return SectionLimits(limits, float(outside_s), max(float(outside_s), _STARTING_S))
+
+
+def _with_stacks(environment: RunEnvironment) -> "tuple[BeatTask, ...]":
+    """Its tasks, with one that writes the stacks when a section takes too long."""
+    from lastbeat.sdk.stacks import StackDump  # noqa: PLC0415 - as below
+
+    if any(isinstance(task, StackDump) for task in environment.tasks):
+        return environment.tasks
+    return (StackDump(math.inf, environment.beat_s), *environment.tasks)
+
+
+def _is_span(seconds: object) -> bool:
+    return isinstance(seconds, (int, float)) and 0 <= seconds <= _MOST_STALL_MINUTES * 60
 
 
 def _owner(given: str | None) -> str | None:

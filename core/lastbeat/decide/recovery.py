@@ -38,6 +38,8 @@ def exceeded_limit(record: Record) -> LimitName | None:
 def time_out_stands(before: Record, evidence: "AttemptEvidence") -> bool:
     """Whether nothing has shown life since ``before`` was TIMED_OUT, or no progress where it had stood still."""
     limit = exceeded_limit(before)
+    if before.exceeded_limit is not None and before.exceeded_limit.section is not None:
+        return not _sections_were_seen(before, evidence)
     if limit in {LimitName.STALL, LimitName.INACTIVITY}:
         lines = limit is LimitName.INACTIVITY and _lived(before, before.log, evidence.log)
         return not (lines or _got_on(before, evidence))
@@ -50,6 +52,14 @@ def time_out_stands(before: Record, evidence: "AttemptEvidence") -> bool:
         # Elsewhere no limit is about the logs, and passes do not ask for them.
         pairs.append((before.log, evidence.log))
     return not any(_lived(before, known, now) for known, now in pairs)
+
+
+def _sections_were_seen(before: Record, evidence: "AttemptEvidence") -> bool:
+    """Whether the run has beaten since, and what it said of its sections could be read, on all of its ranks."""
+    metadata, ranks = evidence.seen.metadata, evidence.seen.ranks
+    if metadata is None or metadata.fault is not None or not _lived(before, before.metadata, evidence.metadata):
+        return False
+    return (metadata.world_size or 1) < 2 or (ranks is not None and not ranks.unread)
 
 
 def standing_conditions(before: Record, evidence: "AttemptEvidence") -> Mapping[str, str]:

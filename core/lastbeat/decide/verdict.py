@@ -11,12 +11,13 @@ from lastbeat.decide import jobs, logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.decide.headline import failure_line, headline
 from lastbeat.decide.job_conditions import job_conditions, remedy
+from lastbeat.decide.late_sections import late_sections, told_of
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.decide.silent_ranks import silent_ranks
 from lastbeat.model import status as names
 from lastbeat.model.job import JobMemory
 from lastbeat.model.observation import Heartbeat, PreemptedSentinel, Seen, StopAsked
-from lastbeat.model.policy import Policy
+from lastbeat.model.policy import ITS_OWN, Policy
 from lastbeat.model.record import (
     Attempt,
     ExceededLimit,
@@ -142,7 +143,7 @@ def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
        where that has ended or waits; CANCELLED where its end was asked for before.
     3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
     4. Every heartbeat older than the stale limit, or, where that is learned, than its own beats allow: TIMED_OUT.
-    5. No progress for twice the stall limit: TIMED_OUT.
+    5. A rank in a section for longer than it may, or no progress for twice the stall limit: TIMED_OUT.
     6. RUNNING, with a condition for everything that is worth a warning.
 
     A dead thread of training decides nothing, but it may be the cause, so every reason mentions it.
@@ -337,6 +338,9 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     learned_s = learned_limit_s(evidence.seen.metadata) if policy.learned else None
     if learned_s is not None and min(ages.values()) > learned_s:
         return _timed_out(evidence, list(ages), policy, learned_s)
+    late = _late_section(evidence, now)
+    if late is not None:
+        return late
     raised = {
         _STALE[
             name
@@ -415,6 +419,21 @@ def _silence(evidence: AttemptEvidence, silent_s: float) -> str | None:
     if beat is None or beat.beat_s is None or limit_s is None or silent_s <= limit_s:
         return None
     return f"silent for {format_duration(silent_s)} (beats each {format_duration(beat.beat_s)})"
+
+
+def _late_section(evidence: AttemptEvidence, now: datetime) -> Verdict | None:
+    seen, memory = evidence.seen, evidence.metadata
+    if seen.metadata is not None and memory is not None and memory.suspect:
+        # An old document that was stored again tells of nothing that goes on.
+        seen = replace(seen, metadata=replace(seen.metadata, sections=()))
+    late = late_sections(seen, evidence.attempt, silence_limit_s(seen.metadata), now)
+    if not late:
+        return None
+    first = late[0]
+    exceeded = ExceededLimit(LimitName.STALL, first.limit_s, ITS_OWN, one_line(first.section.name or ""))
+    if first.silent:
+        return Verdict(Status.TIMED_OUT, told_of(late), action=hints.SILENT, exceeded=exceeded)
+    return Verdict(Status.TIMED_OUT, told_of(late), HANG, hints.STALLED, exceeded=exceeded)
 
 
 def _silent_ranks(evidence: AttemptEvidence, now: datetime) -> str | None:

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Annotated, ClassVar, Final
 
 from lastbeat.decide.flapping import settles_at
+from lastbeat.decide.late_sections import when_late
 from lastbeat.decide.silent_ranks import seeming_silent
 from lastbeat.decide.verdict import last_alive, learned_limit_s, silence_limit_s
 from lastbeat.model import runid
@@ -45,8 +46,11 @@ class FileSnapshot:
     at: float
     """Unix seconds of the store's clock, taken before the store was asked."""
     files: Files
-    silent: int | None = None
-    """Tells other ranks that seem silent apart from these; 0: none does. None: nobody was shown their files."""
+    troubled: int | None = None
+    """Tells other ranks that seem silent, or say that they are late, apart from these; 0: none does. None: nobody was
+    shown their files."""
+    late: bool = False
+    """What was read of metadata.json says that training has been in a section for too long."""
 
 
 _FILES = Columns((runid.ERROR, runid.COMPLETE, runid.METADATA, runid.PROGRESS, runid.RECORD, LOG))
@@ -86,8 +90,8 @@ class IndexedRun:
     """Which limits of the fleet the last look went by, see :attr:`Policy.fleet_token`."""
     silent_rank_s: float | None = field(default=None, metadata=_TIMES)
     """The age of its last heartbeat at which a rank seems silent. None: its ranks were not looked at."""
-    silent: int = field(default=0, metadata=_TIMES)
-    """Which ranks seemed silent when they were last looked at, as :attr:`FileSnapshot.silent`."""
+    troubled: int = field(default=0, metadata=_TIMES)
+    """Which ranks were so when they were last looked at, as :attr:`FileSnapshot.troubled`."""
     files: Annotated[Files, _FILES] = field(default_factory=dict)
     """Sentinels, heartbeats, record and log as the last look saw them."""
     pending: int = field(default=0, metadata=_COUNTS)
@@ -277,12 +281,13 @@ def snapshot_of(
     return FileSnapshot(
         at.timestamp(),
         {name: (entry.modified.timestamp(), entry.version) if entry else None for name, entry in shown.items()},
-        None if ranks is None or silent_rank_s is None else _token(seeming_silent(ranks, at, silent_rank_s)),
+        None if ranks is None or silent_rank_s is None else _troubled(ranks, at, silent_rank_s),
     )
 
 
-def _token(ranks: Collection[int]) -> int:
-    return 0 if not ranks else zlib.crc32(repr(ranks).encode()) or 1
+def _troubled(ranks: RankFiles, at: datetime, silent_rank_s: float) -> int:
+    found = seeming_silent(ranks, at, silent_rank_s), tuple(sorted(ranks.late))
+    return zlib.crc32(repr(found).encode()) or 1 if any(found) else 0
 
 
 def after_look(
@@ -296,15 +301,13 @@ def after_look(
     """The entry of a run that was observed. The look began with the files ``listed`` at ``at``, and by the limits
     ``limited_by``; ``known`` is the entry before it."""
     record, seen = outcome.record, outcome.observation if isinstance(outcome.observation, Seen) else Seen()
-    ranks, silent_rank_s, silent = (
-        seen.ranks,
-        *((known.silent_rank_s, known.silent) if known is not None else (None, 0)),
-    )
+    ranks, silent_rank_s = seen.ranks, known.silent_rank_s if known is not None else None
+    troubled = known.troubled if known is not None else 0
     snapshot = snapshot_of(listed, at)
     if ranks is not None:
         silent_rank_s = ranks.limit_s
         # What the store did not give is asked for again.
-        silent = 0 if ranks.unread else _token(seeming_silent(ranks.files, at, silent_rank_s))
+        troubled = 0 if ranks.unread else _troubled(ranks.files, at, silent_rank_s)
     by_log = record is None or record.metadata is None or record.progress is None
     files = {**snapshot.files, runid.RECORD: (snapshot.at, record_version) if record_version else None}
     # When it was stored tells whether it is new.
@@ -345,7 +348,7 @@ def after_look(
         outlier_s=_of_beats(outcome, learned_limit_s),
         limited_by=limited_by,
         silent_rank_s=silent_rank_s,
-        silent=silent,
+        troubled=troubled,
         stale_s=seen.metadata.stale_s if seen.metadata is not None else None,
         stall_s=seen.metadata.stall_s if seen.metadata is not None else None,
         progressed=progress[0] if progress else 0.0,
@@ -374,6 +377,7 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
     4. A RUNNING run: when a heartbeat that is gone, or was only stored again, would be stale. No listing shows that.
     5. A heartbeat whose time is in doubt: at once, if it changed, since a second look settles it.
     6. An end that is left to the run's supervisor: when that has said nothing for too long.
+    7. A RUNNING run of which a rank is silent: when a section that it was in has lasted for too long.
 
     Times that are past were judged by this look. What it could not settle waits for a file to change.
     """
@@ -404,6 +408,10 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
         if not memories and record.log is None and record.first_looked_at is not None:
             dues.append(record.first_looked_at.timestamp() + max(policy.start_grace_s, policy.stale_s) + 1)
         times += [due for due in dues if due > now]
+        if isinstance(outcome.observation, Seen):
+            limit_s = silence_limit_s(outcome.observation.metadata)
+            late_at = when_late(outcome.observation, record.attempt, limit_s, outcome.at)
+            times += [late_at.timestamp() + 1] if late_at is not None else []
         # A second look tells a slow clock from an old document, but only once there is a new document.
         times += [
             now for name, m in memories if m.suspect and (known is None or files.get(name) != known.files.get(name))

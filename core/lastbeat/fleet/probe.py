@@ -12,7 +12,7 @@ from lastbeat.model.numbers import finite
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 from lastbeat.model.times import parse_time
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat
 from lastbeat.observe.listing import run_files
 from lastbeat.stores.port import Blob, DeniedError, Store
 
@@ -76,7 +76,7 @@ class Probe:
             # A policy that is older than this file allows no reading of it: nothing is raised then.
             with suppress(DeniedError):
                 files[runid.ALERTS] = _file(self.store.read(self._key(runid.ALERTS), 1))
-        return FileSnapshot(at, files)
+        return FileSnapshot(at, files, late=_late(beat))
 
     @property
     def _stale_s(self) -> float:
@@ -123,6 +123,14 @@ def _raised_at(beat: Blob | None) -> float:
     document = _document(beat)
     at, offset_s = parse_time(document.get("raised_at")), finite(document.get("clock_offset_s"))
     return 0.0 if at is None else at.timestamp() + (offset_s or 0.0)
+
+
+def _late(beat: Blob | None) -> bool:
+    """Whether it says that training has been in a section for longer than it may."""
+    if beat is None or b'"limit_s"' not in beat.body:
+        return False
+    told = read_heartbeat(beat).sections
+    return any(each.limit_s is not None and each.open_s > each.limit_s for each in told)
 
 
 def _document(beat: Blob | None) -> dict[str, object]:

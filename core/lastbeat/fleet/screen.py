@@ -25,7 +25,7 @@ class LookReason(Enum):
     BEATS = "it ended, and has written since"
     FILES = "a heartbeat appeared or vanished"
     RECORD = "another watcher has written its record"
-    RANKS = "other ranks seem silent than at the last look"
+    RANKS = "other ranks seem silent or late than at the last look"
     WAKE = "something falls due"
     LIMITS = "the fleet's limits for it have changed"
     READ = "its heartbeats have not been read for a while"
@@ -44,7 +44,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     3. A heartbeat appeared or vanished, or training raised an alert.
     4. It does not run, and writes: at once the first time, then every five minutes. Or it runs, and a heartbeat became
        stale, or fresh again; or the run began or ceased to miss its own beats.
-       It runs, and other ranks of it seem silent than before.
+       It runs or is timed out, and other ranks of it seem silent, or say that they are late, than before.
     5. Another watcher wrote its record.
     6. Something falls due (:func:`lastbeat.fleet.index.wake_of`).
     7. It has not ended, and other limits of the fleet hold for it than at the last look.
@@ -70,7 +70,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
             return LookReason.BEATS
     elif _changed_age(files, known, beats, policy):
         return LookReason.STALE
-    elif files.silent is not None and files.silent != known.silent:
+    if _changed_ranks(files, known):
         return LookReason.RANKS
     if runid.RECORD in shown and _version(shown[runid.RECORD]) != _version(before.get(runid.RECORD)):
         return LookReason.RECORD
@@ -110,6 +110,13 @@ def _changed_age(files: FileSnapshot, known: IndexedRun, beats: Sequence[str], p
     return any(
         _stale(shown[name], files.at, policy) != _stale(before.get(name), known.looked_at, policy) for name in beats
     )
+
+
+def _changed_ranks(files: FileSnapshot, known: IndexedRun) -> bool:
+    if known.line.status not in {Status.RUNNING, Status.TIMED_OUT}:
+        return False
+    others = files.troubled is not None and files.troubled != known.troubled
+    return others or (files.late and known.line.status is Status.RUNNING)
 
 
 def _is_silent(files: Files, at: float, known: IndexedRun, limit_s: float) -> bool:

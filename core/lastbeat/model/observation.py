@@ -13,6 +13,18 @@ from lastbeat.model.stop_request import StopRequest
 _LOG_NOTES = 3
 
 
+@dataclass(frozen=True, slots=True)
+class OpenSection:
+    """A section that training was in when it wrote a heartbeat, as that says. ``name`` is hostile text."""
+
+    name: str | None
+    """None: in no section."""
+    open_s: float
+    """For how long, by its monotonic clock."""
+    limit_s: float | None = None
+    """For how long it may be."""
+
+
 @dataclass(frozen=True)
 class Heartbeat:
     """One heartbeat document as it lay in the store."""
@@ -56,6 +68,9 @@ class Heartbeat:
     rank_beat_s: float | None = None
     """How often each of them writes its own heartbeat, in seconds, as it says."""
 
+    sections: tuple[OpenSection, ...] = ()
+    """What training was in."""
+
     step: int | None = None
     total_steps: int | None = None
     loss: float | None = None
@@ -81,6 +96,8 @@ class RankBeat:
 
     attempt: int | None = None
     """Of the run, as it says."""
+    sections: tuple[OpenSection, ...] = ()
+    """What it was in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +106,13 @@ class RankFiles:
 
     beats: Mapping[int, datetime] = field(default_factory=dict)
     """Rank → when its heartbeat was stored."""
+    late: Mapping[int, datetime] = field(default_factory=dict)
+    """Rank → since when it says that it has been in a section for too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class RanksLookedAt:
-    """What a look saw of a run's ranks: times from the listing, and the text of those few that seem silent."""
+    """What a look saw of a run's ranks: times from the listing, and the text of those few that seem silent or late."""
 
     files: RankFiles
     limit_s: float

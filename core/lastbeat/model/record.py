@@ -98,6 +98,8 @@ class ExceededLimit(Persisted):
     limit_s: float
     source: str = ""
     """Whose limit it was: the run's own, the fleet's with its glob, or that watcher's."""
+    section: str | None = None
+    """Of a stall: the section that lasted for too long, empty if it was none. None: no step came for too long."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from lastbeat.model.numbers import finite, number, whole
-from lastbeat.model.observation import Heartbeat
+from lastbeat.model.observation import Heartbeat, OpenSection
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import names_zone, parse_time
@@ -18,6 +18,7 @@ _TIME_KEYS = ("last_update", "last_updated", "timestamp")
 _PLAUSIBLE = timedelta(days=3653)
 _LEAD = timedelta(minutes=1)
 _LIMIT_MIN = 30 * 24 * 60
+_MOST_SECTIONS = 16
 _POINT = 3
 """A point of ``recent`` has at least a time, a step and a loss."""
 
@@ -62,6 +63,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         thread_error=_text(document.get("thread_error"), mask),
         world_size=whole(document.get("world_size")),
         rank_beat_s=_span(document.get("rank_beat_seconds")),
+        sections=_sections(document.get("sections"), mask),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),
@@ -90,6 +92,20 @@ def _minutes(value: object) -> float | None:
     """Minutes as seconds, one at least: a smaller limit would have each look write. One of years nobody meant."""
     span_min = finite(value)
     return max(span_min, 1.0) * 60 if span_min is not None and 0 < span_min <= _LIMIT_MIN else None
+
+
+def _sections(value: object, mask: Callable[[str], str]) -> tuple[OpenSection, ...]:
+    """The open sections, as far as they are understood."""
+    found = list[OpenSection]()
+    for each in value[:_MOST_SECTIONS] if isinstance(value, list) else ():
+        open_s = finite(each.get("open_s")) if isinstance(each, dict) else None
+        if open_s is None or not 0 <= open_s < _PLAUSIBLE.total_seconds():
+            continue
+        name = _text(each.get("name"), mask)
+        if name is None and "name" in each:
+            continue
+        found.append(OpenSection(name, open_s, _span(each.get("limit_s"))))
+    return tuple(found)
 
 
 def _not_finite_since(document: dict[str, object]) -> int | None:

@@ -26,7 +26,7 @@ LOG_PAGES = 1
 RANK_PAGES: Final = 16
 """Pages that may be listed within ``ranks/``: as many as 16,000 files."""
 RANKS: Final = "ranks/"
-_RANK: Final = re.compile(r"ranks/(0|[1-9]\d{0,6})\.json")
+_RANK: Final = re.compile(r"ranks/(0|[1-9]\d{0,6})\.(json|late)")
 BEHIND = "\U0010ffff"
 """Sorts after everything in a folder."""
 _CLOSED = 10
@@ -39,7 +39,7 @@ class Folder:
     Wanted are :data:`WANTED` and the logs in ``logs/``. Logs are taken from the page in which the listing reaches
     ``logs/`` and from :data:`LOG_PAGES` more, which together hold more logs than are ever read; then the listing
     continues with the next wanted name. Of very many logs, :func:`choose` selects. Of what lies in ``ranks/``, which
-    comes last, only the times of heartbeats are kept; ``rank_pages`` may be listed for them alone.
+    comes last, only times are kept; ``rank_pages`` may be listed for them alone.
 
     A file that a decision needs and that could not be looked at becomes the ``fault`` of the run. An unreadable log, or
     log folder, is kept with its own fault: the run is watched without it.
@@ -53,6 +53,7 @@ class Folder:
         self._closed: dict[str, Entry] = {}
         self._pages_left = LOG_PAGES
         self._beats: dict[int, datetime] = {}
+        self._late: dict[int, datetime] = {}
         self._rank_pages_left = rank_pages
         self.ranks_cut = False
         """Whether there may be more files in ``ranks/`` than were listed."""
@@ -62,9 +63,9 @@ class Folder:
         if entry.fault is not None:
             self._miss(name, entry, entry.fault)
         elif name.startswith(RANKS):
-            rank = rank_of(name)
-            if rank is not None:
-                self._beats[rank] = entry.modified
+            found = _RANK.fullmatch(name)
+            if found is not None:
+                (self._beats if found[2] == "json" else self._late)[int(found[1])] = entry.modified
         elif is_log(name):
             self._logs[name] = entry
         elif name in WANTED:
@@ -85,7 +86,7 @@ class Folder:
     @property
     def ranks(self) -> RankFiles:
         """The files of its ranks found so far."""
-        return RankFiles(self._beats)
+        return RankFiles(self._beats, self._late)
 
     def onward(self, last: str) -> str | None:
         """The name after which the next page begins, if ``last`` was the last of this page. None: nothing more is
@@ -118,7 +119,7 @@ class Folder:
 def rank_of(name: str) -> int | None:
     """Whose heartbeat a file of a run is, by its name below the run's folder; None: it is nobody's."""
     found = _RANK.fullmatch(name)
-    return int(found[1]) if found is not None else None
+    return int(found[1]) if found is not None and found[2] == "json" else None
 
 
 def ask_files(store: Store, run_id: str) -> dict[str, Entry]:

@@ -1,7 +1,7 @@
 """The heartbeats of a distributed training's ranks: all are listed, and only a few of them read.
 
-A look is shown the times of all files by the listing that it makes anyway, and reads those that seem silent
-(:class:`SilentRankReader`). An alert asks for more (:func:`look_at_ranks`).
+A look is shown the times of all files by the listing that it makes anyway, and reads those that seem silent or say
+that they are late (:class:`SilentRankReader`). An alert asks for more (:func:`look_at_ranks`).
 """
 
 import json
@@ -24,14 +24,14 @@ MOST_READ: Final = 32
 MOST_PAGES: Final = 8
 """So many pages of a listing are asked for: the times of 8,000 ranks in a bucket."""
 MOST_IN_A_LOOK: Final = 8
-"""So many are read of those that seem silent."""
+"""So many are read of those that seem silent, or say that they are late."""
 _LIMIT_BYTES: Final = 16 * 1024
 _KEY: Final = re.compile(r"(0|[1-9]\d{0,6})\.json")
 _ERROR_RANK: Final = re.compile(r"rank (?P<rank>\d{1,7}) of \d{1,7}\b")
 
 
 class SilentRankReader:
-    """Reads the ranks of one run that seem silent, each once while its file does not change."""
+    """Reads the ranks of one run that seem silent or late, each once while its file does not change."""
 
     def __init__(self, store: Store, run_id: str, mask: Callable[[str], str]) -> None:
         self._store, self._run_id, self._mask = store, run_id, mask
@@ -49,7 +49,8 @@ class SilentRankReader:
         """``observed`` with what can be seen of its ranks, whose files the listing showed at ``now``. ``stale_s`` is
         the limit for those of whom nobody knows how often they beat.
 
-        Of many that seem silent those are read that were heard last: what an earlier attempt left behind is older.
+        Those first that have been late for longest. Of many that seem silent those are read that were heard last: what
+        an earlier attempt left behind is older.
         Never raises for the store: what it does not give is not known.
         """
         if files is None or not isinstance(observed, Seen):
@@ -58,14 +59,21 @@ class SilentRankReader:
         # While metadata.json cannot be read, what it last said holds.
         if self._limit_s is None or (metadata is not None and metadata.fault is None):
             self._limit_s = limit_of(metadata, stale_s)
-        found = seeming_silent(files, now, self._limit_s)
+        silent = {rank: files.beats[rank] for rank in seeming_silent(files, now, self._limit_s)}
+        # Rank 0 says it in metadata.json, too.
+        late = {rank: at for rank, at in files.late.items() if rank in files.beats and (rank or metadata is None)}
         if metadata is not None and metadata.world_size is not None:
-            found = tuple(rank for rank in found if rank < metadata.world_size)
+            silent, late = (
+                {rank: at for rank, at in each.items() if rank < metadata.world_size} for each in (silent, late)
+            )
         if attempt is not None and metadata is not None and metadata.start_time == attempt.start_time:
-            found = tuple(rank for rank in found if is_of_attempt(files.beats[rank], attempt))
-        latest = nlargest(MOST_IN_A_LOOK, found, key=lambda rank: (files.beats[rank], -rank))
+            silent, late = (
+                {rank: at for rank, at in each.items() if is_of_attempt(at, attempt)} for each in (silent, late)
+            )
+        first = nsmallest(MOST_IN_A_LOOK, late, key=lambda rank: (late[rank], rank))
+        latest = nlargest(MOST_IN_A_LOOK, silent.keys() - set(first), key=lambda rank: (silent[rank], -rank))
         read, unread = dict[int, tuple[datetime, RankBeat]](), False
-        for rank in latest:
+        for rank in [*first, *latest][:MOST_IN_A_LOOK]:
             known = self._known.get(rank)
             if known is None or known[0] != files.beats[rank]:
                 try:
@@ -152,4 +160,4 @@ def _understood(rank: int, blob: Blob, mask: Callable[[str], str]) -> RankBeat:
     beat = read_heartbeat(blob, shown)
     status = None if beat.fault else json.loads(blob.body.decode("utf-8-sig")).get("status")
     told = status if isinstance(status, str) else None
-    return RankBeat(rank, blob.modified, beat.step, beat.host, told, beat.beat_s, beat.attempt)
+    return RankBeat(rank, blob.modified, beat.step, beat.host, told, beat.beat_s, beat.attempt, beat.sections)

@@ -25,6 +25,8 @@ class Beat:
     start_time: str | None = None
     """Of this attempt, as its metadata.json has it, and its number."""
     attempt: int | None = None
+    late: bool = False
+    """Its metadata.json says that training has been in a section for longer than it may."""
 
 
 @dataclass(frozen=True, slots=True)

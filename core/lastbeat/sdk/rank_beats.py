@@ -9,6 +9,7 @@ from lastbeat.model import runid
 from lastbeat.sdk.beat_tasks import Beat, BeatStep
 from lastbeat.sdk.documents import encode
 from lastbeat.sdk.first_error import RankZeroState, rank_zero_state, retry_for, started_at, write_first_error
+from lastbeat.sdk.late_mark import LateMark, is_late
 from lastbeat.sdk.ranks import Rank, first_beat_s, rank_document, rank_error_key, rank_key, with_rank
 from lastbeat.sdk.run import Run, is_cancelled
 from lastbeat.sdk.safe_log import safe_log
@@ -43,12 +44,20 @@ class RankHeartbeat:
         """Seconds until the next beat is due."""
         return max(0.0, self._next - time.monotonic()) if self._every_s else _IDLE_S
 
-    def beat(self, run: Run, attempt: int | None, *, last: bool = False) -> None:
-        """Write it if it is due or ``last``. Raises :class:`StoreError`."""
-        if not self._every_s or not (last or self.wait_s == 0.0):
+    @property
+    def beats(self) -> bool:
+        """Whether it is ever written."""
+        return self._every_s > 0
+
+    def beat(self, run: Run, attempt: int | None, *, now: bool = False) -> None:
+        """Write it if it is due, or ``now`` in any case. Raises :class:`StoreError`."""
+        due = self.wait_s == 0.0
+        if not self._every_s or not (now or due):
             return
         document = rank_document(run, self._rank, attempt, time.time(), self._reader, self._every_s)
         self._store.write(self._key, encode(document))
+        if not due:
+            return
         # Keep the schedule: counted from now, all ranks would beat at the same moment after an outage.
         behind = time.monotonic() - self._next
         self._next += self._every_s * (1 + max(0.0, behind) // self._every_s)
@@ -66,7 +75,7 @@ class RankZeroHeartbeat:
     def write(self, beat: Beat) -> None:
         if self._heartbeat is None:
             self._heartbeat = RankHeartbeat(beat.store, beat.run.run_id, self._rank, self._every_s, self._started)
-        self._heartbeat.beat(beat.run, self._attempt, last=beat.ending is not None)
+        self._heartbeat.beat(beat.run, self._attempt, now=beat.ending is not None)
 
     def close(self) -> None:
         if self._heartbeat is not None:
@@ -85,6 +94,7 @@ class FollowingRank:
         self._started_monotonic = started
         self._heartbeat = RankHeartbeat(store, run_id, rank, every_s, started, reader)
         self._error_key = f"{run_id}/{rank_error_key(rank.number)}"
+        self._mark = LateMark(rank.number)
         self._attempt: int | None = None
         self._body: bytes | None = None
         self._maybe_leftover = True
@@ -121,11 +131,14 @@ class FollowingRank:
             self._write_error(ending[1])
 
     def heartbeat_steps(self, run: Run, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
-        """Its heartbeat, if it is due."""
+        """Its heartbeat, if it is due, or if it is news that a section takes too long."""
         if self._is_run_error and self._maybe_leftover:
             yield BeatStep(self._delete_error)
-        if ending is not None or self.wait_s == 0.0:
-            yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, last=ending is not None))
+        late = ending is None and self._heartbeat.beats and is_late(run)
+        now = ending is not None or late is not self._mark.there
+        if now or self.wait_s == 0.0:
+            yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, now=now))
+            yield BeatStep(lambda: self._mark.set(self._store, f"{run.run_id}/", late=late))
 
     def _delete_error(self) -> None:
         """Delete this rank's error of an earlier attempt."""

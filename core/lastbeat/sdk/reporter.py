@@ -27,10 +27,12 @@ from lastbeat.sdk.documents import (
 from lastbeat.sdk.first_error import leftovers, started_at, write_if_first
 from lastbeat.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.sdk.instance import Instance
+from lastbeat.sdk.late_mark import LateMark, is_late, late_in_s
 from lastbeat.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
 from lastbeat.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.sdk.sections import SectionLimits, tells_late
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_bool
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
@@ -47,6 +49,8 @@ _HOLD_S = 5.0
 """How long the sentinel waits for heartbeats that the store may take on another try. Any other fault of theirs does not
 delay it."""
 _METADATA_LIMIT_BYTES = 64 * 1024
+_LATE_S = 0.25
+"""So long after the limit of a section whoever is still in it is looked for, at the latest."""
 
 
 class Guard:
@@ -82,6 +86,8 @@ class RunEnvironment:
     owner: str | None = None
     """Whose run it is."""
     team: str | None = None
+    sections: SectionLimits = field(default_factory=SectionLimits)
+    """How long training may be in each of its sections."""
     version: str = ""
     """Of lastbeat."""
     find_instance: Callable[[], Instance] | None = None
@@ -144,6 +150,8 @@ class Reporter:
         self._follower: FollowingRank | None = None
         self._alerts: AlertWriter | None = None
         self._offset = ClockOffset()
+        self._late = False
+        """Whether the last metadata.json says that a section takes too long."""
 
     # Called by training's threads.
 
@@ -196,8 +204,8 @@ class Reporter:
         """The beat thread's loop.
 
         1. Beat: write what is new. A failed beat is logged, and never ends the loop.
-        2. Wait until the next beat is due, or sooner after a failure. :meth:`beat_now` and :meth:`finish` cut the wait
-           short.
+        2. Wait until the next beat is due, or sooner after a failure. :meth:`beat_now`, :meth:`finish` and a section
+           that takes too long cut the wait short.
         3. Once training has ended the run, the beat also writes the sentinel, and is repeated until that worked, or
            until it turns out that the settings make no store.
         4. Release what the tasks and readers hold.
@@ -207,8 +215,7 @@ class Reporter:
             try:
                 self._beat(run)
                 if not (self._end_written or self._given_up):
-                    with suppress(queue.Empty):
-                        self._wake.get(timeout=self._pause_s(time.monotonic() - began))
+                    self._wait(run, time.monotonic() + self._pause_s(time.monotonic() - began))
             except BaseException as fault:  # noqa: BLE001 - this thread ends with its run, and for no other reason
                 safe_log(logging.WARNING, "lastbeat had an unexpected fault and beats on: %s", fault_text(fault))
                 time.sleep(_RETRY_S)
@@ -222,6 +229,18 @@ class Reporter:
         if self._alerts is not None:
             self._alerts.close()
         atexit.unregister(self._stop)
+
+    def _wait(self, run: Run, until: float) -> None:
+        """Wait until then, by the monotonic clock, or until somebody wakes this thread, or a section is late of which
+        nobody knows yet. Whether one is costs a look at what is open, no beat: steps may be many."""
+        knows_late = is_late(run)
+        while (left_s := until - time.monotonic()) > 0:
+            late_in = late_in_s(run)
+            with suppress(queue.Empty):
+                self._wake.get(timeout=left_s if late_in is None else min(left_s, late_in + _LATE_S))
+                return
+            if is_late(run) and not knows_late:
+                return
 
     def _pause_s(self, spent_s: float) -> float:
         """How long to wait after a beat that took ``spent_s``."""
@@ -272,6 +291,7 @@ class Reporter:
             except BaseException as fault:
                 self._given_up = ending is not None and not _may_pass(fault)
                 raise
+            run.sections.limits = self._environment.sections
             self._tasks.add(self._environment.tasks)
             self._environment.guard.begin(self._environment.rank, self._started_unix, self._started_monotonic)
         environment = self._environment
@@ -371,7 +391,7 @@ class Reporter:
     def _beat_of(self, run: Run, environment: RunEnvironment, now: float, ending: tuple[str, str] | None) -> Beat:
         who = self._identity
         start_time, attempt = (iso_time(who.start_time), who.attempt) if who is not None else (None, None)
-        return Beat(run, environment.store, f"{run.run_id}/", now, ending, start_time, attempt)
+        return Beat(run, environment.store, f"{run.run_id}/", now, ending, start_time, attempt, self._late)
 
     def _following_rank(self, run: Run, environment: RunEnvironment) -> FollowingRank:
         if self._follower is None:
@@ -388,6 +408,7 @@ class Reporter:
         fields = rank_zero_fields(environment.rank, begun=True, beat_s=environment.rank_beat_s)
         if self._meter is not None and self._meter.root is not None:
             fields |= process_fields(self._meter.root, wraps=True)
+        self._late = tells_late(document)
         gap_s = round(self._longest_gap_s, 1) or None
         self._offset.write(
             environment.store, f"{run.run_id}/{runid.METADATA}", encode({**document, **fields, "longest_gap_s": gap_s})
@@ -462,10 +483,11 @@ class Reporter:
             for leftover in leftovers(store, run.run_id, self._started(store)):
                 self._delete(store, leftover)
             heartbeat = RankZeroHeartbeat(environment.rank, environment.rank_beat_s, self._started_monotonic, number)
-            self._tasks.add([heartbeat])
+            self._tasks.add([heartbeat, LateMark(0)])
         else:
             for name in runid.SENTINELS:
                 self._delete(store, f"{run.run_id}/{name}")
+            self._tasks.add([LateMark(0)])
         self._begun = True
         if environment.on_begun is not None:
             environment.on_begun()

@@ -30,7 +30,8 @@ class StackDump:
     """Beat task: writes the stacks of all threads once there was no new step for about ``stall_s``, and again each time
     that this time has doubled. Deletes them when training goes on, so they are there only while it hangs.
 
-    They are taken one and a half beats before ``stall_s``, so that they are there when the watchdog alerts.
+    They are taken one and a half beats before ``stall_s``, so that they are there when the watchdog alerts; and when
+    a section takes too long, once.
 
     ``dump`` takes them, given their first line. ``printed`` counts the output of a command: while no step of it is
     known, silence for as long is a stall. Such a command may write stacks of its own, which are left as they are.
@@ -67,6 +68,11 @@ class StackDump:
         if step is None and self._printed is not None:
             what, step = "output", self._printed()
         now = self._steady()
+        if beat.late and beat.ending is None:
+            if not self._there:
+                beat.store.write(key, self._dump(f"A section takes too long, {iso_time(beat.now)}"))
+                self._there = True
+            return
         if step is None or not _same(step, self._step):
             self._step, self._since, self._next_s = step, now, self._first_s
             self._remove(beat.store, key)

@@ -1,7 +1,7 @@
 """Every setting of the core, a row each. Channels and stores have theirs beside them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,9 @@ LEAST_LEASE_S: Final = 20.0
 SHORTEST_TOKEN: Final = 16
 """Characters that a token has at least: what anybody on the network may try must not be guessed."""
 MOST_LOGS: Final = 64
+MOST_SECTIONS: Final = 64
+MOST_OF_A_NAME: Final = 60
+"""Characters of a section's name."""
 DEFAULT_CATALOGUE: Final = "default"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _EVENTS: Final = (
@@ -54,6 +57,23 @@ def _log_places(text: str) -> tuple[str, ...]:
     if len(places) > MOST_LOGS:
         raise ValueError(f"names {len(places)} files; {MOST_LOGS} are the most, use * for many")
     return places
+
+
+def _section_timeouts(text: str) -> Mapping[str, float]:
+    found: dict[str, float] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, colon, seconds = (each.strip() for each in part.rpartition(":"))
+        if not (name and colon) or len(name) > MOST_OF_A_NAME:
+            raise ValueError(f"has {shown(part)}, which is no section and its seconds")
+        if name in found:
+            raise ValueError(f"has two limits for {shown(name)}")
+        try:
+            found[name] = number("seconds")(seconds)
+        except ValueError as why:
+            raise ValueError(f"has {shown(part)}, and {shown(seconds)} {why}") from None
+    if not found or len(found) > MOST_SECTIONS:
+        raise ValueError(f"has limits for {len(found)} sections; 1 to {MOST_SECTIONS} may have one")
+    return found
 
 
 def _ping(text: str) -> str:
@@ -139,6 +159,20 @@ ALERT_ON = Setting[frozenset[Event]](
     "What alerts go out for: failed, timed_out, succeeded, recovered, warning, restarted, cancelled, "
     "preempted, or none.",
     default=",".join(event.value.lower() for event in _EVENTS if event in DEFAULT_ALERT_ON),
+)
+SECTION_TIMEOUTS = Setting[Mapping[str, float] | None](
+    "LASTBEAT_SECTION_TIMEOUTS",
+    _section_timeouts,
+    "Seconds that training may be in each of its sections, before the run is TIMED_OUT. A setting of training's own, "
+    "which its heartbeats tell watchers.",
+    example="setup:600,step:180,checkpointing:420",
+)
+OUT_OF_SECTION_TIMEOUT = Setting[float | None](
+    "LASTBEAT_OUT_OF_SECTION_TIMEOUT",
+    number("seconds", zero=True),
+    "Seconds that training may take without a step, a section, or the end of one; at least 1800 before the first step. "
+    "0 is off. Unset: 300 where sections have limits, else off.",
+    example="300",
 )
 STALL_MINUTES = Setting[float | None](
     "LASTBEAT_STALL_MINUTES",
@@ -373,7 +407,9 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     ),
     "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
-    "A training that reports itself": (BEAT_SECONDS, RANK_BEAT_SECONDS, GUARDIAN, OWNER, TEAM),
+    "A training that reports itself": (
+        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, GUARDIAN, OWNER, TEAM,
+    ),
     "A fleet": (
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
         QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,

@@ -59,3 +59,63 @@ def test_a_run_with_very_many_ranks_costs_a_listing_as_many_pages_as_its_files_f
     scene.sweep()
     assert sum(op == "list" for op, _ in scene.store.calls) <= 6
     assert RANK_PAGES > 10
+
+
+def late(scene: FleetScene, run_id: str, rank: int, *, is_late: bool) -> None:
+    """A rank that beats on, and hangs in a checkpoint or does not."""
+    told: dict[str, object] = {"rank": rank, "host": "host-17", "status": "running", "beat_seconds": 60.0}
+    if is_late:
+        told["sections"] = [{"name": "checkpointing", "open_s": 480.0, "limit_s": 420.0}]
+        scene.run(run_id).put(f"ranks/{rank}.late")
+    else:
+        scene.run(run_id).delete(f"ranks/{rank}.late")
+    scene.run(run_id).put(f"ranks/{rank}.json", json.dumps(told))
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["a process a pass", "one process"])
+@pytest.mark.parametrize("in_s3", [True, False], ids=["in S3", "where listing is free"])
+def test_a_rank_that_hangs_in_a_section_is_told_within_two_passes_and_so_is_that_it_goes_on(
+    fresh: bool, in_s3: bool
+) -> None:
+    scene = FleetScene()
+    if in_s3:
+        scene.store.in_s3()
+    for minute in range(30):
+        beat(scene, "a", range(4))
+        beat(scene, "b", [0, 1, 2])
+        late(scene, "b", 3, is_late=5 <= minute < 20)
+        scene.sweep(restarted=fresh)
+        scene.after(60)
+        if minute in {4, 6, 19, 26}:
+            assert scene.told("b") == ["TIMED_OUT", "RECOVERED"][: {4: 0, 6: 1, 19: 1, 26: 2}[minute]], minute
+    assert scene.channel.sent[0].reason == "rank 3: checkpointing for 8m (limit 7m)"
+    assert scene.told("a") == []
+
+
+def test_a_run_of_one_process_that_hangs_in_a_section_is_found_by_its_mark() -> None:
+    scene = FleetScene()
+    for minute in range(10):
+        sections = [{"name": "step", "open_s": 200.0, "limit_s": 180.0}] if minute >= 5 else []
+        scene.run("a").beat(beat_seconds=30.0, sections=sections)
+        if sections:
+            scene.run("a").put("ranks/0.late")
+        scene.sweep()
+        scene.after(60)
+    assert [(each.event.value, each.reason) for each in scene.channel.sent] == [
+        ("TIMED_OUT", "step for 3m 20s (limit 3m)")
+    ]
+
+
+def test_a_silent_rank_is_looked_at_again_when_its_section_has_lasted_for_too_long() -> None:
+    scene = FleetScene()
+    beat(scene, "a", range(4))
+    told = {"rank": 3, "status": "running", "beat_seconds": 60.0}
+    told["sections"] = [{"name": "checkpointing", "open_s": 60.0, "limit_s": 600.0}]
+    scene.run("a").put("ranks/3.json", json.dumps(told))
+    for minute in range(12):
+        beat(scene, "a", range(3))
+        scene.sweep()
+        scene.after(60)
+        if minute == 8:
+            assert scene.told("a") == ["WARNING"]
+    assert scene.told("a") == ["WARNING", "TIMED_OUT"]

@@ -1,0 +1,106 @@
+"""Which rank has been in a section for longer than it may. Pure.
+
+A heartbeat says for how long each of its sections had been open by its own monotonic clock, so no clock's offset
+matters. While a rank beats, only what it says itself counts: it may have left the section since. Of one that is silent,
+nobody says that, and what has passed since by the store's clock counts, too.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.decide.silent_ranks import is_of_attempt, silence_limit_s
+from lastbeat.model.observation import OpenSection, Seen
+from lastbeat.model.record import Attempt
+from lastbeat.model.text import counted, fit, one_line
+from lastbeat.model.times import format_duration
+
+_LIMIT: Final = 200
+_NAME_LIMIT: Final = 60
+_OVER: Final = frozenset({"completed", "cancelled", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class LateSection:
+    """A section in which a rank has been for longer than it may."""
+
+    rank: int | None
+    """None: training is not distributed."""
+    section: OpenSection
+    open_s: float
+    """Until now, where the rank is silent; else until its last heartbeat."""
+    limit_s: float
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What one rank said last."""
+
+    rank: int | None
+    modified: datetime
+    sections: Sequence[OpenSection]
+    silent_after_s: float | None
+    """None: nobody knows how often it beats."""
+
+    def is_silent(self, now: datetime) -> bool:
+        return self.silent_after_s is not None and (now - self.modified).total_seconds() > self.silent_after_s
+
+
+def late_sections(seen: Seen, attempt: Attempt, silent_after_s: float | None, now: datetime) -> tuple[LateSection, ...]:
+    """Those of ``attempt`` that ``seen`` shows, the longest first. ``silent_after_s``: the age of its last beat at
+    which metadata.json is silent; None: nobody knows."""
+    found = list[LateSection]()
+    for told in _told(seen, attempt, silent_after_s):
+        silent = told.is_silent(now)
+        since_s = (now - told.modified).total_seconds() if silent else 0.0
+        late = [
+            LateSection(told.rank, each, each.open_s + since_s, each.limit_s, silent)
+            for each in told.sections
+            if each.limit_s is not None and each.open_s + since_s > each.limit_s
+        ]
+        # Of sections within each other the innermost says most.
+        found += sorted(late, key=lambda each: each.open_s)[:1]
+    return tuple(sorted(found, key=lambda each: (-each.open_s, each.rank or 0)))
+
+
+def when_late(seen: Seen, attempt: Attempt, silent_after_s: float | None, now: datetime) -> datetime | None:
+    """When the next section of a silent rank will have lasted for too long, if nothing is heard of it by then. None:
+    none will."""
+    dues = [
+        told.modified + timedelta(seconds=each.limit_s - each.open_s)
+        for told in _told(seen, attempt, silent_after_s)
+        if told.is_silent(now)
+        for each in told.sections
+        if each.limit_s is not None
+    ]
+    return min((due for due in dues if due >= now), default=None)
+
+
+def told_of(late: Sequence[LateSection]) -> str:
+    """One line: ``rank 3: checkpointing for 14m (limit 7m)``."""
+    first = late[0]
+    who = "" if first.rank is None else f"rank {first.rank}: "
+    name = fit(one_line(first.section.name or ""), _NAME_LIMIT)
+    what = name or "in no section"
+    line = f"{who}{what} for {format_duration(first.open_s)} (limit {format_duration(first.limit_s)})"
+    others = len(late) - 1
+    if others:
+        line += f"; {counted(others, 'other rank')}, too"
+    return fit(line, _LIMIT)
+
+
+def _told(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterator[_Told]:
+    metadata = seen.metadata
+    distributed = metadata is not None and (metadata.world_size or 1) > 1
+    if metadata is not None and metadata.fault is None and metadata.sections:
+        yield _Told(0 if distributed else None, metadata.modified, metadata.sections, silent_after_s)
+    for rank in seen.ranks.read if seen.ranks is not None else ():
+        other = None not in {rank.attempt, attempt.declared} and rank.attempt != attempt.declared
+        beyond = metadata is not None and metadata.world_size is not None and rank.number >= metadata.world_size
+        known = rank.number == 0 and metadata is not None
+        counts = not (other or beyond or known or rank.status in _OVER) and is_of_attempt(rank.modified, attempt)
+        if rank.sections and counts:
+            limit_s = silence_limit_s(rank.beat_s) if rank.beat_s else None
+            yield _Told(rank.number, rank.modified, rank.sections, limit_s)

@@ -1,0 +1,168 @@
+"""Sections: what training says that it is doing, and for how long it may.
+
+A section is open while training is inside its block. Entering and leaving one sets an entry of a dictionary and removes
+it; the beat thread copies that dictionary. All times are of this process's monotonic clock.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+STEP: Final = "step"
+"""The section that :meth:`Run.step` alone tells of, where training has none of this name: since the last step."""
+MOST_OPEN: Final = 64
+"""So many are known at a time; training that opens more without leaving them has forgotten how to leave."""
+MOST_NAMES: Final = 256
+"""So many names of sections are remembered."""
+MOST_TOLD: Final = 8
+"""So many open ones are told, those first that have been open for longest."""
+_NAME_CHARS: Final = 60
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SectionLimits:
+    """How long training may be in each section and out of all of them, in s."""
+
+    sections: Mapping[str, float] = field(default_factory=dict)
+    outside_s: float | None = None
+    """Since the last step, or since the last section was left. None: that is not watched."""
+    starting_s: float | None = None
+    """The same before the first step."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self.sections) or self.outside_s is not None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSpan:
+    """What training is in, and has been for ``open_s``."""
+
+    name: str | None
+    """None: in no section."""
+    open_s: float
+    limit_s: float | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it has lasted for longer than it may."""
+        return self.limit_s is not None and self.open_s > self.limit_s
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until it has. None: it has, or may last for ever."""
+        return None if self.limit_s is None or self.is_late else self.limit_s - self.open_s
+
+
+class Sections:
+    """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
+
+    __slots__ = ("limits", "marked", "names", "open", "stepped")
+
+    def __init__(self) -> None:
+        self.open: dict[Section, float] = {}
+        """Each open one → when it was entered."""
+        self.marked = monotonic()
+        """When training last entered or left one, or made a step."""
+        self.stepped = False
+        self.names: set[str] = set()
+        """Some names of sections, STEP among them if that is one."""
+        self.limits = SectionLimits()
+
+    def spans(self) -> list[OpenSpan]:
+        """What training is in now, the longest first: its open sections, or else none of them. Nothing at all where
+        neither sections nor limits are in use."""
+        held, limits, marked = self.open.copy(), self.limits, self.marked
+        now = monotonic()
+        if held:
+            oldest = sorted(held.items(), key=lambda each: each[1])
+            named = [OpenSpan(one.name, max(0.0, now - at), limits.sections.get(one.name)) for one, at in oldest]
+            late = [span for span in named if span.is_late]
+            # One that is late is told whatever else is open.
+            return [*late, *(span for span in named if not span.is_late)][:MOST_TOLD]
+        idle_s = max(0.0, now - marked)
+        if self.stepped and STEP in limits.sections and STEP not in self.names:
+            return [OpenSpan(STEP, idle_s, limits.sections[STEP])]
+        limit_s = limits.outside_s if self.stepped else limits.starting_s
+        return [OpenSpan(None, idle_s, limit_s)] if self.names or limit_s is not None else []
+
+
+class Section:
+    """One section of a run, for a ``with`` block or as a decorator. It may be entered again while it is open, and then
+    is open until it was left as often."""
+
+    __slots__ = ("_depth", "_sections", "name")
+
+    def __init__(self, sections: Sections, name: str) -> None:
+        self._sections = sections
+        self.name = name
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        sections = self._sections
+        held = sections.open
+        if self in held:
+            self._depth += 1
+        elif len(held) < MOST_OPEN:
+            held[self] = monotonic()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._depth:
+            self._depth -= 1
+            return
+        sections = self._sections
+        sections.open.pop(self, None)
+        sections.marked = monotonic()
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        """``function``, whose calls are each in a section of this name. Of an ``async`` one that is until it returns,
+        of a generator until it is at its end."""
+        sections, name = self._sections, self.name
+        called: Any = function
+        if inspect.iscoroutinefunction(called):
+
+            @functools.wraps(called)
+            async def awaiting(*args: Any, **kwargs: Any) -> Any:
+                with Section(sections, name):
+                    return await called(*args, **kwargs)
+
+            return cast("Callable[P, T]", awaiting)
+        if inspect.isgeneratorfunction(called):
+
+            @functools.wraps(called)
+            def yielding(*args: Any, **kwargs: Any) -> Any:
+                with Section(sections, name):
+                    return (yield from called(*args, **kwargs))
+
+            return cast("Callable[P, T]", yielding)
+
+        @functools.wraps(function)
+        def within(*args: P.args, **kwargs: P.kwargs) -> T:
+            with Section(sections, name):
+                return function(*args, **kwargs)
+
+        return within
+
+
+def tells_late(document: Mapping[str, Any]) -> bool:
+    """Whether a heartbeat with these fields says that one of them takes too long."""
+    return any(each["open_s"] > each["limit_s"] for each in document.get("sections", ()) if "limit_s" in each)
+
+
+def section_fields(spans: Sequence[OpenSpan]) -> dict[str, Any]:
+    """What a heartbeat says of them; no names of training's own are longer than they need be."""
+    told: list[dict[str, Any]] = []
+    for span in spans:
+        each: dict[str, Any] = {} if span.name is None else {"name": span.name[:_NAME_CHARS]}
+        each["open_s"] = round(span.open_s, 3)
+        told.append(each if span.limit_s is None else {**each, "limit_s": span.limit_s})
+    return {"sections": told} if told else {}

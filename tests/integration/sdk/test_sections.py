@@ -1,0 +1,82 @@
+"""Four real processes of one training: one of them hangs in a section, or is stopped, and the watchdog names it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from support.training import Site, end
+from support.waiting import until
+
+RANKS = """\
+import os, time
+import lastbeat
+rank = int(os.environ["RANK"])
+here = os.environ["HANGS"] + "-" + str(rank)
+with lastbeat.run("run-1", total_steps=10) as run:
+    for step in range(100_000):
+        with run.section("step"):
+            time.sleep(0.005)
+        run.step(step, loss=1.0)
+        if step % 10 == 9:
+            with run.section("checkpointing"):
+                while os.path.exists(here):
+                    time.sleep(0.01)
+        if os.path.exists(os.environ["HANGS"] + "-end"):
+            break
+"""
+WORLD = 4
+
+
+@contextmanager
+def trained(site: Site, **env: str) -> Iterator[list["subprocess.Popen[str]"]]:
+    """All ranks; each hangs in its next checkpoint while a file of its number is there."""
+    known = {
+        "WORLD_SIZE": str(WORLD),
+        "HANGS": str(site.folder / "hang"),
+        "LASTBEAT_RANK_BEAT_SECONDS": "0.2",
+        "LASTBEAT_SECTION_TIMEOUTS": "step:60,checkpointing:1.5",
+    }
+    ranks = [site.start(RANKS, log=f"{rank}.log", RANK=str(rank), **{**known, **env}) for rank in range(WORLD)]
+    try:
+        until(lambda: all(site.read(f"ranks/{rank}.json") for rank in range(WORLD)))
+        yield ranks
+    finally:
+        for process in ranks:
+            end(process)
+
+
+def look_until(site: Site, enough: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    return until(site.look, enough)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_that_hangs_in_a_checkpoint_and_goes_on(site: Site, rank: int) -> None:
+    hang = site.folder / f"hang-{rank}"
+    with trained(site) as ranks:
+        assert site.look()["status"] == "RUNNING"
+        hang.touch()
+        found = look_until(site, lambda each: each["status"] == "TIMED_OUT")
+        assert found["reason"].startswith(f"rank {rank}: checkpointing for ")
+        assert found["reason"].endswith("(limit 1s)")
+        assert found["cause"] == "hang"
+        hang.unlink()
+        look_until(site, lambda each: each["status"] == "RUNNING")
+        until(lambda: site.read(f"ranks/{rank}.late") is None)
+        (site.folder / "hang-end").touch()
+        for process in ranks:
+            assert process.wait(60) == 0
+        assert site.look()["status"] == "SUCCEEDED"
+
+
+def test_a_rank_that_is_stopped_is_named_while_the_others_beat_and_no_more_when_it_goes_on(directory: Site) -> None:
+    with trained(directory, LASTBEAT_SECTION_TIMEOUTS="checkpointing:3600") as ranks:
+        os.kill(ranks[2].pid, signal.SIGSTOP)
+        found = look_until(directory, lambda each: "rank_silent" in each["conditions"])
+        assert found["status"] == "RUNNING"
+        os.kill(ranks[2].pid, signal.SIGCONT)
+        look_until(directory, lambda each: not each["conditions"])

@@ -1,0 +1,85 @@
+"""Sections that last too long: by what ranks say themselves, and by the store's clock where they are silent."""
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from lastbeat.decide.late_sections import late_sections, told_of, when_late
+from lastbeat.model.observation import Heartbeat, OpenSection, RankBeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.record import Attempt
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+ATTEMPT = Attempt(2, NOW - timedelta(hours=1), declared=2)
+SAVING = OpenSection("checkpointing", 840.0, 420.0)
+FINE = OpenSection("step", 3.0, 180.0)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def seen(
+    metadata: tuple[OpenSection, ...] = (), *ranks: RankBeat, age_s: float = 10.0, world: int | None = None
+) -> Seen:
+    beat = Heartbeat(ago(age_s), "v", sections=metadata, world_size=world, beat_s=30.0)
+    return Seen(metadata=beat, ranks=RanksLookedAt(RankFiles(), 245.0, ranks) if ranks else None)
+
+
+def rank(number: int, *sections: OpenSection, age_s: float = 10.0, **more: Any) -> RankBeat:
+    known: dict[str, Any] = {"status": "running", "beat_s": 60.0, "attempt": 2, **more}
+    return RankBeat(number, ago(age_s), sections=sections, **known)
+
+
+ROWS = [
+    pytest.param(seen((SAVING,)), "checkpointing for 14m (limit 7m)", id="a run of one process"),
+    pytest.param(seen((FINE,)), None, id="one that is in time"),
+    pytest.param(seen((OpenSection("checkpointing", 840.0),)), None, id="one without a limit"),
+    pytest.param(seen((OpenSection(None, 360.0, 300.0),)), "in no section for 6m (limit 5m)", id="out of all sections"),
+    pytest.param(seen((OpenSection("step", 900.0, 600.0), SAVING)), "checkpointing for 14m (limit 7m)",
+                 id="of sections within each other the innermost"),
+    pytest.param(seen((SAVING, FINE)), "checkpointing for 14m (limit 7m)", id="any open one counts"),
+    pytest.param(seen((FINE,), rank(3, SAVING), world=8), "rank 3: checkpointing for 14m (limit 7m)", id="rank 3"),
+    pytest.param(seen((SAVING,), world=8), "rank 0: checkpointing for 14m (limit 7m)", id="rank 0"),
+    pytest.param(seen((SAVING,), rank(0, SAVING), world=8), "rank 0: checkpointing for 14m (limit 7m)",
+                 id="rank 0, which says it twice"),
+    pytest.param(seen((), rank(3, SAVING), rank(4, OpenSection("step", 900.0, 420.0)), world=8),
+                 "rank 4: step for 15m (limit 7m); 1 other rank, too", id="two ranks"),
+    pytest.param(seen((), rank(3, SAVING, status="completed"), world=8), None, id="a rank that is done"),
+    pytest.param(seen((), rank(3, SAVING, attempt=1), world=8), None, id="a rank of another attempt"),
+    pytest.param(seen((), rank(3, SAVING, age_s=4000.0), world=8), None, id="a file from before the attempt"),
+    pytest.param(seen((), rank(9, SAVING), world=8), None, id="a rank of a larger world"),
+    pytest.param(seen((FINE,), age_s=100.0), None, id="a beat that is due soon: it may have left it since"),
+    pytest.param(seen((FINE,), age_s=190.0), "step for 3m 13s (limit 3m)", id="a silent run, by the store's clock"),
+    pytest.param(seen((FINE,), age_s=150.0), None, id="a silent run, of which the limit is not over"),
+    pytest.param(seen((), rank(3, FINE, age_s=250.0), world=8), "rank 3: step for 4m 13s (limit 3m)",
+                 id="a silent rank"),
+    pytest.param(seen((), rank(3, FINE, age_s=200.0), world=8), None, id="a rank that beats each minute"),
+    pytest.param(seen((), rank(3, FINE, age_s=900.0, beat_s=None), world=8), None,
+                 id="of one that does not say how often it beats nobody knows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shown", "expected"), ROWS)
+def test_who_is_late(shown: Seen, expected: str | None) -> None:
+    late = late_sections(shown, ATTEMPT, 125.0, NOW)
+    assert (told_of(late) if late else None) == expected
+
+
+def test_nothing_is_concluded_from_a_silence_of_which_nobody_knows_how_long_it_may_be() -> None:
+    assert late_sections(seen((FINE,), age_s=5000.0), ATTEMPT, None, NOW) == ()
+
+
+def test_when_a_silent_rank_becomes_late() -> None:
+    silent = seen((), rank(3, OpenSection("checkpointing", 10.0, 1200.0), age_s=300.0), world=8)
+    assert when_late(silent, ATTEMPT, 125.0, NOW) == NOW + timedelta(seconds=890)
+    assert when_late(seen((FINE,)), ATTEMPT, 125.0, NOW) is None, "who beats says so itself"
+    assert when_late(seen((SAVING,), age_s=300.0), ATTEMPT, 125.0, NOW) is None, "it is late already"
+
+
+def test_a_hostile_name_is_one_line_and_bounded() -> None:
+    name = "a\n\x1b[31m" + "x" * 10_000
+    line = told_of(late_sections(seen((OpenSection(name, 840.0, 420.0),)), ATTEMPT, 125.0, NOW))
+    assert "\n" not in line
+    assert len(line) <= 200
+    assert line.endswith("for 14m (limit 7m)")

@@ -1,0 +1,189 @@
+"""Sections of a training: what is told of those that are open, whatever training does with them."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+import pytest
+
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.sections import MOST_NAMES, MOST_OPEN, MOST_TOLD, SectionLimits, section_fields
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run("run-1", None)
+
+
+def told(run: Run) -> list[str | None]:
+    return [span.name for span in run.sections.spans()]
+
+
+def test_a_section_is_told_while_it_is_open(run: Run) -> None:
+    assert told(run) == [], "a run without sections tells nothing of them"
+    with run.section("setup"):
+        assert told(run) == ["setup"]
+    assert told(run) == [None]
+
+
+def test_sections_within_each_other_are_told_from_the_outermost(run: Run) -> None:
+    with run.section("step"), run.section("checkpointing"):
+        assert told(run) == ["step", "checkpointing"]
+        outer, inner = run.sections.spans()
+        assert outer.open_s >= inner.open_s >= 0.0
+    assert told(run) == [None]
+
+
+def test_an_exception_leaves_a_section(run: Run) -> None:
+    with pytest.raises(KeyError), run.section("step"):
+        raise KeyError
+    assert told(run) == [None]
+
+
+def test_one_that_is_entered_again_is_open_until_it_was_left_as_often(run: Run) -> None:
+    section = run.section("step")
+    with section:
+        with section:
+            pass
+        assert told(run) == ["step"]
+    assert told(run) == [None]
+
+
+def test_it_decorates_functions_and_what_they_return(run: Run) -> None:
+    seen: list[list[str | None]] = []
+
+    @run.section("eval")
+    def evaluate(depth: int, *, scale: int = 2) -> int:
+        """Documented."""
+        seen.append(told(run))
+        return depth * scale if depth < 2 else evaluate(depth - 1, scale=scale)
+
+    assert (evaluate(2, scale=5), evaluate.__name__, evaluate.__doc__) == (5, "evaluate", "Documented.")
+    assert seen == [["eval"], ["eval", "eval"]]
+    assert told(run) == [None]
+
+
+def test_an_async_function_and_a_generator_are_in_it_until_they_are_done(run: Run) -> None:
+    @run.section("upload")
+    async def upload() -> list[str | None]:
+        await asyncio.sleep(0)
+        return told(run)
+
+    @run.section("data")
+    def batches() -> Iterator[int]:
+        yield 1
+        yield 2
+
+    assert asyncio.run(upload()) == ["upload"]
+    numbers = batches()
+    assert told(run) == [None]
+    assert next(numbers) == 1
+    assert told(run) == ["data"]
+    assert list(numbers) == [2]
+    assert told(run) == [None]
+
+
+def test_threads_have_sections_of_their_own(run: Run) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with run.section("writing"):
+            entered.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    entered.wait(30)
+    with run.section("step"):
+        assert told(run) == ["writing", "step"]
+    assert told(run) == ["writing"]
+    leave.set()
+    thread.join()
+    assert told(run) == [None]
+
+
+class Phase(str, Enum):
+    STEP = "step"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param(Phase.STEP, "step", id="a text of a kind of its own"),
+        pytest.param(7, "int", id="a number"),
+        pytest.param(None, "NoneType", id="none"),
+        pytest.param("x" * 100_000, "x" * 60, id="a very long one"),
+        pytest.param("a\n\x1b[31m\ud800", "a\n\x1b[31m\ud800", id="one that a terminal would interpret"),
+    ],
+)
+def test_any_name_will_do(run: Run, name: object, expected: str) -> None:
+    with run.section(name):  # type: ignore[arg-type]
+        (span,) = section_fields(run.sections.spans())["sections"]
+    assert span["name"] == expected
+
+
+def test_a_million_changes_and_names_take_no_more_room_than_a_few(run: Run) -> None:
+    for number in range(200_000):
+        with run.section(f"section {number}"):
+            pass
+    forgotten = [run.section("forgotten") for _ in range(10_000)]
+    for section in forgotten:
+        section.__enter__()
+    assert len(run.sections.open) == MOST_OPEN
+    assert len(run.sections.names) == MOST_NAMES
+    assert len(run.sections.spans()) == MOST_TOLD
+
+
+LIMITS = SectionLimits({"checkpointing": 60.0}, 300.0, 1800.0)
+
+
+def limit(run: Run) -> float | None:
+    (span,) = run.sections.spans()
+    return span.limit_s
+
+
+def test_which_limit_holds_when(run: Run) -> None:
+    run.sections.limits = LIMITS
+    assert limit(run) == 1800.0, "before the first step"
+    with run.section("checkpointing"):
+        assert limit(run) == 60.0
+    with run.section("eval"):
+        assert limit(run) is None, "a section without a limit may last for ever"
+    run.step(1)
+    assert limit(run) == 300.0
+
+
+def test_steps_alone_tell_of_the_section_step(run: Run) -> None:
+    run.sections.limits = SectionLimits({"step": 5.0}, 300.0, 1800.0)
+    assert limit(run) == 1800.0
+    run.step(1)
+    assert (told(run), limit(run)) == (["step"], 5.0)
+    with run.section("step"):
+        assert limit(run) == 5.0
+    assert (told(run), limit(run)) == ([None], 300.0), "now training has one of that name"
+
+
+def test_a_step_and_the_end_of_a_section_begin_the_time_between_anew(run: Run) -> None:
+    run.sections.limits = LIMITS
+
+    def evaluate() -> None:
+        with run.section("eval"):
+            pass
+
+    moves: list[Callable[[], None]] = [lambda: run.step(1), evaluate, lambda: run.log({"a": 1})]
+    for move in moves:
+        run.sections.marked -= 1000.0
+        move()
+        (span,) = run.sections.spans()
+        assert span.open_s < 500.0
+
+
+def test_a_late_section_is_told_however_many_others_are_open(run: Run) -> None:
+    run.sections.limits = LIMITS
+    for number in range(MOST_TOLD * 2):
+        run.section(f"s{number}").__enter__()
+    late = run.section("checkpointing")
+    late.__enter__()
+    run.sections.open[late] -= 61.0
+    assert [span.name for span in run.sections.spans() if span.is_late] == ["checkpointing"]

@@ -1,0 +1,194 @@
+"""What ranks write of their sections, by which limits, and that a watchdog without settings makes the right of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lastbeat
+from lastbeat.model.policy import Policy
+from lastbeat.sdk.ranks import Rank
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.sections import SectionLimits
+from lastbeat.stores.port import DeniedError
+from lastbeat.watchdog import Watch, WatchContext
+from support.memory import MemoryStore
+from support.waiting import until
+
+LIMITS = SectionLimits({"checkpointing": 0.3})
+
+
+def training(
+    store: MemoryStore, number: int = 0, world: int = 1, *, every_s: float = 0.2, limits: SectionLimits = LIMITS
+) -> Run:
+    rank = Rank(number, world, number, f"node-{number}")
+
+    def prepare() -> RunEnvironment:
+        return RunEnvironment(store, "i-1", beat_s=0.1, rank=rank, rank_beat_s=every_s, sections=limits)
+
+    return Run("r", Reporter(prepare), 100)
+
+
+def document(store: MemoryStore, name: str) -> dict[str, Any]:
+    held = store.held.get(f"r/{name}")
+    return json.loads(held.body) if held is not None else {}
+
+
+def sections(store: MemoryStore, name: str) -> dict[str, float | None]:
+    return {each.get("name"): each.get("limit_s") for each in document(store, name).get("sections", [])}
+
+
+def test_a_run_without_sections_writes_nothing_of_them() -> None:
+    store = MemoryStore()
+    run = training(store, limits=SectionLimits())
+    run.step(1)
+    until(lambda: "r/progress.json" in store.held)
+    assert run.complete()
+    assert "sections" not in document(store, "metadata.json")
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["rank 0", "another rank"])
+def test_a_rank_says_what_it_is_in_and_marks_itself_while_that_takes_too_long(number: int) -> None:
+    store = MemoryStore()
+    runs = [training(store, each, 2) for each in range(2)]
+    run, name = runs[number], f"ranks/{number}.json"
+    with run.section("step"):
+        until(lambda: sections(store, name) == {"step": None})
+        with run.section("checkpointing"):
+            until(lambda: f"r/ranks/{number}.late" in store.held)
+            said = document(store, name if number else "metadata.json")["sections"]
+            assert [each["open_s"] > each["limit_s"] for each in said if "limit_s" in each] == [True]
+        until(lambda: f"r/ranks/{number}.late" not in store.held)
+        until(lambda: sections(store, name) == {"step": None})
+    assert [key for key in store.held if key.endswith(".late")] == []
+    for each in reversed(runs):
+        assert each.complete()
+    assert "sections" not in document(store, name), "what is over is in no section"
+
+
+def test_a_run_of_one_process_says_so_in_its_metadata() -> None:
+    store = MemoryStore()
+    run = training(store)
+    with run.section("checkpointing"):
+        until(lambda: "r/ranks/0.late" in store.held)
+        assert sections(store, "metadata.json") == {"checkpointing": 0.3}
+    until(lambda: "r/ranks/0.late" not in store.held)
+    assert run.complete()
+
+
+def test_it_is_told_when_it_happens_not_at_the_next_beat() -> None:
+    store = MemoryStore()
+    runs = [training(store, each, 2, every_s=3600.0) for each in range(2)]
+    until(lambda: document(store, "metadata.json").get("begun"))
+    run = runs[1]
+    with run.section("checkpointing"):
+        run._reporter.beat_now()  # type: ignore[union-attr] # it learns of the section by any beat
+        until(lambda: "r/ranks/1.late" in store.held)
+        assert sections(store, "ranks/1.json") == {"checkpointing": 0.3}
+    for each in reversed(runs):
+        assert each.complete()
+
+
+def test_without_heartbeats_of_ranks_only_rank_0_tells() -> None:
+    store = MemoryStore()
+    runs = [training(store, each, 2, every_s=0.0) for each in range(2)]
+    with runs[1].section("checkpointing"), runs[0].section("checkpointing"):
+        until(lambda: "r/ranks/0.late" in store.held)
+    for each in reversed(runs):
+        assert each.complete()
+    assert [key for key in store.held if "/ranks/1" in key] == []
+
+
+def test_where_nothing_may_be_deleted_the_mark_stays_and_training_ends_as_ever() -> None:
+    store = MemoryStore()
+
+    def refuse(operation: str, _key: str) -> None:
+        if operation == "delete":
+            raise DeniedError("no")
+
+    store.before = refuse
+    run = training(store)
+    with run.section("checkpointing"):
+        until(lambda: "r/ranks/0.late" in store.held)
+    until(lambda: sections(store, "metadata.json") == {None: None})
+    assert run.complete()
+    assert "r/_complete" in store.held
+
+
+def test_a_watchdog_with_no_setting_of_its_own_says_what_hangs_and_that_it_goes_on() -> None:
+    store = MemoryStore()
+    runs = [training(store, each, 2, limits=SectionLimits({"checkpointing": 1.2})) for each in range(2)]
+    watch = Watch("r", WatchContext(store, [], Policy(), lambda: store.now))
+    until(lambda: document(store, "metadata.json").get("begun"))
+    with runs[1].section("checkpointing"):
+        assert watch.tick().status.value == "RUNNING"
+        until(lambda: "r/ranks/1.late" in store.held)
+        outcome = watch.tick()
+        assert outcome.status.value == "TIMED_OUT"
+        assert outcome.reason.startswith("rank 1: checkpointing for 1s (limit 1s)")
+    until(lambda: "r/ranks/1.late" not in store.held)
+    store.pass_time(60)
+    until(lambda: store.held["r/metadata.json"].modified == store.now.replace(microsecond=0))
+    until(lambda: store.held["r/ranks/1.json"].modified == store.now.replace(microsecond=0))
+    assert watch.tick().status.value == "RUNNING"
+    for each in reversed(runs):
+        assert each.complete()
+
+
+SECTIONS, OUTSIDE = "LASTBEAT_SECTION_TIMEOUTS", "LASTBEAT_OUT_OF_SECTION_TIMEOUT"
+STATED = [
+    pytest.param({}, {}, {}, id="nobody said anything"),
+    pytest.param({SECTIONS: "save:420, step:180"}, {}, {"save": 420.0, None: 1800.0}, id="the environment's"),
+    pytest.param({SECTIONS: "save:420"}, {"sections": {"save": 60}}, {"save": 60.0, None: 1800.0}, id="a script's"),
+    pytest.param({SECTIONS: "save:420"}, {"sections": {"save": 0}}, {"save": None}, id="a script may take one back"),
+    pytest.param({SECTIONS: "a:b:7"}, {}, {"save": None, None: 1800.0}, id="a name may have a colon in it"),
+    pytest.param({OUTSIDE: "7200"}, {}, {"save": None, None: 7200.0}, id="a long one holds before the first step, too"),
+    pytest.param({SECTIONS: "save:420", OUTSIDE: "0"}, {}, {"save": 420.0}, id="it may be off"),
+    pytest.param({OUTSIDE: "300"}, {"out_of_section": 0}, {"save": None}, id="a script may switch it off"),
+    pytest.param({}, {"sections": {"save": "420"}}, {"save": 420.0, None: 1800.0}, id="a text that is a number"),
+    pytest.param({}, {"sections": {"save": "soon", 7: 1}}, {"save": None}, id="what is no limit is left out"),
+    pytest.param({}, {"sections": ["save"]}, {"save": None}, id="what is no dictionary is left out"),
+]
+
+
+@pytest.mark.parametrize(("environ", "given", "expected"), STATED)
+def test_whose_limit_holds(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+    given: dict[str, Any],
+    expected: dict[str | None, float | None],
+) -> None:
+    for name in (SECTIONS, OUTSIDE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.05")
+    for name, text in environ.items():
+        monkeypatch.setenv(name, text)
+    seen: dict[str | None, float | None] = {}
+    path = tmp_path / "runs" / "r" / "metadata.json"
+
+    def told() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(path.read_bytes()).get("sections", []) if path.exists() else []
+        return found
+
+    with lastbeat.run("r", root=tmp_path / "runs", **given) as run:
+        until(path.exists)
+        if expected:
+            outside = until(told) if None in expected else []
+            seen |= {each.get("name"): each.get("limit_s") for each in outside}
+            with run.section("save"):
+                until(told, lambda each: [one.get("name") for one in each] == ["save"])
+                seen |= {"save": told()[0].get("limit_s")}
+    assert {name: seen.get(name) for name in expected} == expected
+    assert ({name for name, limit_s in seen.items() if limit_s} <= set(expected)) or expected == {}
+
+
+def test_the_first_step_shortens_what_may_pass_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.05")
+    path = tmp_path / "runs" / "r" / "metadata.json"
+    with lastbeat.run("r", root=tmp_path / "runs", sections={"checkpointing": 420}) as run:
+        run.step(1)
+        until(lambda: path.exists() and json.loads(path.read_bytes()).get("sections"),
+              lambda each: each and each[0].get("limit_s") == 300.0)  # fmt: skip

@@ -1,0 +1,166 @@
+"""A run in which a section lasts too long is TIMED_OUT, says which and where, and recovers when it goes on."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lastbeat.model.status import Event, Status
+from lastbeat.stores.port import UnreachableError
+from support.scene import RUN, Scene
+
+CHECKPOINTING = {"name": "checkpointing", "limit_s": 420.0}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def beat(scene: Scene, open_s: float | None, **more: Any) -> None:
+    sections = [] if open_s is None else [{**CHECKPOINTING, "open_s": open_s}]
+    scene.beat(beat_seconds=30.0, sections=sections, **more)
+
+
+def rank(scene: Scene, number: int, open_s: float | None, *, late: bool | None = None) -> None:
+    sections = [] if open_s is None else [{**CHECKPOINTING, "open_s": open_s}]
+    told = {"rank": number, "host": f"host-{14 + number}", "status": "running", "beat_seconds": 60.0}
+    scene.put(f"ranks/{number}.json", json.dumps({**told, "sections": sections}))
+    if late:
+        scene.put(f"ranks/{number}.late")
+    elif late is False:
+        scene.delete(f"ranks/{number}.late")
+
+
+def test_a_run_of_one_process_that_hangs_in_a_checkpoint(scene: Scene) -> None:
+    for minute in range(9):
+        beat(scene, minute * 60.0)
+        outcome = scene.look()
+        assert outcome.status is (Status.RUNNING if minute <= 7 else Status.TIMED_OUT)
+        scene.after(60)
+    (alert,) = scene.channel.sent
+    assert (alert.event, alert.reason) == (Event.TIMED_OUT, "checkpointing for 8m (limit 7m)")
+    assert alert.cause == "hang"
+    assert "py-spy" in (alert.action or "")
+
+
+def test_it_has_recovered_once_it_has_left_the_section(scene: Scene) -> None:
+    beat(scene, 480.0)
+    assert scene.look().status is Status.TIMED_OUT
+    scene.after(60)
+    assert scene.look().status is Status.TIMED_OUT, "it has not beaten since"
+    scene.put("metadata.json", "{ torn")
+    assert scene.look().status is Status.TIMED_OUT, "what it says cannot be read"
+    scene.after(60)
+    beat(scene, None)
+    assert scene.look().status is Status.RUNNING
+    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+
+
+def test_a_new_attempt_has_nothing_to_do_with_it(scene: Scene) -> None:
+    beat(scene, 480.0, attempt=1, start_time=scene.now.isoformat())
+    assert scene.look().status is Status.TIMED_OUT
+    scene.after(60)
+    beat(scene, None, attempt=2, start_time=scene.now.isoformat())
+    assert scene.look().status is Status.RUNNING
+
+
+def eight_ranks(scene: Scene, third_s: float | None, *, late: bool | None = None) -> None:
+    beat(scene, None, world_size=8, rank_beat_seconds=60.0)
+    for number in range(8):
+        if number != 3:
+            rank(scene, number, None)
+    rank(scene, 3, third_s, late=late)
+
+
+def read(scene: Scene) -> set[str]:
+    return {key for op, key in scene.store.calls if op == "read" and "/ranks/" in key}
+
+
+def test_a_rank_that_hangs_and_beats_is_found_by_its_mark_and_no_other_is_read(scene: Scene) -> None:
+    for minute in range(8):
+        eight_ranks(scene, minute * 60.0)
+        assert scene.look().status is Status.RUNNING
+        scene.after(60)
+    assert read(scene) == set()
+    eight_ranks(scene, 480.0, late=True)
+    outcome = scene.look()
+    assert (outcome.status, outcome.reason) == (Status.TIMED_OUT, "rank 3: checkpointing for 8m (limit 7m)")
+    scene.store.calls.clear()
+    scene.look(restarted=False)
+    assert read(scene) <= {f"{RUN}/ranks/3.json"}
+    scene.after(60)
+    eight_ranks(scene, None, late=False)
+    assert scene.look().status is Status.RUNNING
+
+
+def test_while_a_late_rank_cannot_be_read_the_run_stays_timed_out(scene: Scene) -> None:
+    eight_ranks(scene, 480.0, late=True)
+    assert scene.look().status is Status.TIMED_OUT
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and "/ranks/" in key:
+            raise UnreachableError("away")
+
+    scene.store.before = refuse
+    scene.after(60)
+    eight_ranks(scene, 540.0)
+    assert scene.look().status is Status.TIMED_OUT
+
+
+def test_a_mark_that_an_earlier_attempt_left_behind_counts_for_nothing(scene: Scene) -> None:
+    rank(scene, 3, 480.0, late=True)
+    scene.after(60)
+    began = scene.now.isoformat()
+    scene.after(1)
+    beat(scene, None, world_size=8, rank_beat_seconds=60.0, attempt=2, start_time=began)
+    for number in range(8):
+        if number != 3:
+            rank(scene, number, None)
+    assert scene.look().status is Status.RUNNING
+
+
+def test_a_rank_that_was_stopped_in_a_section_is_late_by_the_stores_clock(scene: Scene) -> None:
+    eight_ranks(scene, 60.0)
+    seen = []
+    for _ in range(9):
+        beat(scene, None, world_size=8, rank_beat_seconds=60.0)
+        for number in range(8):
+            if number != 3:
+                rank(scene, number, None)
+        outcome = scene.look()
+        seen.append((outcome.status.value, *outcome.conditions))
+        scene.after(60)
+    assert seen[:5] == [("RUNNING",)] * 5
+    assert seen[5:7] == [("RUNNING", "rank_silent")] * 2
+    assert seen[7:] == [("TIMED_OUT",)] * 2
+    assert scene.channel.sent[-1].reason == "rank 3: checkpointing for 8m (limit 7m)"
+
+
+HOSTILE = [
+    pytest.param([{"name": "x", "open_s": "many", "limit_s": 1}], id="no number"),
+    pytest.param([{"name": "x", "open_s": float("nan"), "limit_s": 1}], id="not finite"),
+    pytest.param([{"name": "x", "open_s": -5, "limit_s": -10}], id="negative"),
+    pytest.param([{"name": {"a": 1}, "open_s": 1e6, "limit_s": 1}], id="a name that is no text"),
+    pytest.param([{"name": "x", "open_s": 1e6, "limit_s": 0}], id="no limit at all"),
+    pytest.param(["x", None, 7, []], id="no sections at all"),
+    pytest.param({"x": 1}, id="no list"),
+]
+
+
+@pytest.mark.parametrize("sections", HOSTILE)
+def test_what_is_no_section_is_left_out(scene: Scene, sections: object) -> None:
+    scene.beat(beat_seconds=30.0, sections=sections)
+    outcome = scene.look()
+    assert (outcome.status, dict(outcome.conditions)) == (Status.RUNNING, {})
+
+
+def test_an_old_document_that_is_stored_again_tells_of_no_section(scene: Scene) -> None:
+    beat(scene, None)
+    scene.look()
+    scene.after(3600)
+    scene.both(1)
+    scene.look()
+    old = {"last_update": (scene.now.replace(year=2025)).isoformat(), "beat_seconds": 30.0}
+    scene.put("metadata.json", json.dumps({**old, "sections": [{**CHECKPOINTING, "open_s": 900.0}]}))
+    assert scene.look().status is Status.RUNNING
