@@ -18,7 +18,7 @@ from lastbeat.model.times import format_duration
 
 _LIMIT: Final = 200
 _NAME_LIMIT: Final = 60
-_OVER: Final = frozenset({"completed", "cancelled", "failed"})
+_OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
 
 
 @dataclass(frozen=True, slots=True)

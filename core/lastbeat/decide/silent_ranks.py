@@ -20,7 +20,7 @@ _UPLOAD_S: Final = 5.0
 _NAMED: Final = 3
 _NAME_LIMIT: Final = 80
 _LIMIT: Final = 300
-_OVER: Final = frozenset({"completed", "cancelled", "failed"})
+_OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
 """What a rank last says of itself when its training is over. Who failed has left an error."""
 
 
