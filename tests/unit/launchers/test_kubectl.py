@@ -222,3 +222,22 @@ def test_what_a_user_has_set_for_kubectl_is_handed_on(cluster: FakeCluster, monk
     (cluster.bin / "kubectl").write_text('#!/bin/sh\necho "{\\"said\\": \\"$KUBECONFIG\\"}"\n', encoding="utf-8")
     monkeypatch.setenv("KUBECONFIG", os.devnull)
     assert KUBECTL.json(["get", "pods"]) == {"said": os.devnull}
+
+
+def test_a_place_is_the_clusters_address_and_the_namespace_and_no_secret(cluster: FakeCluster) -> None:
+    assert KUBECTL.place() == "10.1.2.3:6443/ml"
+    assert Kubectl().place() == "10.1.2.3:6443/default"
+
+
+def test_in_a_pod_with_a_service_account_kubectl_needs_no_settings(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.fail("no context", verb="config")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(LauncherError, match="current-context must exist"):
+        KUBECTL.place()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert KUBECTL.place() == "10.96.0.1:443/ml"
+    with pytest.raises(LauncherError):
+        Kubectl("ml", "west").place()
