@@ -23,6 +23,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "fleet": ("fleet.command", "Every run at a glance, live.", "Look at runs"),
     "show": ("run.show", "All about one run, and what to do.", "Look at runs"),
     "top": ("run.top", "One run's curves and figures, live.", "Look at runs"),
+    "health": ("health", "Is a training healthy: GPUs, network, Ray, checkpoints.", "Look at runs"),
     "logs": ("run_logs.command", "A run's logs, as they grow.", "Look at runs"),
     "dashboard": ("dashboard.command", "The fleet and its runs in a browser.", "Look at runs"),
     "explain": ("explain.command", "Say why a run failed, from its logs, and what to do.", "Understand a failure"),

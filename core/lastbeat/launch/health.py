@@ -40,18 +40,18 @@ def check_gpu_utilization(
     Raises :class:`NotSetUpError` where no try can succeed, and :class:`NotReachedError` where no place could be asked;
     why only some could not be is among the ``faults``.
     """
-    return _gpus(reach(head_pod, namespace, all_pods or ()))
+    return gpus_of(reach(head_pod, namespace, all_pods or ()))
 
 
 def verify_ray_resources(head_pod: str, namespace: str = "default") -> RayResources:
     """What the cluster has, and what of it is given out. Raises :class:`NotSetUpError` and :class:`NotReachedError`."""
-    return _resources(reach(head_pod, namespace))
+    return resources_of(reach(head_pod, namespace))
 
 
 def check_efa_utilization(head_pod: str, namespace: str = "default") -> EfaUtilization:
     """Whether NCCL's traffic goes over EFA, by what NCCL says (with NCCL_DEBUG=INFO) in the logs of Ray's workers and
     drivers. That an EFA device is there says nothing. Raises :class:`NotSetUpError` and :class:`NotReachedError`."""
-    return _efa(reach(head_pod, namespace))
+    return efa_of(reach(head_pod, namespace))
 
 
 def get_training_health(
@@ -82,23 +82,27 @@ def print_training_health(
 
 def health_of(cluster: RayCluster, checkpoint_dir: str | None) -> TrainingHealth:
     """The health of ``cluster``. Raises :class:`NotSetUpError` where it can never be asked as things are."""
-    issues: list[tuple[Level, str]] = []
-    gpu = _part("GPUs", lambda: _gpus(cluster), issues)
-    resources = _part("Ray's resources", lambda: _resources(cluster), issues)
-    efa = _part("NCCL's lines", lambda: _efa(cluster), issues)
+    faults: dict[str, list[str]] = {}
+    gpu = _part("GPUs", lambda: gpus_of(cluster), faults)
+    resources = _part("Ray's resources", lambda: resources_of(cluster), faults)
+    efa = _part("NCCL's lines", lambda: efa_of(cluster), faults)
     place = checkpoint_dir or ""
-    checkpoints = _part("checkpoints", lambda: checkpoint_health(place, cluster), issues) if place else None
+    checkpoints = _part("checkpoints", lambda: checkpoint_health(place, cluster), faults) if place else None
+    # One reason may be that of all of them.
+    issues: list[tuple[Level, str]] = [
+        ("WARNING", f"{', '.join(parts)} could not be looked at: {why}") for why, parts in faults.items()
+    ]
     return judged(gpu, efa, resources, checkpoints, issues, place=place)
 
 
-def _part(what: str, ask: Callable[[], T], issues: list[tuple[Level, str]]) -> T | None:
-    """The answer; None, and an issue, where there is none."""
+def _part(what: str, ask: Callable[[], T], faults: dict[str, list[str]]) -> T | None:
+    """The answer; None, and why, where there is none."""
     try:
         return ask()
     except NotSetUpError:
         raise
     except LaunchError as error:
-        issues.append(("WARNING", f"{what} could not be looked at: {error}"))
+        faults.setdefault(str(error), []).append(what)
         return None
 
 
@@ -112,9 +116,10 @@ def judged(  # noqa: PLR0913 - the parts of a report
     place: str = "",
     job: str = "",
 ) -> TrainingHealth:
-    """The report on these parts. ``faults``: what could not be asked, and what else is wrong."""
+    """The report on these parts. ``faults``: what could not be asked, and what else is wrong; ``job``: what is known of
+    a run, if it is one's."""
     issues = list(faults)
-    if gpu is None and resources is None:
+    if gpu is None and resources is None and not job:
         issues.append(("UNKNOWN", "nothing is known of GPUs and of what is given out of them"))
     if gpu is not None:
         issues += _of_gpus(gpu, resources)
@@ -140,7 +145,7 @@ def _of_gpus(gpu: GpuUtilization, resources: RayResources | None) -> list[tuple[
         return [*found, ("CRITICAL", f"no GPU is seen{but}: name the pods that have some, or look at their driver")]
     if gpu.avg_utilization is None:
         return [*found, ("WARNING", "the driver does not tell how busy the GPUs are")]
-    if gpu.avg_utilization < ray_words.IN_USE_PERCENT:
+    if gpu.avg_utilization < ray_words.IN_USE_PERCENT and not gpu.healthy:
         many = counted(gpu.gpu_count, "GPU")
         return [*found, ("CRITICAL", f"{many} not in use (average {gpu.avg_utilization:g} %): {UNUSED_GPUS}")]
     idle = sum(each < ray_words.IN_USE_PERCENT for each in gpu.gpu_utilizations)
@@ -163,7 +168,8 @@ def _of_ray(resources: RayResources) -> list[tuple[Level, str]]:
     return found
 
 
-def _gpus(cluster: RayCluster) -> GpuUtilization:
+def gpus_of(cluster: RayCluster) -> GpuUtilization:
+    """As :func:`check_gpu_utilization`."""
     with translated():
         places, faults = cluster.gpus()
     if not places and faults:
@@ -171,7 +177,8 @@ def _gpus(cluster: RayCluster) -> GpuUtilization:
     return ray_words.utilization(places, faults)
 
 
-def _resources(cluster: RayCluster) -> RayResources:
+def resources_of(cluster: RayCluster) -> RayResources:
+    """As :func:`verify_ray_resources`."""
     with translated():
         found = cluster.resources()
     if found is None:
@@ -179,7 +186,8 @@ def _resources(cluster: RayCluster) -> RayResources:
     return found
 
 
-def _efa(cluster: RayCluster) -> EfaUtilization:
+def efa_of(cluster: RayCluster) -> EfaUtilization:
+    """As :func:`check_efa_utilization`."""
     with translated():
         text = cluster.network_lines()
     use = efa_use(text)

@@ -1,0 +1,120 @@
+"""The health of a run that lastbeat knows: by its record and heartbeats, and by its cluster where it runs on one."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from lastbeat.launch.checkpoints import checkpoint_health
+from lastbeat.launch.cluster import RayCluster
+from lastbeat.launch.errors import LaunchError
+from lastbeat.launch.health import efa_of, gpus_of, judged, resources_of
+from lastbeat.launch.reaching import reach
+from lastbeat.launch.results import (
+    CheckpointHealth,
+    EfaUtilization,
+    GpuUtilization,
+    Level,
+    RayResources,
+    TrainingHealth,
+)
+from lastbeat.model.efa_use import SOCKET
+from lastbeat.model.restart import Supervision
+from lastbeat.model.status import Status
+from lastbeat.model.view import Resources, RunView
+
+EFA_FALLBACK: Final = "efa_fallback"
+_MB: Final = 1 << 20
+_BAD: Final = frozenset({Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
+
+
+def run_health(view: RunView, supervision: Supervision | None, checkpoint_dir: str | None = None) -> TrainingHealth:
+    """The health of the run of ``view``. ``supervision`` is that of its record: it says where its jobs run, and where
+    checkpoints are unless ``checkpoint_dir`` does. A cluster that does not answer is an issue, no error."""
+    status, row = view.row.status, view.row
+    issues: list[tuple[Level, str]] = []
+    if status in _BAD:
+        issues.append(("CRITICAL", f"{row.run_id} is {status}: {row.reason}"))
+    elif status is Status.UNKNOWN:
+        issues.append(("UNKNOWN", f"{row.run_id} could not be looked at: {row.reason}"))
+    issues += [("WARNING", f"{name}: {detail}" if detail else name) for name, detail in view.conditions.items()]
+    if row.doubt is not None and status is Status.RUNNING:
+        issues.append(("WARNING", row.doubt))
+    cluster = _cluster(supervision, issues)
+    gpu = efa = resources = None
+    if not status.finished:
+        # What a job that has ended leaves unused is no fault.
+        gpu, resources, efa = _of_cluster(cluster, issues)
+        gpu = gpu or _by_heartbeat(view.resources)
+    if efa is None and EFA_FALLBACK in view.conditions:
+        efa = EfaUtilization(efa_active=False, transport=SOCKET, fallback=True)
+    place = checkpoint_dir or (supervision.checkpoints if supervision is not None else "")
+    checkpoints = _checkpoints(place, cluster, issues)
+    job = f"{row.run_id}: {status}" + (f" at step {row.step}" if row.step is not None else "")
+    return judged(gpu, efa, resources, checkpoints, issues, place=place, job=job)
+
+
+def _cluster(supervision: Supervision | None, issues: list[tuple[Level, str]]) -> RayCluster | None:
+    """The Ray cluster of the run's jobs. None: they run elsewhere."""
+    if supervision is None or supervision.launcher not in {"ray", "ray-pod", "ray-exec"}:
+        return None
+    said = dict(_pairs(supervision.spec.options))
+    address = said.get("--ray-address") or supervision.place.partition(" uid ")[0]
+    namespace, _, pod = address.removeprefix("pod ").rpartition("/")
+    try:
+        if supervision.launcher == "ray":
+            return reach(address)
+        if supervision.launcher == "ray-exec":
+            return reach(pod, namespace)
+        return reach(
+            said.get("--head-pod", ""),
+            said.get("--namespace", ""),
+            container=said.get("--container", ""),
+            context=said.get("--context", ""),
+        )
+    except LaunchError as error:
+        issues.append(("WARNING", f"its cluster cannot be asked: {error}"))
+        return None
+
+
+def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    cut = [each.partition("=") for each in options]
+    return [(name, text) for name, _, text in cut]
+
+
+def _of_cluster(
+    cluster: RayCluster | None, issues: list[tuple[Level, str]]
+) -> tuple[GpuUtilization | None, RayResources | None, EfaUtilization | None]:
+    if cluster is None:
+        return None, None, None
+    try:
+        return gpus_of(cluster), resources_of(cluster), efa_of(cluster)
+    except LaunchError as error:
+        issues.append(("WARNING", f"its cluster could not be asked: {error}"))
+        return None, None, None
+
+
+def _by_heartbeat(resources: Resources | None) -> GpuUtilization | None:
+    """The GPUs that training itself told of. None: of none."""
+    if resources is None or not resources.gpus:
+        return None
+    used = [None if gpu.utilization is None else 100 * gpu.utilization for gpu in resources.gpus]
+    known = [each for each in used if each is not None]
+    return GpuUtilization(
+        len(used),
+        [each or 0.0 for each in used],
+        [(gpu.memory_used_bytes or 0) / _MB for gpu in resources.gpus],
+        [(gpu.memory_total_bytes or 0) / _MB for gpu in resources.gpus],
+        [],
+        round(sum(known) / len(known), 2) if known else None,
+        # One beat may fall between two steps: that they stand idle for long is a condition.
+        healthy=True,
+    )
+
+
+def _checkpoints(place: str, cluster: RayCluster | None, issues: list[tuple[Level, str]]) -> CheckpointHealth | None:
+    if not place:
+        return None
+    try:
+        return checkpoint_health(place, cluster)
+    except LaunchError as error:
+        issues.append(("WARNING", str(error)))
+        return None

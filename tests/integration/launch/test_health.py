@@ -1,0 +1,181 @@
+"""The health of a training on a real Ray, whose GPUs a program in its pods makes up."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from integration.launch.conftest import Head, pod_of, program
+from lastbeat.launch.ray import (
+    LaunchError,
+    NotReachedError,
+    RayResources,
+    check_efa_utilization,
+    check_gpu_utilization,
+    get_training_health,
+    print_training_health,
+    stop_job,
+    verify_ray_resources,
+)
+from support import checkpoint_files as made
+from support import ray_cluster as ray
+from support.fake_kubectl import FakeCluster
+from support.waiting import until
+
+IN_USE = "case $1 in --query-gpu*) printf '90, 70000, 81559\\n94, 70000, 81559\\n';; *) echo '7, python, 70000';; esac"
+IDLE = "case $1 in --query-gpu*) printf '0, 4, 81559\\n0, 4, 81559\\n';; esac"
+BROKEN = 'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9'
+HOLDER = "sh -c 'while :; do echo step 1 loss 2; sleep 1; done'"
+
+
+def saved(checkpoints: Path, step: int) -> None:
+    for file, body in made.huggingface(step).items():
+        path = checkpoints / f"checkpoint-{step}" / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(body)
+
+
+def home(head: Head, pod: str = "ray-head") -> Path:
+    assert head.kubectl is not None
+    return head.kubectl.home(pod)
+
+
+def worker(head: Head, name: str, nvidia_smi: str) -> None:
+    assert head.kubectl is not None
+    program(head.kubectl.add_pod(name), "nvidia-smi", nvidia_smi)
+
+
+def _told(head: Head) -> RayResources | None:
+    """None: the head has not counted yet."""
+    try:
+        return verify_ray_resources(head.head_pod)
+    except NotReachedError:
+        return None
+
+
+def test_what_ray_has_and_has_given_out(head: Head) -> None:
+    # Ray's own count is a few seconds old.
+    before = until(lambda: _told(head), lambda found: found is not None, 120)
+    job = head.submit(HOLDER, entrypoint_num_gpus=1)
+    during = until(lambda: verify_ray_resources(head.head_pod), lambda found: found.gpus_used == 1, 120)
+    stop_job(head.head_pod, job)
+
+    assert before is not None
+    assert (before.gpus_available, before["cpus_available"], before.healthy) == (2.0, 4.0, True)
+    assert (during.gpus_available, during.gpus_used) == (2.0, 1.0)
+
+
+def test_gpus_of_all_pods_are_one_average(by_pod: Head) -> None:
+    worker(by_pod, "worker-0", IN_USE)
+    worker(by_pod, "worker-1", IDLE)
+
+    found = check_gpu_utilization("ray-head", all_pods=["worker-0", "worker-1"])
+
+    assert (found.gpu_count, found["avg_utilization"], found.healthy) == (4, 46.0, True)
+    assert found.gpu_utilizations == [90.0, 94.0, 0.0, 0.0]
+    assert found.memory_total == [81559.0] * 4
+    assert [(each.name, each.place) for each in found.processes] == [("python", "worker-0")]
+
+
+def test_a_pod_that_cannot_be_asked_is_told_beside_the_others(by_pod: Head) -> None:
+    worker(by_pod, "worker-0", IN_USE)
+    worker(by_pod, "worker-1", BROKEN)
+
+    found = check_gpu_utilization("ray-head", all_pods=["worker-0", "worker-1", "worker-2"])
+
+    assert (found.gpu_count, found.avg_utilization, found.healthy) == (2, 92.0, False)
+    first, second = found.faults
+    assert "worker-1" in first
+    assert "communicate with the NVIDIA driver" in first
+    assert "kubectl get pods" in second
+
+
+def test_where_no_pod_can_be_asked_nothing_is_made_up(by_pod: Head) -> None:
+    with pytest.raises(NotReachedError, match="there is no nvidia-smi in it"):
+        check_gpu_utilization("ray-head")
+
+
+EFA_LINE = "worker:12:34 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa-direct (found 4 nics)"
+SOCKET_LINE = "worker:12:34 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.7<0>"
+FAILED_LINE = "worker:12:34 [0] NCCL INFO NET/OFI No eligible providers were found"
+
+
+@pytest.mark.parametrize(
+    ("lines", "active", "transport", "fallback"),
+    [
+        ((EFA_LINE,), True, "efa", False),
+        ((FAILED_LINE, SOCKET_LINE), False, "socket", True),
+        ((SOCKET_LINE,), False, "socket", False),
+    ],
+    ids=["in use", "present and not in use", "a machine without"],
+)
+def test_what_nccl_says_of_its_network(
+    head: Head, lines: tuple[str, ...], active: bool, transport: str, fallback: bool
+) -> None:
+    log = head.cluster.folder / "t" / "session_latest" / "logs" / f"worker-{time.time_ns()}-01000000-7.out"
+    log.write_text("\n".join(["step 1", *lines, "step 2", ""]))
+    try:
+        found = check_efa_utilization(head.head_pod)
+    finally:
+        log.unlink()
+
+    assert (found.efa_active, found["transport"], found.fallback) == (active, transport, fallback)
+
+
+def test_all_of_it_at_once(by_pod: Head, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program(home(by_pod), "nvidia-smi", IN_USE)
+    saved(checkpoints, 1200)
+
+    found = print_training_health("ray-head", str(checkpoints))
+
+    assert found.healthy, found.issues
+    assert found["gpu"]["avg_utilization"] == 92.0
+    assert found["ray"]["gpus_available"] == 2.0
+    assert found["checkpoints"]["latest_step"] == 1200
+    assert found["efa"]["efa_active"] is None
+    assert json.loads(json.dumps(dict(found)))["issues"] == found.issues
+    said = capsys.readouterr().out
+    for word in ("healthy (WARNING)", "92 % on average", "of 2 GPUs", "step 1200", "NCCL_DEBUG=INFO"):
+        assert word in said
+
+
+def test_gpus_that_nobody_uses_are_not_healthy(by_pod: Head, checkpoints: Path) -> None:
+    program(home(by_pod), "nvidia-smi", IDLE)
+
+    found = get_training_health("ray-head", str(checkpoints))
+
+    assert not found.healthy
+    assert "not in use" in found.issues[0]
+    assert "--launcher ray-pod" in found.issues[0]
+    assert any("no checkpoint found" in each for each in found.issues)
+
+
+def test_what_could_not_be_asked_is_an_issue_and_no_error(by_dashboard: Head, checkpoints: Path) -> None:
+    found = get_training_health("http://127.0.0.1:1", str(checkpoints))
+
+    assert (found.healthy, found.gpu, found.ray, found.efa) == (False, None, None, None)
+    assert found.level == "UNKNOWN"
+    assert any("refused" in each for each in found.issues)
+    assert found.checkpoints is not None
+
+
+def test_checkpoints_that_the_pod_alone_sees(by_pod: Head) -> None:
+    program(home(by_pod), "nvidia-smi", IN_USE)
+    (home(by_pod) / "ckpt").mkdir()
+    saved(home(by_pod) / "ckpt", 70)
+
+    assert get_training_health("ray-head", str(home(by_pod) / "ckpt")).checkpoints["latest_step"] == 70  # type: ignore[index]
+
+
+def test_another_namespace_and_an_address_with_pods(
+    ray_cluster: ray.RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = FakeCluster(tmp_path / "kube")
+    program(pod_of(ray_cluster, kubectl, "head.x", "ml"), "nvidia-smi", IN_USE)
+    monkeypatch.setenv("PATH", kubectl.path)
+
+    assert check_gpu_utilization("head.x", namespace="ml").gpu_count == 2
+    assert check_gpu_utilization(ray_cluster.address, namespace="ml", all_pods=["head.x"]).gpu_count == 2
+    with pytest.raises(LaunchError, match="kubectl get pods -n default"):
+        check_gpu_utilization("head.x")
