@@ -19,7 +19,7 @@ from typing import Final
 
 from lastbeat import opening, wire
 from lastbeat import settings as configuration
-from lastbeat.launch.by_kubectl import PodCluster
+from lastbeat.launch.by_kubectl import RAY_EXEC, PodCluster
 from lastbeat.launch.checkpoints import surveyed
 from lastbeat.launch.cluster import RayCluster
 from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotSetUpError
@@ -136,11 +136,14 @@ class _Terms:
 class _PodLauncher(RayLauncher):
     """Jobs that only who has kubectl can ask about: no other launcher takes them for its own."""
 
-    kind = "ray-exec"
+    kind = RAY_EXEC
 
     def __init__(self, cluster: PodCluster) -> None:
         super().__init__(cluster.jobs)
         self._cluster = cluster
+
+    def place(self) -> str:
+        return self._cluster.jobs.place()
 
     def files(self, path: str) -> Store | None:
         return self._cluster.files(path)

@@ -23,6 +23,8 @@ from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import one_line
 from lastbeat.stores.port import Store
 
+RAY_EXEC: Final = "ray-exec"
+"""What records name as the launcher of jobs that are reached so."""
 CALL_S: Final = 60.0
 """Of one call. Each of Ray's commands begins with an import of Ray, on a head that is busy."""
 _MOST_LISTED: Final = 32 << 20
@@ -65,6 +67,11 @@ class PodJobs:
         """What people call it."""
         where = f"{self.kubectl.namespace}/" if self.kubectl.namespace else ""
         return f"pod {where}{self.pod}"
+
+    def place(self) -> str:
+        """The pod by cluster and namespace, ``10.1.2.3:6443/ml/ray-head``: names of pods are many clusters'. Raises
+        :class:`LauncherError` where kubectl does not know any cluster."""
+        return f"{self.kubectl.place()}/{self.pod}"
 
     def version(self) -> Version:
         """Which life of the head this is. Raises :class:`LauncherError`, as all of these do."""

@@ -7,7 +7,7 @@ from lastbeat.causes.efa import efa_use
 from lastbeat.launch import ray_words
 from lastbeat.launch.checkpoints import checkpoint_health
 from lastbeat.launch.cluster import RayCluster
-from lastbeat.launch.errors import LaunchError, NotReachedError, NotSetUpError
+from lastbeat.launch.errors import NotReachedError
 from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import (
     CheckpointHealth,
@@ -82,26 +82,35 @@ def print_training_health(
 
 def health_of(cluster: RayCluster, checkpoint_dir: str | None) -> TrainingHealth:
     """The health of ``cluster``. Raises :class:`NotSetUpError` where it can never be asked as things are."""
+    gpu, efa, resources, issues = parts_of(cluster)
+    place, checkpoints = checkpoint_dir or "", None
+    if place:
+        try:
+            checkpoints = checkpoint_health(place, cluster)
+        except NotReachedError as error:
+            issues.append(("WARNING", str(error)))
+    return judged(gpu, efa, resources, checkpoints, issues, place=place)
+
+
+def parts_of(
+    cluster: RayCluster,
+) -> tuple[GpuUtilization | None, EfaUtilization | None, RayResources | None, list[tuple[Level, str]]]:
+    """What ``cluster`` tells of itself, and an issue where it does not. Raises :class:`NotSetUpError` where it never
+    will as things are."""
     faults: dict[str, list[str]] = {}
     gpu = _part("GPUs", lambda: gpus_of(cluster), faults)
     resources = _part("Ray's resources", lambda: resources_of(cluster), faults)
     efa = _part("NCCL's lines", lambda: efa_of(cluster), faults)
-    place = checkpoint_dir or ""
-    checkpoints = _part("checkpoints", lambda: checkpoint_health(place, cluster), faults) if place else None
     # One reason may be that of all of them.
-    issues: list[tuple[Level, str]] = [
-        ("WARNING", f"{', '.join(parts)} could not be looked at: {why}") for why, parts in faults.items()
-    ]
-    return judged(gpu, efa, resources, checkpoints, issues, place=place)
+    told = [f"{', '.join(parts)} could not be looked at: {why}" for why, parts in faults.items()]
+    return gpu, efa, resources, [("WARNING", each) for each in told]
 
 
 def _part(what: str, ask: Callable[[], T], faults: dict[str, list[str]]) -> T | None:
     """The answer; None, and why, where there is none."""
     try:
         return ask()
-    except NotSetUpError:
-        raise
-    except LaunchError as error:
+    except NotReachedError as error:
         faults.setdefault(str(error), []).append(what)
         return None
 

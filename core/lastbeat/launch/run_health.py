@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+from lastbeat.launch.by_kubectl import CALL_S, RAY_EXEC, PodCluster, PodJobs
 from lastbeat.launch.checkpoints import checkpoint_health
 from lastbeat.launch.cluster import RayCluster
-from lastbeat.launch.errors import LaunchError
-from lastbeat.launch.health import efa_of, gpus_of, judged, resources_of
-from lastbeat.launch.reaching import reach
+from lastbeat.launch.errors import LaunchError, NotReachedError
+from lastbeat.launch.health import judged, parts_of
+from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import (
     CheckpointHealth,
     EfaUtilization,
@@ -16,6 +17,7 @@ from lastbeat.launch.results import (
     RayResources,
     TrainingHealth,
 )
+from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.model.efa_use import SOCKET
 from lastbeat.model.restart import Supervision
 from lastbeat.model.status import Status
@@ -42,7 +44,7 @@ def run_health(view: RunView, supervision: Supervision | None, checkpoint_dir: s
     gpu = efa = resources = None
     if not status.finished:
         # What a job that has ended leaves unused is no fault.
-        gpu, resources, efa = _of_cluster(cluster, issues)
+        gpu, efa, resources = _of_cluster(cluster, issues)
         gpu = gpu or _by_heartbeat(view.resources)
     if efa is None and EFA_FALLBACK in view.conditions:
         efa = EfaUtilization(efa_active=False, transport=SOCKET, fallback=True)
@@ -54,16 +56,14 @@ def run_health(view: RunView, supervision: Supervision | None, checkpoint_dir: s
 
 def _cluster(supervision: Supervision | None, issues: list[tuple[Level, str]]) -> RayCluster | None:
     """The Ray cluster of the run's jobs. None: they run elsewhere."""
-    if supervision is None or supervision.launcher not in {"ray", "ray-pod", "ray-exec"}:
+    if supervision is None or supervision.launcher not in {"ray", "ray-pod", RAY_EXEC}:
         return None
     said = dict(_pairs(supervision.spec.options))
-    address = said.get("--ray-address") or supervision.place.partition(" uid ")[0]
-    namespace, _, pod = address.removeprefix("pod ").rpartition("/")
     try:
         if supervision.launcher == "ray":
-            return reach(address)
-        if supervision.launcher == "ray-exec":
-            return reach(pod, namespace)
+            return reach(said.get("--ray-address") or supervision.place.partition(" uid ")[0])
+        if supervision.launcher == RAY_EXEC:
+            return _in_its_pod(supervision.place)
         return reach(
             said.get("--head-pod", ""),
             said.get("--namespace", ""),
@@ -75,6 +75,17 @@ def _cluster(supervision: Supervision | None, issues: list[tuple[Level, str]]) -
         return None
 
 
+def _in_its_pod(place: str) -> RayCluster:
+    """The cluster whose head is the pod of ``place``, if that is one of the cluster that kubectl asks here."""
+    before, _, pod = place.rpartition("/")
+    with translated():
+        jobs = PodJobs(Kubectl(before.rpartition("/")[2], call_s=CALL_S), pod)
+        here = jobs.place()
+    if here != place:
+        raise NotReachedError(f"its head is {place}, and kubectl asks {here}", "choose its context")
+    return PodCluster(jobs)
+
+
 def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
     cut = [each.partition("=") for each in options]
     return [(name, text) for name, _, text in cut]
@@ -82,14 +93,16 @@ def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
 
 def _of_cluster(
     cluster: RayCluster | None, issues: list[tuple[Level, str]]
-) -> tuple[GpuUtilization | None, RayResources | None, EfaUtilization | None]:
+) -> tuple[GpuUtilization | None, EfaUtilization | None, RayResources | None]:
     if cluster is None:
         return None, None, None
     try:
-        return gpus_of(cluster), resources_of(cluster), efa_of(cluster)
+        gpu, efa, resources, more = parts_of(cluster)
     except LaunchError as error:
-        issues.append(("WARNING", f"its cluster could not be asked: {error}"))
+        issues.append(("WARNING", f"its cluster cannot be asked: {error}"))
         return None, None, None
+    issues += more
+    return gpu, efa, resources
 
 
 def _by_heartbeat(resources: Resources | None) -> GpuUtilization | None:

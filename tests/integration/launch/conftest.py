@@ -12,6 +12,7 @@ import pytest
 from lastbeat.launch.ray import submit_job_with_resume
 from support import ray_cluster as ray
 from support.fake_kubectl import FakeCluster
+from support.waiting import until
 
 TRAIN = Path(__file__).with_name("train.py")
 
@@ -75,15 +76,27 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return state
 
 
+def has_counted(cluster: ray.RayCluster) -> None:
+    """Wait until a head that has just begun tells what it has."""
+
+    def usage() -> object:
+        status = cluster.ask("/api/cluster_status")["data"]["clusterStatus"] or {}
+        return (status.get("loadMetricsReport") or {}).get("usage")
+
+    until(usage, bool, 120)
+
+
 @pytest.fixture
 def by_dashboard(ray_cluster: ray.RayCluster, own_state: Path) -> Head:
     """By its address."""
+    has_counted(ray_cluster)
     return Head(ray_cluster.address, ray_cluster)
 
 
 @pytest.fixture
 def by_pod(ray_cluster: ray.RayCluster, own_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
     """By the head's pod."""
+    has_counted(ray_cluster)
     kubectl = FakeCluster(tmp_path / "kube")
     pod_of(ray_cluster, kubectl)
     monkeypatch.setenv("PATH", kubectl.path)

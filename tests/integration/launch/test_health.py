@@ -1,6 +1,8 @@
 """The health of a training on a real Ray, whose GPUs a program in its pods makes up."""
 
 import json
+import os
+import threading
 import time
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from integration.launch.conftest import Head, pod_of, program
 from lastbeat.launch.ray import (
     LaunchError,
     NotReachedError,
-    RayResources,
+    auto_restart,
     check_efa_utilization,
     check_gpu_utilization,
     get_training_health,
@@ -20,6 +22,7 @@ from lastbeat.launch.ray import (
 )
 from support import checkpoint_files as made
 from support import ray_cluster as ray
+from support.cli import LASTBEAT, call
 from support.fake_kubectl import FakeCluster
 from support.waiting import until
 
@@ -46,22 +49,13 @@ def worker(head: Head, name: str, nvidia_smi: str) -> None:
     program(head.kubectl.add_pod(name), "nvidia-smi", nvidia_smi)
 
 
-def _told(head: Head) -> RayResources | None:
-    """None: the head has not counted yet."""
-    try:
-        return verify_ray_resources(head.head_pod)
-    except NotReachedError:
-        return None
-
-
 def test_what_ray_has_and_has_given_out(head: Head) -> None:
-    # Ray's own count is a few seconds old.
-    before = until(lambda: _told(head), lambda found: found is not None, 120)
+    before = verify_ray_resources(head.head_pod)
     job = head.submit(HOLDER, entrypoint_num_gpus=1)
+    # Ray's own count is a few seconds old.
     during = until(lambda: verify_ray_resources(head.head_pod), lambda found: found.gpus_used == 1, 120)
     stop_job(head.head_pod, job)
 
-    assert before is not None
     assert (before.gpus_available, before["cpus_available"], before.healthy) == (2.0, 4.0, True)
     assert (during.gpus_available, during.gpus_used) == (2.0, 1.0)
 
@@ -179,3 +173,30 @@ def test_another_namespace_and_an_address_with_pods(
     assert check_gpu_utilization(ray_cluster.address, namespace="ml", all_pods=["head.x"]).gpu_count == 2
     with pytest.raises(LaunchError, match="kubectl get pods -n default"):
         check_gpu_utilization("head.x")
+
+
+def test_the_health_of_a_run_asks_its_cluster(
+    head: Head, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setenv("MONITORING_ROOT", str(tmp_path / "runs"))
+    saved(checkpoints, 40)
+    job = head.submit(f"sh -c 'echo step 1/9 loss 2; while [ ! -e {tmp_path}/go ]; do sleep 0.2; done'")
+    looked_after = threading.Thread(target=auto_restart, args=(head.head_pod, job, str(checkpoints)), daemon=True)
+    looked_after.start()
+    try:
+        until((tmp_path / "runs" / job / "logs").exists, bool, 120)
+
+        said = call(LASTBEAT, "health", job, "--json", cwd=tmp_path, MONITORING_ROOT="runs", PATH=os.environ["PATH"])
+    finally:
+        (tmp_path / "go").touch()
+    looked_after.join(200)
+
+    found = json.loads(said.stdout)
+    assert found["job"].startswith(f"{job}: RUNNING")
+    assert found["checkpoints"]["latest_step"] == 40
+    assert found["ray"]["cpus_available"] == 4.0
+    if head.kubectl is None:
+        assert any("no GPU is seen, though Ray counts 2" in each for each in found["issues"])
+    else:
+        assert any("there is no nvidia-smi in it" in each for each in found["issues"]), found
