@@ -58,7 +58,7 @@ def pod_of(cluster: ray.RayCluster, kubectl: FakeCluster, name: str = "ray-head"
     (home / "tmpdir" / "ray").symlink_to(cluster.folder / "t")
     surroundings = f"export RAY_TMPDIR={home}/tmpdir; "
     # `ray status` asks the store of the head, all else the dashboard.
-    store = f"{cluster.head.host}:{cluster.ports[0]}"
+    store = f"{cluster.network}.2:{cluster.ports[0]}"
     where = f"case $1 in status) export RAY_ADDRESS={store};; *) export RAY_ADDRESS={cluster.address};; esac; "
     program(home, "ray", f'{where} exec {ray.RAY} "$@"')
     program(home, "sh", f'{surroundings} exec /bin/sh "$@"')
