@@ -3,11 +3,13 @@
 import codecs
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,6 +31,7 @@ from lastbeat.sdk.run import Run
 from lastbeat.sdk.stacks import StackDump
 from lastbeat.sdk.stop_check import StopCheck
 from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings.table import EXIT_SIGNAL, TIME_MARGIN_SECONDS
 from lastbeat_cli import logs, options, report, values
 
 log = logging.getLogger(__name__)
@@ -63,6 +66,12 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
 @options.option("--total-steps", metavar="N", group=report.WHAT, help="How many steps it will take.")
 @options.option("--owner", metavar="NAME", group=report.WHAT, help="Whose run it is [LASTBEAT_OWNER, SLURM_JOB_USER].")
 @options.option("--team", metavar="NAME", group=report.WHAT, help="The owner's team [LASTBEAT_TEAM].")
+@options.option(
+    "--time-margin",
+    metavar="SECONDS",
+    group=report.WHAT,
+    help="So long before the end of its Slurm job it gets SIGTERM, or LASTBEAT_EXIT_SIGNAL [never].",
+)
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
@@ -124,6 +133,7 @@ def _report(
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         if settings is not None:
+            run.on_stop = partial(_ask_child, settings, meter)
             # If the command itself calls lastbeat.run with this id, it needs no guardian: we see how it ends.
             os.environ[WRAPPED] = name
         try:
@@ -176,7 +186,8 @@ def _reporter(settings: Settings, printed: Capture, summary: OutputSummary, mete
         ]
         if environment.stop_s is not None:
             tasks.append(StopCheck(max(1, round(environment.stop_s / environment.beat_s)), send))
-        return replace(environment, tasks=tuple(tasks))
+        limit = environment.time_limit if settings[TIME_MARGIN_SECONDS] is not None else None
+        return replace(environment, tasks=tuple(tasks), time_limit=limit)
 
     def dump(head: str) -> bytes:
         from lastbeat.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs
@@ -185,10 +196,19 @@ def _reporter(settings: Settings, printed: Capture, summary: OutputSummary, mete
         return dump_waiting(root, tree_of(root), head) if root is not None else head.encode()
 
     def send(number: int) -> None:
-        if meter.root is not None:
-            send_to_tree(meter.root, number)
+        _send(meter, number)
 
     return Reporter(prepare, [LogShipping(CaptureFeed(printed))], meter=meter)
+
+
+def _ask_child(settings: Settings, meter: ResourceMeter) -> None:
+    """Tell the command to save what it has and to end."""
+    _send(meter, settings[EXIT_SIGNAL] or signal.SIGTERM)
+
+
+def _send(meter: ResourceMeter, number: int) -> None:
+    if meter.root is not None:
+        send_to_tree(meter.root, number)
 
 
 def _on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[int, bytes], None]:
@@ -214,7 +234,9 @@ def _start_or_run(thread: threading.Thread) -> None:
 
 
 def _write_sentinel(run: Run, ended: ChildExit, program: str, summary: OutputSummary) -> None:
-    if ended.succeeded:
+    if ended.succeeded and run.stop_wanted is not None:
+        written = run.left_early()
+    elif ended.succeeded:
         written = run.complete()
     else:
         text = sentinel_text(ended, program, summary.error, summary.tail)

@@ -44,6 +44,7 @@ Exit status:
 \b
 Examples:
   lastbeat stop mistral-20250804-171621 --why 'wrong data' --wait
+  lastbeat stop mistral-20250804-171621 --after-checkpoint --why maintenance
 """
 _FOR_GOOD = "no restart policy undoes that"
 _WAIT_S = 3600.0
@@ -63,6 +64,8 @@ class _Training:
     looks_s: float | None
     job: "_Job | None" = None
     """Of a supervised run whose training reports nothing itself."""
+    heeds_stop: bool = False
+    """It looks at ``run.should_stop``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +98,21 @@ class _Job:
     "--why", metavar="TEXT", group=WHAT, help="The reason, for other people; alerts and the record show it."
 )
 @options.option("--grace", metavar="TIME", group=WHAT, help="How long it has after SIGINT, before SIGTERM [1m].")
+@options.option(
+    "--after-checkpoint",
+    is_flag=True,
+    group=WHAT,
+    help="Let it save a checkpoint first, and end by itself: run.should_stop is true then.",
+)
 @options.option("--wait", is_flag=True, group=WHAT, help="Wait until it has ended, for an hour at most.")
 @options.place
 @options.form
-def command(
+def command(  # noqa: PLR0913 - all of them by name
     *,
     run_id: str | None,
     why: str | None,
     grace: str | None,
+    after_checkpoint: bool,
     wait: bool,
     as_json: bool,
     verbose: bool,
@@ -119,6 +129,8 @@ def command(
         faults.append("RUN is missing; use for example lastbeat stop mistral-20250804-171621")
     name = report.run_id(run_id, faults) if run_id is not None else ""
     grace_s = _grace_s(grace, faults)
+    if after_checkpoint and grace is not None:
+        faults.append("--grace has no meaning with --after-checkpoint, which sends no signal; leave one of them out")
     settings = values.settings(given, faults)
     logs.follow(settings)
     store = opening.store(settings)
@@ -127,7 +139,10 @@ def command(
         return _told_off(settings, store, off, fit(one_line(logs.redact(why or "")), WHY_LIMIT), as_json=as_json)
     training = training_of(store, name)
     _refuse_if_over(settings, name)
-    process = _process_here(training)
+    if after_checkpoint and not (training.heeds_stop or training.wraps):
+        what = f"run {name} has not looked at run.should_stop so far, so it would not save a checkpoint on request"
+        raise StoreError(what, f"end it as Ctrl-C would: lastbeat stop {name}")
+    process = None if after_checkpoint else _process_here(training)
     request = StopRequest(
         author(),
         store.clock(),
@@ -136,12 +151,16 @@ def command(
         training.attempt,
         grace_s,
         signalled=process is not None,
+        after_checkpoint=after_checkpoint,
     )
     said = [leave_request(store, name, request)]
     if process is not None:
         said.append(_interrupt(process, training))
     looks = process is not None or training.looks_s is not None
-    if training.job is None or looks:
+    if after_checkpoint and training.looks_s is not None:
+        each = format_duration(training.looks_s)
+        said.append(f"The training looks for this each {each}, saves a checkpoint and ends: {name} is PREEMPTED then.")
+    elif training.job is None or looks:
         said += _outlook(training, process, name)
     else:
         said.append(_end_job(settings, training.job))
@@ -219,6 +238,7 @@ def training_of(store: Store, name: str) -> _Training:
         mark if isinstance(mark, str) else None,
         document.get("wraps") is True,
         float(looks_s) if isinstance(looks_s, (int, float)) and 0 < looks_s < 1e7 else None,
+        heeds_stop=document.get("heeds_stop") is True,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastbeat.model.checkpoint import CheckpointSurvey
     from lastbeat.sdk.run import Run
 
-__all__ = ["__version__", "alert", "find_checkpoints", "run", "start"]
+__all__ = ["__version__", "alert", "find_checkpoints", "ignore_stop_signals", "run", "start"]
 
 
 def alert(
@@ -57,6 +57,7 @@ def run(  # noqa: PLR0913 - all of them by name
     stall_minutes: "SupportsFloat | str | None" = None,
     owner: str | None = None,
     team: str | None = None,
+    exit_signal: "int | str | None" = None,
     sections: "Mapping[str, float] | None" = None,
     out_of_section: "SupportsFloat | None" = None,
 ) -> "Run":
@@ -87,6 +88,9 @@ def run(  # noqa: PLR0913 - all of them by name
     ``owner`` says whose run it is (a name, an address, a chat handle), and ``team`` of which team. Alerts name them,
     and routes send by them. Else LASTBEAT_OWNER, SLURM_JOB_USER and LASTBEAT_TEAM say so.
 
+    ``exit_signal`` (``"SIGUSR1"``, ``signal.SIGTERM``; else LASTBEAT_EXIT_SIGNAL) sets ``run.should_stop`` and does
+    nothing else. Nor does the first SIGTERM, if it is given or training has looked at ``run.should_stop``.
+
     ``sections`` are seconds that each section (``with run.section("checkpointing"):``) may last before the run is
     TIMED_OUT, as ``{"setup": 600, "step": 180, "checkpointing": 420}``; ``run.step`` alone tells of ``step``.
     ``out_of_section`` are seconds without a step, a section or the end of one: 300 where sections have limits, and 1800
@@ -108,6 +112,7 @@ def run(  # noqa: PLR0913 - all of them by name
         stall_minutes=stall_minutes,
         owner=owner,
         team=team,
+        exit_signal=exit_signal,
         sections=sections,
         out_of_section=out_of_section,
     )
@@ -127,6 +132,7 @@ def start(  # noqa: PLR0913 - as above
     stall_minutes: "SupportsFloat | str | None" = None,
     owner: str | None = None,
     team: str | None = None,
+    exit_signal: "int | str | None" = None,
     sections: "Mapping[str, float] | None" = None,
     out_of_section: "SupportsFloat | None" = None,
 ) -> "Run":
@@ -153,10 +159,22 @@ def start(  # noqa: PLR0913 - as above
         stall_minutes=stall_minutes,
         owner=owner,
         team=team,
+        exit_signal=exit_signal,
         sections=sections,
         out_of_section=out_of_section,
         at_exit=True,
     )
+
+
+def ignore_stop_signals(worker: object = None) -> None:
+    """Ignore the signals by which a training is told to stop (SIGTERM, SIGUSR1, SIGUSR2), in a worker of it.
+
+    ``DataLoader(worker_init_fn=lastbeat.ignore_stop_signals)``: workers that a scheduler's signal reaches, too, go on
+    until training has saved its checkpoint.
+    """
+    from lastbeat.sdk.exit_signals import ignore_stop_signals as ignore  # noqa: PLC0415 - as above
+
+    ignore(worker)
 
 
 def find_checkpoints(

@@ -33,6 +33,8 @@ from lastbeat.sdk.values import (
 from lastbeat.settings import Settings, load
 from lastbeat.settings.table import (
     BEAT_SECONDS,
+    CLOUD_NOTICES,
+    EXIT_SIGNAL,
     GUARDIAN,
     MOST_OF_A_NAME,
     MOST_SECTIONS,
@@ -41,10 +43,14 @@ from lastbeat.settings.table import (
     RANK_BEAT_SECONDS,
     SECTION_TIMEOUTS,
     TEAM,
+    TIME_MARGIN_SECONDS,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lastbeat.sdk.beat_tasks import BeatTask
+    from lastbeat.sdk.time_limit import StopTime
     from lastbeat.stores.port import Store
 
 _MOST_STALL_MINUTES = 30 * 24 * 60
@@ -71,6 +77,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     stall_minutes: object = None,
     owner: object = None,
     team: object = None,
+    exit_signal: object = None,
     sections: object = None,
     out_of_section: object = None,
 ) -> Run:
@@ -141,6 +148,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         return opening.run_link(settings, name)
 
     run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
+    run.exit_signal = _exit_signal(exit_signal, settings)
+    run.heeds_stop = run.exit_signal is not None
     try:
         watch_threads(run)
         if at_exit:
@@ -151,6 +160,18 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         what = "lastbeat cannot see how this process ends; end the run yourself: %s"
         safe_log(logging.ERROR, what, fault_text(fault))
     return run
+
+
+def _exit_signal(given: object, settings: Settings) -> int | None:
+    if given is None:
+        return settings[EXIT_SIGNAL]
+    from lastbeat.sdk.exit_signals import signal_number  # noqa: PLC0415 - only where training said so
+
+    try:
+        return signal_number(given)
+    except ValueError as fault:
+        safe_log(logging.WARNING, "lastbeat leaves exit_signal out: %s %s", value_label(given), fault)
+        return settings[EXIT_SIGNAL]
 
 
 def _section_limits(settings: Settings, sections: object, outside: object, reader: ValueReader) -> SectionLimits:
@@ -286,7 +307,27 @@ def run_environment(
         stop_s=settings[BEAT_SECONDS] * _stop_beats(store),
         owner=settings[OWNER],
         team=settings[TEAM],
+        time_limit=_time_limit(settings),
+        notices=_notices(settings),
     )
+
+
+def _time_limit(settings: Settings) -> "StopTime | None":
+    if "SLURM_JOB_END_TIME" not in settings.environ:
+        return None
+    from lastbeat.sdk.time_limit import USUAL_MARGIN_S, time_limit  # noqa: PLC0415 - as above
+
+    margin_s = settings[TIME_MARGIN_SECONDS]
+    return time_limit(settings.environ, USUAL_MARGIN_S if margin_s is None else margin_s)
+
+
+def _notices(settings: Settings) -> "Callable[[Run], None] | None":
+    if not settings[CLOUD_NOTICES] or settings.environ.get("LOCAL_RANK", "0").strip() not in {"", "0"}:
+        return None
+    from lastbeat.sdk.cloud_notices import NoticeWatch, notice_source  # noqa: PLC0415 - as above
+
+    source = notice_source(settings.environ)
+    return NoticeWatch(source).start if source is not None else None
 
 
 def _guard(settings: Settings, run_id: str) -> Guard:

@@ -211,17 +211,21 @@ def _is_gone(said: Said) -> bool:
 
 
 def _completed(store: Store, run: str, began: datetime) -> bool:
-    """Whether rank 0 has completed the run: then what a rank dies of while it leaves is no failure."""
-    try:
-        blob = store.read(f"{run}/{runid.COMPLETE}", 0)
-    except DeniedError:
-        return False
-    return blob is not None and not is_leftover(blob.modified, began)
+    """Whether rank 0 has completed the run, or ended it early: then what a rank dies of while it leaves is no
+    failure."""
+    for name in (runid.COMPLETE, runid.PREEMPTED):
+        try:
+            blob = store.read(f"{run}/{name}", 0)
+        except DeniedError:
+            continue
+        if blob is not None and not is_leftover(blob.modified, began):
+            return True
+    return False
 
 
 def _signed(text: str, said: Said, whose: bytes | None) -> str:
     """``text`` with who ended in its second line, as :func:`lastbeat.sdk.ranks.with_rank` has it."""
-    if said["world"] < 2:
+    if said["world"] < 2 or text.startswith("{"):
         return text
     first, _, rest = text.partition("\n")
     attempt = attempt_of(whose) if whose else 0

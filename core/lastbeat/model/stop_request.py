@@ -32,6 +32,8 @@ class StopRequest:
     """Between SIGINT and SIGTERM."""
     signalled: bool = False
     """Whoever asked sends SIGINT itself, on the machine where training runs."""
+    after_checkpoint: bool = False
+    """Training is to save a checkpoint first and to end by itself: no signal is sent."""
 
     @property
     def summary(self) -> str:
@@ -57,6 +59,7 @@ def encode_request(request: StopRequest) -> bytes:
         "attempt": request.attempt,
         "grace_s": request.grace_s,
         "signalled": request.signalled,
+        "after_checkpoint": request.after_checkpoint or None,
     }
     known = {name: value for name, value in document.items() if value is not None}
     return json.dumps(known, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
@@ -79,6 +82,7 @@ def read_request(body: bytes) -> StopRequest | None:
         attempt=whole(document.get("attempt")),
         grace_s=min(max(grace_s, 0.0), _GRACE_MOST_S) if grace_s is not None else GRACE_S,
         signalled=document.get("signalled") is True,
+        after_checkpoint=document.get("after_checkpoint") is True,
     )
 
 

@@ -7,22 +7,16 @@ what is free to know: Slurm's node, Kubernetes' pod, the host name.
 
 import json
 import re
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
+from lastbeat.sdk.metadata_service import EC2_ADDRESS, connected, is_ec2
 
 LIMIT_S = 1.0
 """Time limit for all questions over the network together."""
-_ANSWER_LIMIT_BYTES = 64 * 1024
-_IMDS = "http://169.254.169.254"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,199}")
 _KUBERNETES = Path("/var/run/secrets/kubernetes.io")
 
@@ -67,14 +61,14 @@ def cloud_instance(
             found = _ecs(task, until)
     if found is None and (_variable(environ, "AWS_EC2_METADATA_DISABLED") or "").lower() != "true":
         endpoint = _variable(environ, "AWS_EC2_METADATA_SERVICE_ENDPOINT")
-        if endpoint or _is_ec2(sys):
+        if endpoint or is_ec2(sys):
             with suppress(OSError, ValueError):
-                found = _imds(endpoint or _IMDS, until)
+                found = _imds(endpoint or EC2_ADDRESS, until)
     return known if found is None else replace(found, host=known.id if known.id != found.id else None)
 
 
 def _ecs(address: str, until: float) -> Instance | None:
-    with _connected(address, until) as service:
+    with connected(address, until) as service:
         document = json.loads(service.get("/task") or b"null")
     if not isinstance(document, dict) or not isinstance(document.get("TaskARN"), str):
         return None
@@ -84,7 +78,7 @@ def _ecs(address: str, until: float) -> Instance | None:
 
 
 def _imds(address: str, until: float) -> Instance | None:
-    with _connected(address, until) as service:
+    with connected(address, until) as service:
         token = _name(service.request("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}))
         named = {"X-aws-ec2-metadata-token": token or ""}
         found = _name(service.get("/latest/meta-data/instance-id", named)) if token else None
@@ -98,79 +92,6 @@ def _imds(address: str, until: float) -> Instance | None:
             )
             instance = replace(instance, type=_name(service.get("/latest/meta-data/instance-type", named)))
         return instance
-
-
-def _is_ec2(sys: Path) -> bool:
-    """Whether the kernel says that this is an EC2 machine. Elsewhere the service would not answer."""
-    marks = (
-        ("devices/virtual/dmi/id/sys_vendor", "amazon ec2"),
-        ("devices/virtual/dmi/id/bios_version", "amazon"),
-        ("hypervisor/uuid", "ec2"),
-    )
-    for name, mark in marks:
-        with suppress(OSError, ValueError):
-            if mark in (sys / name).read_text("utf-8").lower():
-                return True
-    return False
-
-
-class _Service:
-    """One metadata service, until a deadline, whatever it does."""
-
-    def __init__(self, connection: "HTTPConnection", path: str, until: float) -> None:
-        self._connection = connection
-        self._path = path
-        self._until = until
-
-    def get(self, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
-        """The body of the answer; None if there is no such thing. Raises OSError."""
-        return self.request("GET", path, headers or {})
-
-    def request(self, method: str, path: str, headers: Mapping[str, str]) -> bytes | None:
-        """The same for any method."""
-        from http.client import HTTPException  # noqa: PLC0415 - as in _connected
-
-        left_s = self._until - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        self._connection.timeout = left_s  # Of the next connection, if the service closes after each answer.
-        try:
-            self._connection.request(method, self._path + path, headers=dict(headers))
-            answer = self._connection.getresponse()
-            body = answer.read(_ANSWER_LIMIT_BYTES + 1)
-        except HTTPException as broken:
-            raise OSError(f"the metadata service broke off ({type(broken).__name__})") from None
-        return body if answer.status == 200 and len(body) <= _ANSWER_LIMIT_BYTES else None
-
-    def hang_up(self) -> None:
-        """Interrupt whatever is waiting for the service."""
-        held = self._connection.sock
-        if held is not None:
-            with suppress(OSError):
-                held.shutdown(2)  # socket.SHUT_RDWR
-
-
-@contextmanager
-def _connected(address: str, until: float) -> Iterator[_Service]:
-    from http.client import HTTPConnection  # noqa: PLC0415 - only where somebody may answer
-
-    url = urlsplit(address)
-    left_s = until - time.monotonic()
-    if url.scheme != "http" or not url.hostname:
-        raise ValueError("a metadata service has to be at an http address")
-    if left_s <= 0:
-        raise TimeoutError
-    connection = HTTPConnection(url.hostname, url.port, timeout=left_s)
-    service = _Service(connection, url.path.rstrip("/"), until)
-    # A socket's timeout does not bound a request: one byte now and then would satisfy it.
-    timer = threading.Timer(left_s, service.hang_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield service
-    finally:
-        timer.cancel()
-        connection.close()
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str | None:

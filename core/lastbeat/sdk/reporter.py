@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.model import runid
@@ -24,7 +25,7 @@ from lastbeat.sdk.documents import (
     metadata_document,
     process_fields,
 )
-from lastbeat.sdk.first_error import leftovers, started_at, write_if_first
+from lastbeat.sdk.first_error import is_leftover, leftovers, started_at, write_if_first
 from lastbeat.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.late_mark import LateMark, is_late, late_in_s
@@ -40,6 +41,7 @@ from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, Stor
 if TYPE_CHECKING:
     from lastbeat.sdk.raising import AlertWriter
     from lastbeat.sdk.resources import ResourceMeter
+    from lastbeat.sdk.time_limit import StopTime
 
 _RETRY_S = 1.0
 _RETRY_CAP_S = 30.0
@@ -99,6 +101,10 @@ class RunEnvironment:
     rank_beat_s: float = 60.0
     """Time between two heartbeats of a rank; 0 means none."""
     guard: Guard = field(default_factory=Guard)
+    notices: Callable[[Run], None] | None = None
+    """Called once, after the first beat: has training asked to stop when its cloud takes the machine away."""
+    time_limit: "StopTime | None" = None
+    """When training is asked to stop, because its job's time is over soon."""
     on_begun: Callable[[], None] | None = None
     """Called once, by rank 0, when its first metadata.json is written."""
 
@@ -212,6 +218,8 @@ class Reporter:
         """
         while not (self._stopping or self._end_written or self._given_up):
             began = time.monotonic()
+            self._look_at_time(run)
+            run.announce_stop()
             try:
                 self._beat(run)
                 if not (self._end_written or self._given_up):
@@ -221,6 +229,12 @@ class Reporter:
                 time.sleep(_RETRY_S)
         if self._end_written or self._given_up:
             self._close()
+
+    def _look_at_time(self, run: Run) -> None:
+        """Ask training to stop, if its time is over soon."""
+        limit = self._environment.time_limit if self._environment is not None else None
+        if limit is not None and time.time() >= limit.stop_at:
+            run.ask_to_stop(limit.why, f"The time limit of this job comes near: initiating graceful stop ({limit.why})")
 
     def _close(self) -> None:
         self._tasks.close()
@@ -243,7 +257,13 @@ class Reporter:
                 return
 
     def _pause_s(self, spent_s: float) -> float:
-        """How long to wait after a beat that took ``spent_s``."""
+        """How long to wait after a beat that took ``spent_s``, or until its time is over."""
+        limit = self._environment.time_limit if self._environment is not None else None
+        left_s = limit.stop_at - time.time() if limit is not None else -1.0
+        pause_s = self._beat_pause_s(spent_s)
+        return min(pause_s, max(0.05, left_s)) if left_s > 0 else pause_s
+
+    def _beat_pause_s(self, spent_s: float) -> float:
         beat_s = self._environment.beat_s if self._environment is not None else _RETRY_CAP_S
         if self._failures:
             return min(_RETRY_S * 2.0 ** min(self._failures - 1, 10), max(_RETRY_S, beat_s), _RETRY_CAP_S)
@@ -294,6 +314,8 @@ class Reporter:
             run.sections.limits = self._environment.sections
             self._tasks.add(self._environment.tasks)
             self._environment.guard.begin(self._environment.rank, self._started_unix, self._started_monotonic)
+            if self._environment.notices is not None and ending is None:
+                self._environment.notices(run)
         environment = self._environment
         if ending is not None:
             environment.guard.ending(*ending)
@@ -307,10 +329,9 @@ class Reporter:
             raise faults[0]
         if ending is not None and environment.rank.leads:
             if not self._begun and environment.rank.world == 1:
-                # The last attempt's other sentinel may still be there, and would contradict this one.
-                other = runid.COMPLETE if ending[0] == runid.ERROR else runid.ERROR
-                delete_other = BeatStep(lambda: environment.store.delete(f"{run.run_id}/{other}"))
-                faults += self._take(run, ending, [delete_other])
+                # The last attempt's other sentinels may still be there, and would contradict this one.
+                others = [f"{run.run_id}/{name}" for name in runid.SENTINELS if name != ending[0]]
+                faults += self._take(run, ending, [BeatStep(partial(environment.store.delete, key)) for key in others])
             self._write_sentinel(run, environment, ending)
         elif not environment.rank.leads:
             follower.write_error(ending)
@@ -521,6 +542,14 @@ class Reporter:
         """When this run started, by the store's clock."""
         return started_at(store, time.monotonic() - self._started_monotonic)
 
+    def _was_preempted(self, run: Run, store: Store) -> bool:
+        """Whether somebody has written ``_preempted`` since this attempt began."""
+        try:
+            there = store.read(f"{run.run_id}/{runid.PREEMPTED}", 0)
+        except DeniedError:
+            return False
+        return there is not None and not is_leftover(there.modified, self._started(store))
+
     def _write_sentinel(self, run: Run, environment: RunEnvironment, ending: tuple[str, str]) -> None:
         """Write the sentinel of rank 0.
 
@@ -531,7 +560,12 @@ class Reporter:
         """
         store, attempt = environment.store, self._identity.attempt if self._identity is not None else None
         key = f"{run.run_id}/{ending[0]}"
-        body = with_rank(ending[1], environment.rank, attempt).encode("utf-8", "replace")
+        if self._meter is not None and self._meter.root is not None and self._was_preempted(run, store):
+            # What really trains has said so itself; how its process then ended says no more.
+            return
+        # A document, whose lines are not ours to move.
+        text = ending[1] if ending[0] == runid.PREEMPTED else with_rank(ending[1], environment.rank, attempt)
+        body = text.encode("utf-8", "replace")
         maybe_leftover = key in self._undeleted or not self._begun
         if ending[0] == runid.ERROR and environment.rank.world > 1:
             if not write_if_first(store, key, body, self._started(store) if maybe_leftover else None):

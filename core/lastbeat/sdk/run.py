@@ -9,6 +9,7 @@ from time import monotonic, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from lastbeat.model import runid
 from lastbeat.sdk.curves import StepSampler
 from lastbeat.sdk.error_text import error_text, short_text
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
@@ -94,6 +95,18 @@ class Run:
         """Who asked for its end from elsewhere, and why: ``stopped by ann@login1: wrong data``."""
         self.thread_error: ThreadError | None = None
         """The first exception that ended one of training's threads."""
+        self.stop_wanted: str | None = None
+        """Why training is to end early, after a checkpoint: ``received signal 15 (SIGTERM)``."""
+        self.heeds_stop = False
+        """Training looks at :attr:`should_stop`, or has said by which signal it is told to."""
+        self.exit_signal: int | None = None
+        """The signal that training said."""
+        self.on_stop: Callable[[], None] | None = None
+        """Called once by the beat thread when training is to end early: passes it on to what really trains."""
+        self._stop_seen = False
+        """Training has read that it should stop."""
+        self._stop_line: str | None = None
+        """What the log is still to say of that."""
         self.end_deadline: float | None = None
         """When waiting for the end stops, by the monotonic clock. Set once, however often the run is ended."""
         self._warnings = WarnOnce()
@@ -223,6 +236,42 @@ class Run:
             self._reporter.beat_now()
         return taken
 
+    @property
+    def should_stop(self) -> bool:
+        """Whether training is to save a checkpoint and end early; then call :meth:`preempted`. Once true it stays so.
+
+        True after SIGTERM or the exit signal, before a Slurm job's time limit, when its cloud is about to take the
+        machine away, and when a person asks (``lastbeat stop --after-checkpoint``). Costs less than 0.1 µs, so look
+        after each step. A training that has looked once is not ended by the first SIGTERM any more.
+        """
+        if not self.heeds_stop:
+            self._heed()
+        if self.stop_wanted is None:
+            return False
+        self._stop_seen = True
+        return True
+
+    def _heed(self) -> None:
+        """Training has looked for the first time: from now on it ends by itself."""
+        self.heeds_stop = True
+        self._of_termination(lambda termination: termination.heed(self))
+
+    def ask_to_stop(self, why: str, said: str) -> None:
+        """Training is to end early, because of ``why``; the log says ``said``. The first reason stays. Sets attributes
+        and wakes the beat thread, so a signal handler may call it."""
+        if self.stop_wanted is None:
+            self.stop_wanted, self._stop_line = why, said
+            if self._reporter is not None:
+                self._reporter.beat_now()
+
+    def announce_stop(self) -> None:
+        """Say in the log that training is to end early, once; for the beat thread, since a handler must not log."""
+        said, self._stop_line = self._stop_line, None
+        if said is not None:
+            safe_log(logging.WARNING, "%s", said)
+            if self.on_stop is not None:
+                self.on_stop()
+
     @contextmanager
     def phase(self, name: str, detail: str | None = None) -> Iterator[None]:
         """Name what training does inside the block; the previous phase comes back after it."""
@@ -272,6 +321,42 @@ class Run:
         """End the run as cancelled: write an ``_error`` that says so, and does not count as a crash."""
         return self._end("_error", lambda: f"{CANCELLED}{error_text(why)}", wait_s)
 
+    def preempted(
+        self, checkpoint: object = None, *, step: object = None, why: object = None, wait_s: float | None = None
+    ) -> bool:
+        """End the run early, after a checkpoint: write ``_preempted``, which is no failure. Returns as
+        :meth:`complete` does.
+
+        ``checkpoint`` says where it lies (text or a path), ``step`` the last step that is in it (without it: the latest
+        step), ``why`` what asked for the end (without it: what :attr:`should_stop` stands for).
+        """
+        first = not self.ended
+        written = self._end(runid.PREEMPTED, lambda: self._own_preemption_text(checkpoint, step, why), wait_s)
+        if first and self.stop_wanted is not None and "SIGTERM" in self.stop_wanted:
+            safe_log(logging.WARNING, "exiting program after receiving SIGTERM.")
+        return written
+
+    def left_early(self, *, wait_s: float | None = None) -> bool:
+        """:meth:`preempted` for an end on request of which nobody has said what was saved."""
+        return self._end(runid.PREEMPTED, lambda: _preemption_text("", None, self.stop_wanted or ""), wait_s)
+
+    def _own_preemption_text(self, checkpoint: object, step: object, why: object) -> str:
+        if step is None and self.latest is not None:
+            step = self.latest[0]
+        told = short_text(why) if why is not None else self.stop_wanted or ""
+        return _preemption_text(short_text(checkpoint) if checkpoint is not None else "", immediate_int(step), told)
+
+    @property
+    def _ends_early(self) -> bool:
+        """Whether training left its loop because it was to stop, and not because it was done."""
+        if not self._stop_seen:
+            return False
+        step, total = (
+            immediate_int(self.latest[0]) if self.latest is not None else None,
+            immediate_int(self.total_steps),
+        )
+        return step is None or total is None or step < total - 1
+
     def terminated(self, how: str) -> bool:
         """End the run as cancelled because of SIGTERM, and do not wait."""
         return self.cancel(f"KeyboardInterrupt ({self.stopped}); {how}" if self.stopped else how, wait_s=0.0)
@@ -279,11 +364,11 @@ class Run:
     def end_with(self, error: BaseException | None, *, wait_s: float | None = None) -> bool:
         """End the run as its block or process ends: with this exception, or without one."""
         if error is None:
-            return self.complete(wait_s=wait_s)
+            return self._end_well(wait_s)
         if issubclass(type(error), SystemExit):
             code = exit_code(error)
             if is_success(code):
-                return self.complete(wait_s=wait_s)
+                return self._end_well(wait_s)
             said = short_text(code)
             if issubclass(type(code), int):
                 said = f"training ended with exit status {said}"
@@ -291,6 +376,9 @@ class Run:
         if issubclass(type(error), KeyboardInterrupt):
             return self.cancel(f"KeyboardInterrupt ({self.stopped or 'Ctrl-C'})", wait_s=wait_s)
         return self.fail(error, wait_s=wait_s)
+
+    def _end_well(self, wait_s: float | None) -> bool:
+        return self.left_early(wait_s=wait_s) if self._ends_early else self.complete(wait_s=wait_s)
 
     def thread_died(self, error: "ThreadError") -> None:
         """An exception has ended one of training's threads. The first is reported at once: training may hang now."""
@@ -305,11 +393,13 @@ class Run:
 
     @property
     def status(self) -> str:
-        """What training says of itself in its documents: running, completed, cancelled or failed."""
+        """What training says of itself in its documents: running, completed, preempted, cancelled or failed."""
         if self.ending is None:
             return "running"
         if self.ending[0] == "_complete":
             return "completed"
+        if self.ending[0] == runid.PREEMPTED:
+            return "preempted"
         return "cancelled" if is_cancelled(self.ending) else "failed"
 
     @property
@@ -357,6 +447,12 @@ class Run:
         if self.end_deadline is None:
             self.end_deadline = monotonic() + END_WAIT_S
         return self._reporter.finish(self.end_deadline)
+
+
+def _preemption_text(checkpoint: str, step: int | None, why: str) -> str:
+    from lastbeat.model.preemption import Preemption, encode_preemption  # noqa: PLC0415 - few trainings are preempted
+
+    return encode_preemption(Preemption(checkpoint, step, why)).decode()
 
 
 def _following(step: object) -> object:

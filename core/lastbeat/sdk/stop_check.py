@@ -31,7 +31,7 @@ def send_to_self(number: int) -> None:
 
 class StopCheck:
     """Beat task: every ``every_beats``, looks for a request. One of this attempt ends training as Ctrl-C would; if it
-    has not ended after the request's grace, as ``kill`` would.
+    has not ended after the request's grace, as ``kill`` would. One that grants it a checkpoint is left to training.
 
     ``send`` sends a signal to whatever trains.
     """
@@ -65,6 +65,11 @@ class StopCheck:
         self._end(beat.run, request, age_s)
 
     def _end(self, run: Run, request: StopRequest, age_s: float) -> None:
+        if request.after_checkpoint:
+            run.ask_to_stop(
+                request.summary, f"lastbeat asks this training to save a checkpoint and end: {request.summary}"
+            )
+            return
         run.stopped = request.summary
         safe_log(logging.WARNING, "lastbeat ends this training: %s", request.summary)
         wait_s = request.grace_s

@@ -7,10 +7,16 @@ a minute later, and would delay the restart as long. Without one it would have d
 file descriptor that Python's C-level handler writes to, and acts if the main thread has not. Native code that holds the
 interpreter lock stops that thread as well.
 
-In a child made by fork none of this applies: its end is not the run's.
+A training that looks at ``run.should_stop``, or has said by which signal it is told to stop, is *graceful*: the first
+SIGTERM sets a flag and nothing else, and training ends when it has saved a checkpoint. Only a second one, some seconds
+later, ends it at once. A handler that was there before is called in either case.
+
+In a child made by fork none of this applies: its end is not the run's. It ignores the exit signal, unless that is
+SIGTERM: by that, pools end their workers.
 """
 
 import ctypes
+import logging
 import os
 import select
 import signal
@@ -18,13 +24,19 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 from lastbeat.sdk.run import END_WAIT_S, Run
+from lastbeat.sdk.safe_log import safe_log
 
 SECOND_SIGNAL_WAIT_S = 2.0
 """How long the end is waited for after a second signal."""
 LATE_S = 2.0
 """How long the main thread has to handle a signal itself."""
+AGAIN_S = 5.0
+"""What comes sooner is the same request: a launcher passes on a signal that its whole group has got."""
+
+_Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 class Termination:
@@ -36,27 +48,67 @@ class Termination:
         self._handling = False
         """SIGTERM has come, and the main thread handles it."""
         self._listener: _Listener | None = None
+        self._before: dict[int, _Handler] = {}
+        """Signal → the handler that was there before ours."""
+        self._asked_at: float | None = None
+        """When a graceful training first got SIGTERM, by the monotonic clock."""
+        self._comes_late = False
+        """The main thread's handler is still to be called for what the listening thread has dealt with."""
 
     def watch(self, run: Run) -> None:
-        """``run`` ends with SIGTERM from now on, if this is the main thread and nobody else handles that."""
+        """``run`` ends with SIGTERM from now on, if this is the main thread and nobody else handles that, and hears of
+        its exit signal."""
         self.runs.append(run)
         if threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._on_sigterm)
+            self._handles(signal.SIGTERM, self._on_sigterm)
             self._listener = self._listener or listen(signal.SIGTERM, self._on_late_sigterm)
+        if run.heeds_stop:
+            self.heed(run)
+        if run.exit_signal not in {None, signal.SIGTERM}:
+            self._handles(run.exit_signal, self._on_exit_signal)
+
+    def heed(self, run: Run) -> None:
+        """``run`` is asked to stop by SIGTERM from now on. What a handler that was there does, is still done; what
+        ignores the signal stays."""
+        if run in self.runs and threading.current_thread() is threading.main_thread():
+            self._handles(signal.SIGTERM, self._on_sigterm)
+
+    def _handles(self, number: int, handler: "Callable[[int, FrameType | None], None]") -> bool:
+        """Put ``handler`` before the one that is there; False where that is not Python's, or ours already."""
+        before = signal.getsignal(number)
+        if before is None or before in (signal.SIG_IGN, handler):
+            return False
+        signal.signal(number, handler)
+        self._before[number] = before
+        if number != signal.SIGTERM:
+            _ignored_in_children.add(number)
+            _hook_forks()
+        safe_log(logging.INFO, "Signal handler installed for %d", number)
+        return True
 
     def leave(self, run: Run) -> None:
-        """``run`` is over. After the last one SIGTERM is as it was, unless somebody has put another handler there."""
+        """``run`` is over. After the last one signals are as they were, unless somebody has put another handler
+        there."""
         if run in self.runs:
             self.runs.remove(run)
         if self.runs or not self.in_own_process or threading.current_thread() is not threading.main_thread():
             return
-        if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            if self._listener is not None:
-                self._listener.close()
-                self._listener = None
+        for number, before in list(self._before.items()):
+            if signal.getsignal(number) in (self._on_sigterm, self._on_exit_signal):
+                signal.signal(number, before)
+                del self._before[number]
+                _ignored_in_children.discard(number)
+                if number == signal.SIGTERM and self._listener is not None:
+                    self._listener.close()
+                    self._listener = None
+        self._asked_at = None
+
+    @property
+    def listens(self) -> bool:
+        """Whether a thread hears of SIGTERM."""
+        return self._listener is not None
 
     @property
     def in_own_process(self) -> bool:
@@ -66,11 +118,20 @@ class Termination:
     def _on_sigterm(self, number: int, _frame: FrameType | None) -> None:
         """The main thread's handler.
 
-        1. A second SIGTERM during step 3 only shortens that wait, which is further down on this stack.
-        2. End the runs as cancelled.
-        3. Wait for their sentinels.
-        4. Die by the default action, so that the sender sees what it expects.
+        1. Graceful training is asked to stop, and goes on. A handler that was there before ours is called.
+        2. A second SIGTERM during step 4 only shortens that wait, which is further down on this stack.
+        3. End the runs as cancelled.
+        4. Wait for their sentinels.
+        5. Die by the default action, so that the sender sees what it expects.
         """
+        graceful = self.in_own_process and (self._comes_late or self._asks_to_stop(number))
+        self._comes_late = False
+        before = self._before.get(number)
+        if callable(before):
+            before(number, _frame)
+            return
+        if graceful:
+            return
         if self._handling and self.in_own_process:
             self._shorten_wait()
             return
@@ -84,9 +145,41 @@ class Termination:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
+    def _asks_to_stop(self, number: int) -> bool:
+        """Ask graceful training to stop; False where none is, or where it was asked some while ago."""
+        if not any(run.heeds_stop and not run.ended for run in self.runs):
+            return False
+        now = time.monotonic()
+        if self._asked_at is not None and now - self._asked_at > AGAIN_S:
+            return False
+        self._asked_at = self._asked_at or now
+        name = signal.Signals(number).name
+        for run in self.runs:
+            run.ask_to_stop(f"received signal {number} ({name})", f"Received signal {number}, initiating graceful stop")
+        return True
+
+    def _on_exit_signal(self, number: int, frame: FrameType | None) -> None:
+        """The same for a signal that says nothing else."""
+        if self.in_own_process:
+            name, said = signal.Signals(number).name, f"Received signal {number}, initiating graceful stop"
+            for run in self.runs:
+                if run.exit_signal == number:
+                    run.ask_to_stop(f"received signal {number} ({name})", said)
+        before = self._before.get(number)
+        if callable(before):
+            before(number, frame)
+
     def _on_late_sigterm(self, came_again: Callable[[], bool]) -> None:
         """The same in the listening thread, unless the main thread handles it, or training has installed a handler."""
         if self.in_own_process and not self._handling and signal.getsignal(signal.SIGTERM) == self._on_sigterm:
+            if self._asked_at is not None:
+                # The main thread has dealt with it, or will.
+                return
+            self._comes_late = True
+            if self._asks_to_stop(signal.SIGTERM):
+                # A step in native code may take long.
+                return
+            self._comes_late = False
             for run in self.runs:
                 run.terminated("received signal 15 (SIGTERM), in the midst of native code")
             self.wait_for_sentinels(came_again)
@@ -126,6 +219,7 @@ def termination() -> Termination:
 # The listener.
 
 _fork_hooked = False
+_ignored_in_children: set[int] = set()
 
 
 class _Listener:
@@ -149,7 +243,6 @@ def listen(number: int, on_late: Callable[[Callable[[], bool]], None]) -> _Liste
     Its argument tells whether another signal has come since it was last asked. Call this in the main thread. Returns
     None if nobody can listen: another listener is there (an event loop, for example), or no pipe or thread is left.
     """
-    global _fork_hooked  # noqa: PLW0603 - a process has one such descriptor, and a hook of os cannot be removed
     try:
         reading, writing = os.pipe()
     except OSError:
@@ -158,10 +251,7 @@ def listen(number: int, on_late: Callable[[Callable[[], bool]], None]) -> _Liste
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     thread = threading.Thread(target=_hear, args=(reading, number, on_late), name="lastbeat-signals", daemon=True)
     if before == -1 and _thread_started(thread):
-        if not _fork_hooked and hasattr(os, "register_at_fork"):
-            # Or a signal to a DataLoader worker would reach the parent through the shared pipe.
-            os.register_at_fork(after_in_child=_stop_listening)
-            _fork_hooked = True
+        _hook_forks()
         return _Listener(writing)
     signal.set_wakeup_fd(before)
     os.close(reading)
@@ -204,6 +294,18 @@ def _hear(reading: int, number: int, on_late: Callable[[Callable[[], bool]], Non
     os.close(reading)
 
 
-def _stop_listening() -> None:
+def _hook_forks() -> None:
+    global _fork_hooked  # noqa: PLW0603 - a process has one such descriptor, and a hook of os cannot be removed
+    if not _fork_hooked and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forked)
+        _fork_hooked = True
+
+
+def _forked() -> None:
+    """In the child: a signal to a DataLoader worker must not reach the parent through the shared pipe, nor may one that
+    a scheduler sends to all processes of a job end the worker."""
     if threading.current_thread() is threading.main_thread():
-        signal.set_wakeup_fd(-1)
+        if _termination is not None and _termination.listens:
+            signal.set_wakeup_fd(-1)
+        for number in _ignored_in_children:
+            signal.signal(number, signal.SIG_IGN)

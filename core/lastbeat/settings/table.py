@@ -59,6 +59,12 @@ def _log_places(text: str) -> tuple[str, ...]:
     return places
 
 
+def _signal(text: str) -> int:
+    from lastbeat.sdk.exit_signals import signal_number  # noqa: PLC0415 - only where it is set
+
+    return signal_number(text)
+
+
 def _section_timeouts(text: str) -> Mapping[str, float]:
     found: dict[str, float] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
@@ -247,6 +253,29 @@ GUARDIAN = Setting[bool](
     example="off",
 )
 
+EXIT_SIGNAL = Setting[int | None](
+    "LASTBEAT_EXIT_SIGNAL",
+    _signal,
+    "The signal that tells a training to save a checkpoint and end, besides SIGTERM: run.should_stop is true then.",
+    example="SIGUSR1",
+)
+TIME_MARGIN_SECONDS = Setting[float | None](
+    "LASTBEAT_TIME_MARGIN_SECONDS",
+    number("seconds", zero=True),
+    "How long before the time limit of its Slurm job a training is told to save a checkpoint and end; 0 is never. "
+    "Unset: 60 for a training that looks at run.should_stop, never for another program under lastbeat exec.",
+    example="120",
+    option="--time-margin",
+)
+CLOUD_NOTICES = Setting[bool](
+    "LASTBEAT_CLOUD_NOTICES",
+    switch,
+    "off: do not ask the metadata service of EC2, Google Cloud or Azure, on whose machine training runs, whether it is "
+    "about to take that away.",
+    default="on",
+    example="off",
+)
+
 OWNER = Setting[str | None](
     "LASTBEAT_OWNER",
     _owner,
@@ -408,7 +437,8 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
     "A training that reports itself": (
-        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, GUARDIAN, OWNER, TEAM,
+        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, GUARDIAN, EXIT_SIGNAL,
+        TIME_MARGIN_SECONDS, CLOUD_NOTICES, OWNER, TEAM,
     ),
     "A fleet": (
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,

@@ -292,7 +292,9 @@ def _stopped_on_request(decision: Decision, now: datetime) -> Decision:
     if sight is None or asked is None or sight.report.state not in {JobState.PENDING, JobState.RUNNING}:
         return decision
     job = sight.memory
-    if record.metadata is not None and (now - asked.modified).total_seconds() < OBEYS_S:
+    if record.metadata is not None and (
+        asked.request.after_checkpoint or (now - asked.modified).total_seconds() < OBEYS_S
+    ):
         return decision
     name = f"stop-{job.name}" + (f"-{job.restarts}" if job.restarts else "")
     if any(each.name == name for each in record.actions):

@@ -1,0 +1,101 @@
+"""``lastbeat exec`` around programs that are told to stop, and end early."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from support.cli import LASTBEAT, LIMIT_S, call
+from support.training import end
+from support.waiting import until
+from support.wrapped import RUN_ID, exec_command, left, python, settings, watched
+
+SAVES = """
+import signal, sys, time
+def save(number, frame):
+    print("saved after signal", number, flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+signal.signal(signal.SIGUSR1, save)
+print("step 1/9 loss 2.5", flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+def started(folder: Path, *command: str, options: tuple[str, ...] = (), **env: str) -> "subprocess.Popen[str]":
+    with (folder / "said").open("a") as said:
+        process = subprocess.Popen(
+            exec_command(*command, options=options),
+            cwd=folder,
+            env=settings(folder, **env),
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            text=True,
+        )
+    until(lambda: left(folder, "progress.json"))
+    return process
+
+
+def test_before_the_end_of_its_slurm_job_it_is_told_and_says_that_it_was_preempted(tmp_path: Path) -> None:
+    ends = str(int(time.time()) + 1004)
+    process = started(
+        tmp_path,
+        *python(SAVES),
+        options=("--time-margin", "1000"),
+        SLURM_JOB_END_TIME=ends,
+        LASTBEAT_EXIT_SIGNAL="SIGUSR1",
+    )
+    try:
+        assert process.wait(LIMIT_S) == 0
+        assert "saved after signal 10" in (tmp_path / "said").read_text()
+    finally:
+        end(process)
+    said = watched(tmp_path)
+    assert said["status"] == "PREEMPTED"
+    assert said["reason"] == "PREEMPTED; no checkpoint is named; 16m 40s before the time limit of its Slurm job"
+
+
+def test_a_margin_that_nobody_asked_for_is_none(tmp_path: Path) -> None:
+    process = started(tmp_path, *python(SAVES), SLURM_JOB_END_TIME=str(int(time.time()) - 10))
+    try:
+        time.sleep(1.0)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+    finally:
+        end(process)
+    assert watched(tmp_path)["status"] == "FAILED", "it was told to end, and said nothing of a checkpoint"
+
+
+def test_a_person_asks_for_its_end_after_a_checkpoint(tmp_path: Path) -> None:
+    process = started(tmp_path, *python(SAVES))
+    try:
+        root = {"MONITORING_ROOT": str(tmp_path / "runs")}
+        asked = call(LASTBEAT, "stop", RUN_ID, "--after-checkpoint", "--why", "maintenance", cwd=tmp_path, **root)
+        assert asked.returncode == 0, asked.stderr
+        assert process.wait(LIMIT_S) == 0
+        assert "saved after signal 15" in (tmp_path / "said").read_text()
+    finally:
+        end(process)
+    said = watched(tmp_path)
+    assert (said["status"], ": maintenance" in said["reason"]) == ("PREEMPTED", True)
+
+
+def test_what_training_says_of_its_checkpoint_outranks_how_its_process_ended(tmp_path: Path) -> None:
+    script = f"""
+import subprocess, sys
+print("step 1/9 loss 2.5", flush=True)
+import time; time.sleep(1)
+subprocess.run([*{list(LASTBEAT)!r}, "preempted", "--run-id", {RUN_ID!r}, "--step", "7"], check=True)
+sys.exit({{status}})
+"""
+    for status in (0, 143):
+        process = started(tmp_path, *python(script.format(status=status)))
+        try:
+            assert process.wait(LIMIT_S) == status
+        finally:
+            end(process)
+        assert watched(tmp_path)["reason"] == "PREEMPTED, checkpoint at step 7"
+        assert json.loads(left(tmp_path, "_preempted") or "")["step"] == 7
+        (tmp_path / "runs" / RUN_ID / "progress.json").unlink()

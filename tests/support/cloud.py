@@ -1,0 +1,78 @@
+"""The metadata services of three clouds, on loopback: what they answer, and what they do instead."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TOKEN = "AQAEA-token=="
+MACHINE = "gpu-17"
+
+
+class FakeCloud(ThreadingHTTPServer):
+    """All three at one address. ``answers`` may be changed while it runs: path (without its query) → text; None: there
+    is no such thing."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Service)
+        self.answers: dict[str, str | bytes | None] = {
+            "/latest/meta-data/instance-id": "i-0abc123def4567890",
+            "/computeMetadata/v1/instance/preempted": "FALSE\n",
+            "/metadata/instance/compute/name": MACHINE,
+            "/metadata/scheduledevents": json.dumps({"DocumentIncarnation": 1, "Events": []}),
+        }
+        self.token = TOKEN
+        self.asked: list[str] = []
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Service(BaseHTTPRequestHandler):
+    server: FakeCloud
+
+    def _answer(self, body: str | bytes, status: int = 200) -> None:
+        data = body if isinstance(body, bytes) else body.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_PUT(self) -> None:
+        fits = self.path == "/latest/api/token" and self.headers["X-aws-ec2-metadata-token-ttl-seconds"]
+        self.server.asked.append("token")
+        self._answer(self.server.token if fits else "no", 200 if fits else 404)
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        self.server.asked.append(path)
+        named = {
+            "/latest": self.headers["X-aws-ec2-metadata-token"] == self.server.token,
+            "/computeMetadata": self.headers["Metadata-Flavor"] == "Google",
+            "/metadata": self.headers["Metadata"] == "true" and "api-version=" in self.path,
+        }
+        if not named["/" + path.split("/")[1]]:
+            self._answer("who are you", 401)
+            return
+        found = self.server.answers.get(path)
+        self._answer(found if found is not None else "not here", 200 if found is not None else 404)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Silent."""
+
+
+@contextmanager
+def fake_cloud() -> Iterator[FakeCloud]:
+    server = FakeCloud()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
