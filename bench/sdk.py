@@ -75,7 +75,8 @@ def calls(folder: Path) -> Iterator[str]:
     rows = {name: (logger, _environment(folder)) for logger, name in _LOGGERS.items() if logger != "nothing"}
     with _store_that_hangs() as endpoint:
         hanging = _environment(folder, MONITORING_ROOT="s3://hangs/runs", AWS_ENDPOINT_URL=endpoint, **_KEYS)
-        rows = {"`run.step`, three metrics, while the store hangs": ("lastbeat", hanging), **rows}
+        looking = {"`run.should_stop`, with a call around it": ("should_stop", _environment(folder))}
+        rows = {"`run.step`, three metrics, while the store hangs": ("lastbeat", hanging), **looking, **rows}
         for name, (logger, environment) in rows.items():
             print(f"measuring calls: {logger} …", file=sys.stderr, flush=True)
             found = _child(logger, "calls", folder, environment, _CALLS_S)

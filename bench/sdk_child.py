@@ -53,6 +53,17 @@ def section(_folder: Path) -> tuple[Log, Callable[[], None]]:
     return log, close
 
 
+def should_stop(_folder: Path) -> tuple[Log, Callable[[], None]]:
+    import lastbeat  # noqa: PLC0415 - as above
+
+    run = lastbeat.run("bench")
+
+    def look(_n: int) -> None:
+        _ = run.should_stop
+
+    return look, lambda: None
+
+
 def mlflow(folder: Path) -> tuple[Log, Callable[[], None]]:
     os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     import mlflow  # type: ignore[import-not-found] # noqa: PLC0415 - as above
@@ -99,7 +110,7 @@ def nvrx(folder: Path) -> tuple[Log, Callable[[], None]]:
     return monitored(folder)
 
 
-LOGGERS = {one.__name__: one for one in (nothing, lastbeat, section, mlflow, wandb, tensorboard, nvrx)}
+LOGGERS = {one.__name__: one for one in (nothing, lastbeat, section, should_stop, mlflow, wandb, tensorboard, nvrx)}
 
 
 def calls(log: Log, seconds: float) -> dict[str, float]:

@@ -29,6 +29,13 @@ def test_evaluating_and_saving_are_phases(trained: Trained) -> None:
     assert set(seen["saving"]) == {"saving"}
 
 
+def test_who_is_told_to_stop_saves_a_checkpoint_and_ends(trained: Trained) -> None:
+    assert trained.names("stops") == {"metadata.json", "progress.json", "_preempted"}, trained.output
+    said = trained.document("stops", "_preempted")
+    assert said == {"checkpoint": "checkpoints/checkpoint-4", "step": 4, "why": "received signal 15 (SIGTERM)"}
+    assert (trained.root.parent / "checkpoints/checkpoint-4/trainer_state.json").exists()
+
+
 def test_an_exception_that_nobody_catches_is_the_error(trained: Trained) -> None:
     assert trained.status == 1
     first, *_, last = trained.text("raises", "_error").strip().split("\n")

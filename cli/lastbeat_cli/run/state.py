@@ -43,7 +43,7 @@ _ELSEWHERE: Final = frozenset(
     }
 )
 """Facts that are told under another heading, or that nobody needs on a screen; --json has them all."""
-_WELL: Final = frozenset({None, "running", "completed"})
+_WELL: Final = frozenset({None, "running", "completed", "preempted"})
 
 
 def heartbeats(view: RunView, columns: int) -> Iterator[Line]:

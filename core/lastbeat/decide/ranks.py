@@ -16,7 +16,7 @@ from lastbeat.model.times import format_duration
 _NAMED: Final = 3
 _LIMIT: Final = 400
 _NAME_LIMIT: Final = 80
-_OVER: Final = frozenset({"completed", "cancelled"})
+_OVER: Final = frozenset({"completed", "cancelled", "preempted"})
 
 
 def suspects(

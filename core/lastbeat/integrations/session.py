@@ -65,6 +65,8 @@ class Session:
         self._run_id = run_id
         self._options = dict(options)
         self._pid = os.getpid()
+        self._stopping = False
+        self._saved: tuple[str, object] | None = None
 
     @property
     def active(self) -> bool:
@@ -78,16 +80,33 @@ class Session:
         options = {"rank": rank, "world_size": world_size} | self._options
         self.run = lastbeat.start(self._run_id, total_steps=total_steps, **options)
         self.run.set_phase("training")
+        self._stopping, self._saved = False, None
         self._pid = os.getpid()
         # Registered after start() registers its own exit function, so called before that, which would report success.
         atexit.unregister(self.leave)
         atexit.register(self.leave)
         return self.run
 
+    def stops(self) -> bool:
+        """Whether the training is to save a checkpoint and end, on all of its ranks; ask on each of them at the same
+        steps."""
+        if self.run is None or self.run.ended:
+            return False
+        self._stopping = self._stopping or self.run.all_should_stop()
+        return self._stopping
+
+    def saved(self, checkpoint: str, step: object) -> None:
+        """A checkpoint is written."""
+        self._saved = checkpoint, step
+
     def end(self, error: BaseException | None = None) -> None:
         """The training has ended, with this exception or without one."""
         atexit.unregister(self.leave)
-        if self.run is not None and not self.run.ended:
+        if self.run is None or self.run.ended:
+            return
+        if error is None and self._stopping and self._saved is not None:
+            self.run.preempted(self._saved[0], step=self._saved[1])
+        else:
             self.run.end_with(error)
 
     def leave(self, error: BaseException | None = None) -> None:

@@ -41,8 +41,10 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
 
     @never_raises
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """One optimizer step."""
+        """One optimizer step. A run that is to stop saves a checkpoint after it, and ends."""
         self._step(state)
+        if self._session.stops():
+            control.should_save = control.should_training_stop = True
         self._phase(control)
 
     @never_raises
@@ -83,6 +85,7 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
     @never_raises
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """A checkpoint is written."""
+        self._session.saved(f"{args.output_dir}/checkpoint-{state.global_step}", state.global_step)
         self._session.set_phase("training")
 
     @never_raises

@@ -18,6 +18,7 @@ from lastbeat.sdk.timed_calls import call_with_timeout
 from lastbeat.sdk.values import as_seconds, immediate_int, plain_str, type_name
 
 if TYPE_CHECKING:
+    from lastbeat.sdk.agreement import StopAgreement
     from lastbeat.sdk.raising import RaisedAlerts
     from lastbeat.sdk.termination import Termination
     from lastbeat.sdk.thread_errors import ThreadError
@@ -103,6 +104,7 @@ class Run:
         """The signal that training said."""
         self.on_stop: Callable[[], None] | None = None
         """Called once by the beat thread when training is to end early: passes it on to what really trains."""
+        self._agreement: StopAgreement | None = None
         self._stop_seen = False
         """Training has read that it should stop."""
         self._stop_line: str | None = None
@@ -255,6 +257,24 @@ class Run:
         """Training has looked for the first time: from now on it ends by itself."""
         self.heeds_stop = True
         self._of_termination(lambda termination: termination.heed(self))
+
+    def all_should_stop(self, every: int = 1) -> bool:
+        """:attr:`should_stop` for a training of several ranks: once any of them is to stop, true on all of them at the
+        same call. Call it at the same steps on every rank, or training hangs as with any collective.
+
+        Where torch.distributed is in use, each ``every``-th call is an all-reduce of one number, which waits for the
+        other ranks; say 10 where steps are short. Otherwise this is :attr:`should_stop`. When a rank has died, this
+        raises what the all-reduce does.
+        """
+        if self._agreement is None:
+            from lastbeat.sdk.agreement import StopAgreement  # noqa: PLC0415 - only for who asks
+
+            self._agreement = StopAgreement(every)
+        agreed = self._agreement.ask(here=self.should_stop)
+        if agreed:
+            self.ask_to_stop("another rank was told to stop", "Another rank was told to stop, initiating graceful stop")
+            self._stop_seen = True
+        return agreed
 
     def ask_to_stop(self, why: str, said: str) -> None:
         """Training is to end early, because of ``why``; the log says ``said``. The first reason stays. Sets attributes

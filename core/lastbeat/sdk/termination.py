@@ -76,9 +76,11 @@ class Termination:
             self._handles(signal.SIGTERM, self._on_sigterm)
 
     def _handles(self, number: int, handler: "Callable[[int, FrameType | None], None]") -> bool:
-        """Put ``handler`` before the one that is there; False where that is not Python's, or ours already."""
+        """Put ``handler`` before the one that is there; False where that is not Python's, or ours is there already:
+        whoever has put another one before it since calls it, or does not want to."""
         before = signal.getsignal(number)
-        if before is None or before in (signal.SIG_IGN, handler):
+        known = number in self._before and before != signal.SIG_DFL
+        if known or before is None or before in (signal.SIG_IGN, handler):
             return False
         signal.signal(number, handler)
         self._before[number] = before

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,22 +37,25 @@ class Watching(Trainer):
 
 
 class Witness(TrainerCallback):
-    """Notes the phase in which it evaluates, and raises where it is told to."""
+    """Notes the phase in which it evaluates, and raises, or is sent SIGTERM, where it is told to."""
 
-    def __init__(self, reported: LastbeatCallback, raises_at: int | None) -> None:
+    def __init__(self, reported: LastbeatCallback, raises_at: int | None, told_at: int | None) -> None:
         self.reported = reported
         self.raises_at = raises_at
+        self.told_at = told_at
 
     def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
         assert self.reported.run is not None
         seen["evaluation"].append(self.reported.run.phase_now[0])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.told_at:
+            signal.raise_signal(signal.SIGTERM)
         if state.global_step == self.raises_at:
             raise ValueError(f"bad batch at step {state.global_step}")
 
 
-def trainer(reported: LastbeatCallback, raises_at: int | None = None) -> Trainer:
+def trainer(reported: LastbeatCallback, raises_at: int | None = None, told_at: int | None = None) -> Trainer:
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=16, n_positions=8, n_embd=8, n_layer=1, n_head=1))
     args = TrainingArguments(
@@ -66,7 +70,7 @@ def trainer(reported: LastbeatCallback, raises_at: int | None = None) -> Trainer
         report_to=[],
         disable_tqdm=True,
     )
-    witness = Witness(reported, raises_at)
+    witness = Witness(reported, raises_at, told_at)
     made = Watching(model, args, train_dataset=Data(), eval_dataset=Data(), callbacks=[reported, witness])
     made.reported = reported
     return made
@@ -74,6 +78,8 @@ def trainer(reported: LastbeatCallback, raises_at: int | None = None) -> Trainer
 
 trainer(LastbeatCallback("completes")).train()
 Path(os.environ["SEEN"]).write_text(json.dumps(seen), encoding="utf-8")
+
+trainer(LastbeatCallback("stops"), told_at=3).train()
 
 with suppress(ValueError), LastbeatCallback("raises-in-a-block") as callback:
     trainer(callback, raises_at=3).train()

@@ -151,6 +151,30 @@ def test_a_handler_that_was_there_is_called_and_put_back(site: Site, number: int
     assert site.look()["status"] == "PREEMPTED"
 
 
+@pytest.mark.parametrize("calls", [True, False])
+def test_a_handler_that_is_put_before_ours_decides_whether_ours_is_called(site: Site, calls: bool) -> None:
+    later = f"""
+    ours = signal.getsignal(signal.SIGTERM)
+    def theirs(number, frame):
+        open('theirs', 'w').close()
+        if {calls}: ours(number, frame)
+    signal.signal(signal.SIGTERM, theirs)"""
+    script = LOOKS.replace("    step = 0\n", later + "\n    step = 0\n")
+    process = site.start(script.format(before="", options="", after=SAVES))
+    try:
+        until(lambda: site.read("progress.json"))
+        process.send_signal(signal.SIGTERM)
+        until((site.folder / "theirs").exists)
+        if calls:
+            assert process.wait(LIMIT_S) == 0
+            assert site.look()["status"] == "PREEMPTED"
+        else:
+            time.sleep(0.5)
+            assert process.poll() is None
+    finally:
+        end(process)
+
+
 WORKER = """\
 def forked(run):
     if worker := os.fork():

@@ -38,7 +38,7 @@ const Ranks = (() => {
       const age = Format.ageSeconds(line.modified, reference);
       const ago = Format.ageSeconds(line.modified, Format.moment(doc.at));
       const failed = /^(?:failed|error)/i.test(line.status ?? "");
-      const done = /^(?:complete|succeeded|finished|done|cancel)/i.test(line.status ?? "");
+      const done = /^(?:complete|succeeded|finished|done|cancel|preempt)/i.test(line.status ?? "");
       const state = line.fault
         ? "unreadable"
         : failed
