@@ -34,7 +34,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Supervision
 from lastbeat.model.runid import RECORD, InvalidRunIdError, check_run_id
-from lastbeat.model.secrets import is_secret
+from lastbeat.model.secrets import is_secret, mask_tokens
 from lastbeat.model.status import Status
 from lastbeat.model.text import one_line
 from lastbeat.record.repository import RecordRepository
@@ -243,9 +243,11 @@ class _Restarts:
         address = () if self._by_pod else (f"{ADDRESS}={self._jobs.address}",)
         # What is recorded others may read.
         told = {name: text for name, text in like.environment.items() if not is_secret(name, text)}
+        options = [each for each in (*address, *like.options) if mask_tokens(each) == each]
+        command = tuple(map(mask_tokens, like.command))
         return Supervision(
             self._launcher.kind,
-            JobSpec(like.command, "", told, options=(*address, *like.options)),
+            JobSpec(command, "", told, options=tuple(options)),
             policy_name=_POLICY,
             policy=terms.policy_text,
             checkpoints=self._checkpoints,
@@ -288,7 +290,14 @@ class _Restarts:
         if own:
             for name in (table.MONITORING_ROOT.name, "LASTBEAT_RUN_ID"):
                 environment.pop(name, None)
-        return replace(spec, environment=environment)
+        address = tuple(each for each in spec.options if each.startswith(f"{ADDRESS}="))
+        like = self._like
+        return replace(
+            spec,
+            command=like.command or spec.command,
+            options=(*address, *like.options) if like.command else spec.options,
+            environment=environment,
+        )
 
     def _result(self, outcome: Outcome, record: Record, terms: _Terms) -> RestartResult:
         retries, ruling = len(record.restarts), record.ruling
