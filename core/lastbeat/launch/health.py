@@ -1,6 +1,6 @@
 """Is a training healthy: its GPUs, its network, Ray's resources, its checkpoints; each by itself, and all together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from lastbeat.causes.efa import efa_use
@@ -206,6 +206,14 @@ def efa_of(cluster: RayCluster) -> EfaUtilization:
 # For people
 
 
+_IN_WORDS: Final[Mapping[Level, str]] = {
+    "OK": "healthy",
+    "WARNING": "healthy, but look at what follows",
+    "CRITICAL": "not healthy",
+    "UNKNOWN": "not known, for it could not be looked at",
+}
+
+
 def lines(health: TrainingHealth) -> list[str]:
     """The report as text, harmless in a terminal."""
     rows = {
@@ -215,7 +223,7 @@ def lines(health: TrainingHealth) -> list[str]:
         "Ray": _ray_said(health.ray),
         "Checkpoints": _checkpoints_said(health.checkpoints),
     }
-    said = [f"Training: {'healthy' if health.healthy else 'not healthy'} ({health.level})"]
+    said = [f"Training: {_IN_WORDS[health.level]} ({health.level})"]
     said += [f"{name + ':':<12} {one_line(text)}" for name, text in rows.items() if text]
     return [*said, *(f"- {one_line(each)}" for each in health.issues)]
 

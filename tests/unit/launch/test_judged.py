@@ -8,6 +8,7 @@ import pytest
 from lastbeat.launch.health import judged, lines
 from lastbeat.launch.ray import CheckpointHealth, EfaUtilization, GpuUtilization, RayResources, TrainingHealth
 from lastbeat.launch.ray_words import Gpus, utilization
+from lastbeat.launch.results import Level
 from lastbeat.launch.run_health import run_health
 from lastbeat.model.job import JobSpec
 from lastbeat.model.restart import Supervision
@@ -126,6 +127,18 @@ def test_the_report_is_harmless_in_a_terminal() -> None:
     assert "\x1b" not in "".join(said)
     assert all("\n" not in each for each in said)
     assert said[-1] == "- a b"
+
+
+@pytest.mark.parametrize(
+    ("level", "first"),
+    [
+        pytest.param("UNKNOWN", "Training: not known, for it could not be looked at (UNKNOWN)", id="nobody could look"),
+        pytest.param("WARNING", "Training: healthy, but look at what follows (WARNING)", id="a warning"),
+        pytest.param("CRITICAL", "Training: not healthy (CRITICAL)", id="trouble"),
+    ],
+)
+def test_what_could_not_be_looked_at_is_not_called_ill(level: Level, first: str) -> None:
+    assert lines(judged(BUSY, EFA, RAY, SAVED, [(level, "why")]))[0] == first
 
 
 def view(status: Status = Status.RUNNING, **more: object) -> RunView:
