@@ -13,6 +13,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
@@ -58,15 +59,26 @@ _ALIASES: Final = {
     "rayjobs": "rayjob",
 }  # fmt: skip
 _NO_SUCH_KIND: Final = ("doesn't have a resource type",)
-_NOT_SENT: Final = (
-    "connection refused", "no such host", "no route to host", "network is unreachable", "was refused - did you specify",
-    "Unauthorized", "must be logged in", "getting credentials", "context was not found", "no context exists", "x509:",
-    "(TooManyRequests)", "(ServiceUnavailable)", "failed calling webhook",
+_UNCHECKED: Final = "failed to download openapi"
+"""kubectl could not get the rules that it checks a manifest by. The same line says "error validating", too."""
+_JUDGED: Final = (
+    "denied the request", "(Forbidden)", "(Invalid)", " is invalid:", "(BadRequest)", "(NotFound)",
+    "(MethodNotAllowed)", "(NotAcceptable)", "(UnsupportedMediaType)", "(RequestEntityTooLarge)",
+    "request is too large", "error validating", "error parsing", "no matches for kind", "does not match the namespace",
 )  # fmt: skip
-"""Certainly nothing was created, and it may be tried again."""
-_UNCLEAR: Final = ("(Timeout)", "timed out", "deadline exceeded", "EOF", "connection reset", "(InternalError)")
-_JUDGED: Final = ("denied the request", "(Forbidden)", "(Invalid)", " is invalid:", "(BadRequest)")
-"""The server has looked at it, and does not want it: whatever else its message says."""
+"""The server, or kubectl itself, has looked at it, and does not want it: whatever else its message says."""
+_NOT_CONNECTED: Final = (
+    "dial tcp", "TLS handshake timeout", "connection refused", "no such host", "no route to host",
+    "network is unreachable", "was refused - did you specify", "x509:", "Unauthorized", "must be logged in",
+    "getting credentials", "context was not found", "no context exists", 'error: context "',
+    "no configuration has been provided", "current-context must exist", "error loading config file",
+)  # fmt: skip
+"""What kubectl says of itself: nothing was sent, and it may be tried again."""
+_ASIDE: Final = re.compile(r"^(?:[IWEF]\d{4} |Warning: ).*$", re.MULTILINE)
+"""Lines of kubectl's log, and the server's warnings: about other things than how the call ended."""
+_OF_SERVER: Final = "Error from server"
+_TURNED_AWAY: Final = ("(TooManyRequests)", "(ServiceUnavailable)", "failed calling webhook")
+"""What the server says before it creates anything."""
 _QUOTA: Final = "exceeded quota"
 _LOG_NOT_THERE: Final = (
     "is waiting to start",
@@ -379,15 +391,16 @@ def _cancelling(kind: Kind, now: datetime) -> Object:
 def _refusal(kubectl: Kubectl, answer: Answer) -> LauncherError:
     """Why nothing was created, and whether it ever will."""
     told = kubectl.unanswered(answer)
+    answer = replace(answer, err=_ASIDE.sub("", answer.err))
     if _QUOTA in answer.err:
         return NotLaunchedError(
             fault(answer), "kubectl describe resourcequota shows what is used: end another job, or ask for less"
         )
-    if not answer.says(_JUDGED):
-        if answer.says(_NOT_SENT):
+    if not answer.says(_JUDGED) or _UNCHECKED in answer.err:
+        # A server, too, speaks of connections: of those to its own store, where it may have been created.
+        if answer.says(_TURNED_AWAY if _OF_SERVER in answer.err else (_UNCHECKED, *_NOT_CONNECTED)):
             return NotLaunchedError(str(told), told.advice)
-        if answer.says(_UNCLEAR):
-            return LauncherError(str(told), told.advice)
+        return LauncherError(str(told), told.advice)
     if "no matches for kind" in answer.err:
         return JobRefusedError(fault(answer), "the operator of such objects is not installed in this cluster")
     advice = told.advice if "(Forbidden)" in answer.err else ""

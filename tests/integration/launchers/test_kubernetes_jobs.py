@@ -67,6 +67,41 @@ SILENT_WEBHOOK = (
     'Error from server (InternalError): Internal error occurred: failed calling webhook "mjob.kueue.x-k8s.io": '
     "connect: connection refused"
 )
+METHOD = (
+    'Error from server (MethodNotAllowed): error when creating "STDIN": the server does not allow this method on the '
+    "requested resource"
+)
+UNKNOWN_FIELD = (
+    'error: error validating "STDIN": error validating data: ValidationError(Job): unknown field "spec.templat" in '
+    "io.k8s.api.batch.v1.Job; if you choose to ignore these errors, turn validation off with --validate=false"
+)
+OTHER_NAMESPACE = (
+    'error: the namespace from the provided object "ml" does not match the namespace "default". You must pass '
+    "'--namespace=ml' to perform this operation."
+)
+TOO_LARGE = 'Error from server: error when creating "STDIN": etcdserver: request is too large'
+OPENAPI = (
+    'error: error validating "STDIN": error validating data: failed to download openapi: Get '
+    '"https://10.1.2.3:6443/openapi/v2?timeout=13s": dial tcp 10.1.2.3:6443: i/o timeout; if you choose to ignore '
+    "these errors, turn validation off with --validate=false"
+)
+DIAL = "Unable to connect to the server: dial tcp 10.1.2.3:6443: i/o timeout"
+LEADER = 'Error from server: error when creating "STDIN": etcdserver: leader changed'
+STORE = (
+    'Error from server: error when creating "STDIN": rpc error: code = Unavailable desc = connection error: desc = '
+    '"transport: Error while dialing: dial tcp 127.0.0.1:2379: connect: connection refused"'
+)
+STILL = (
+    'Error from server (Timeout): error when creating "STDIN": the server was unable to return a response in the time '
+    "allotted, but may still be processing the request (post jobs.batch)"
+)
+POST = 'error when creating "STDIN": Post "https://10.1.2.3:6443/apis/batch/v1/namespaces/default/jobs?timeout=13s"'
+LATE = f"{POST}: net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
+GOAWAY = "http2: server sent GOAWAY and closed the connection; LastStreamID=7, ErrCode=NO_ERROR"
+LOGGED = (
+    'E1123 02:11:10.014964    5133 memcache.go:287] "Unhandled Error" err="couldn\'t get resource list for '
+    'metrics.k8s.io/v1beta1: Get \\"https://10.1.2.3:6443/apis\\": dial tcp 10.1.2.3:6443: connect: connection refused"'
+)
 REFUSALS = [
     ("a quota is used up", QUOTA, NotLaunchedError, "kubectl describe resourcequota shows what is used"),
     ("no right to create it", RIGHTS, JobRefusedError, "kubectl auth can-i create jobs.batch -n ml"),
@@ -78,9 +113,27 @@ REFUSALS = [
     ("nobody was reached", "refused", NotLaunchedError, "was refused"),
     ("who asks is not known", "unauthorized", NotLaunchedError, "log in again"),
     ("a webhook that does not answer", SILENT_WEBHOOK, NotLaunchedError, "failed calling webhook"),
+    ("a method that it does not allow", METHOD, JobRefusedError, "(MethodNotAllowed)"),
+    ("a manifest with a field that there is not", UNKNOWN_FIELD, JobRefusedError, 'unknown field "spec.templat"'),
+    ("another namespace than asked for", OTHER_NAMESPACE, JobRefusedError, "does not match the namespace"),
+    ("more than the server stores", TOO_LARGE, JobRefusedError, "request is too large"),
+    ("a context that there is not", 'error: context "west" does not exist', NotLaunchedError, "no such context here"),
+    ("the server's rules could not be had first", OPENAPI, NotLaunchedError, "failed to download openapi"),
+    ("no connection was made", DIAL, NotLaunchedError, "i/o timeout"),
+    ("no encrypted connection was made", "tls timeout", NotLaunchedError, "TLS handshake timeout"),
     ("the server had no time", "etcd", LauncherError, "etcdserver: request timed out"),
+    ("the server's store has another leader", LEADER, LauncherError, "etcdserver: leader changed"),
+    ("the server cannot reach its store", STORE, LauncherError, "Error while dialing"),
+    ("the server may still be at it", STILL, LauncherError, "may still be processing the request"),
     ("the answer was cut", "cut", LauncherError, "unexpected EOF"),
-]
+    ("the answer did not come in time", LATE, LauncherError, "Client.Timeout exceeded"),
+    ("the connection was lost", f"{POST}: http2: client connection lost", LauncherError, "connection lost"),
+    ("the server went away", f"{POST}: {GOAWAY}", LauncherError, "GOAWAY"),
+    ("the connection broke", f"{POST}: write tcp 10.0.0.9:5114->10.1.2.3:6443: write: broken pipe", LauncherError,
+     "broken pipe"),
+    ("whatever kubectl logged before it", f"{LOGGED}\n{POST}: EOF", LauncherError, "EOF"),
+    ("words that nobody knows", "error: the moon is full", LauncherError, "the moon is full"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("said", "error", "told"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
