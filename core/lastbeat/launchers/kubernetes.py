@@ -126,9 +126,11 @@ class KubernetesLauncher:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
-        """``place``: where its jobs are; of another one nothing is told. Empty: wherever kubectl is set up for."""
+        """``place``: where its jobs are; of another one nothing is told. Empty: wherever kubectl is set up for when it
+        is first asked."""
         self._kubectl = kubectl
-        self._awaited_place = place
+        self._place = place
+        self._compared = False
         self._now = now
         self._lost: dict[str, dict[str, Pod]] = {}
         """Job → its pods that were seen to fail, or to be taken away: soon they are gone, and nobody else knows why."""
@@ -152,7 +154,12 @@ class KubernetesLauncher:
         return f"namespace {namespace} of the cluster with {_CLUSTER_MARK} {uid}"
 
     def submit(self, spec: JobSpec, name: str, since: datetime) -> str:
-        self._check_place()
+        try:
+            self._check_place()
+        except JobRefusedError:
+            raise
+        except LauncherError as error:
+            raise NotLaunchedError(str(error), error.advice) from None
         made = manifests.rendered(spec, name, since)
         its = manifests.namespace(made)
         if its and its != self._kubectl.namespace:
@@ -187,8 +194,12 @@ class KubernetesLauncher:
         except JobRefusedError as error:
             return JobReport(JobState.GONE, reason=str(error))
         try:
-            self._check_place()
+            if not self._compared:
+                self._check_place()
             report, pods = self._look(kind, name)
+            if report.state is JobState.GONE:
+                # Another cluster does not have it either.
+                self._check_place()
             if reports.unexplained(report):
                 for reason in reports.EVENTS:
                     report = reports.with_disruption(report, self._events(f"reason={reason}"), name)
@@ -343,15 +354,16 @@ class KubernetesLauncher:
     def _check_place(self) -> None:
         """Raises :class:`LauncherError` where kubectl is set up for another cluster or namespace than that of the jobs:
         to it they would be gone."""
-        if not self._awaited_place:
-            return
+        # Whoever set kubectl up for it may set it up for another one at any time.
         here = self.place()
+        if not self._place:
+            self._place = here
         # Who began the run may not have had the right to read the mark.
-        if self._awaited_place not in {here, self._server()}:
+        if here != self._place and self._server() != self._place:
             raise LauncherError(
-                f"its jobs are in {self._awaited_place}, and this is {here}", "go on with it there, or set --context"
+                f"its jobs are in {self._place}, and this is {here}", "go on with it there, or set --context"
             )
-        self._awaited_place = ""
+        self._compared = True
 
 
 def _option(given: str) -> tuple[str, str]:

@@ -304,6 +304,41 @@ def test_jobs_of_another_cluster_are_none_of_its_business(
     assert len(fake_kubernetes.objects()) == 1
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["a place that is recorded", "no place told"])
+def test_a_kubectl_that_is_set_to_another_cluster_in_mid_run_learns_nothing_and_begins_nothing_there(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher, told: bool
+) -> None:
+    if told:
+        launcher = KubernetesLauncher(Kubectl(), launcher.place())
+    job = launcher.submit(spec(manifest("exit 0")), NAME, SINCE)
+    in_state(launcher, job, JobState.SUCCEEDED)
+    # The other cluster has no such object.
+    fake_kubernetes.remove(fake_kubernetes.objects()[0])
+    mark = {"metadata": {"uid": "another", "namespace": "ml"}}
+    fake_kubernetes.put("configmap", "kube-root-ca.crt", mark)
+    report = launcher.state(job)
+    assert report.state is JobState.UNKNOWN
+    assert "and this is namespace ml of the cluster with kube-root-ca.crt another" in report.reason
+    for ask in (lambda: launcher.find(NAME, SINCE), lambda: launcher.cancel(job)):
+        with pytest.raises(LauncherError, match="its jobs are in namespace default of"):
+            ask()
+    with pytest.raises(NotLaunchedError, match="its jobs are in namespace default of"):
+        launcher.submit(spec(manifest()), "llama-r1", SINCE)
+    assert fake_kubernetes.objects() == []
+
+
+def test_while_the_cluster_does_not_say_which_one_it_is_no_job_is_gone(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    job = launcher.submit(spec(manifest("exit 0")), NAME, SINCE)
+    in_state(launcher, job, JobState.SUCCEEDED)
+    fake_kubernetes.remove(fake_kubernetes.objects()[0])
+    fake_kubernetes.fail("tls timeout", verb="get configmap")
+    assert launcher.state(job).state is JobState.UNKNOWN
+    fake_kubernetes.heal()
+    assert launcher.state(job).state is JobState.GONE
+
+
 def test_a_cluster_that_does_not_say_which_one_it_is_is_known_by_its_address(
     fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
 ) -> None:
