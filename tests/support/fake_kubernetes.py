@@ -11,6 +11,7 @@ installed; what becomes of them is the test's to say.
 """
 
 import copy
+import io
 import json
 import os
 import re
@@ -451,10 +452,11 @@ def _logs(state: Any, call: Call) -> int:
                 continue
             why = f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
             return _failed(f"Error from server (BadRequest): {why}")
-        lines = path.read_bytes().splitlines(keepends=True)
+        # A line ends with \n alone.
+        lines = list(io.BytesIO(path.read_bytes()))
         said = b"".join(lines[-int(options["--tail"]) :])[: int(options["--limit-bytes"])]
         prefix = f"[pod/{name}/{container}] ".encode() if "--prefix" in options else b""
-        for line in said.splitlines(keepends=True):
+        for line in io.BytesIO(said):
             sys.stdout.buffer.write(prefix + line)
     sys.stdout.flush()
     return 0

@@ -9,6 +9,7 @@ What a queue (Kueue) manages it would start again, so there the object is delete
 did it.
 """
 
+import io
 import json
 import logging
 import re
@@ -332,7 +333,7 @@ class KubernetesLauncher:
                     return {}
                 raise self._kubectl.unanswered(answer)
             said: dict[bytes, bytes] = {}
-            for line in answer.out.encode("utf-8", "replace").splitlines(keepends=True):
+            for line in io.BytesIO(answer.out.encode("utf-8", "replace")):
                 prefix = line.partition(b" ")[0] if logs > 1 else b""
                 said[prefix] = said.get(prefix, b"") + line
             if lines == 1 or all(len(each) < limit for each in said.values()):

@@ -407,6 +407,25 @@ def test_of_several_pods_each_has_its_share_and_its_name(
     assert {each.partition(" ")[0] for each in found} == {f"[pod/{name}/train]" for name in pods}
 
 
+def test_bars_that_go_back_to_their_lines_beginning_crowd_out_no_pods_traceback(
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
+) -> None:
+    bars = """i=0; while [ $i -lt 40 ]; do printf '\\rstep %d: |######    |' $i; i=$((i+1)); done; echo"""
+    said = "echo 'Traceback (most recent call last):'; echo 'RuntimeError: lost'; sleep 300"
+    job = launcher.submit(spec(manifest(f"{bars}; {said}", parallelism=3, completions=3)), NAME, SINCE)
+    in_state(launcher, job, JobState.RUNNING)
+
+    def output() -> bytes:
+        return launcher.output(job, 1 << 20) or b""
+
+    lines = until(output, lambda text: text.count(b"RuntimeError") == 3).split(b"\n")
+    for pod in fake_kubernetes.pods():
+        prefix = f"[pod/{pod['metadata']['name']}/train] ".encode()
+        first, *rest = [each.removeprefix(prefix) for each in lines if each.startswith(prefix)]
+        assert first.count(b"\rstep ") == 40, "a line of bars is one line"
+        assert rest == [b"Traceback (most recent call last):", b"RuntimeError: lost"]
+
+
 def test_where_a_container_was_just_started_again_the_log_before_is_had(
     fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
 ) -> None:
