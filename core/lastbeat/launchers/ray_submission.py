@@ -81,6 +81,11 @@ class RayOptions:
 def options(given: Sequence[str]) -> RayOptions:
     """``given`` as it is understood. Raises :class:`JobRefusedError`."""
     said = dict(_pairs(given))
+    if "@" in said.get(ADDRESS, ""):
+        raise JobRefusedError(
+            f"{ADDRESS} has a login in it, and options are recorded beside the run",
+            "set RAY_ADDRESS to the address with it, or RAY_JOB_HEADERS, and write http://HOST:8265 here",
+        )
     resources: dict[str, Any] = {}
     for name, kind in ((NUM_CPUS, float), (NUM_GPUS, float), (MEMORY, int)):
         if name in said:

@@ -99,6 +99,9 @@ REFUSED = [
         "--runtime-env=",
         id="a secret by its form",
     ),
+    pytest.param("--ray-address=http://bob:abc123@head:8265", "RAY_ADDRESS", id="a login in the address"),
+    pytest.param("--ray-address=https://abc123@head", "RAY_JOB_HEADERS", id="a token in the address"),
+    pytest.param("--ray-address=bob:abc123@head:8265", "http://HOST:8265", id="a login without a scheme"),
 ]
 
 
