@@ -30,7 +30,8 @@ from lastbeat.launchers.kubernetes_kinds import (
 )
 from lastbeat.launchers.port import JobRefusedError
 from lastbeat.model.job import JobSpec
-from lastbeat.model.secrets import is_secret
+from lastbeat.model.secrets import is_secret, mask_tokens
+from lastbeat.model.text import one_line
 
 RUN: Final = "lastbeat.dev/run"
 NAME: Final = "lastbeat.dev/name"
@@ -349,10 +350,65 @@ def _check(value: Object, kind: Kind, file: str) -> None:
     for template in templates:
         for name, said in _variables(template):
             if is_secret(name, said):
-                raise JobRefusedError(
-                    f"{file}: the variable {name} looks like a secret, and a manifest is recorded beside the run",
-                    "keep it in a Secret of the cluster, and name that by valueFrom.secretKeyRef",
-                )
+                raise JobRefusedError(f"{file}: the variable {name} {_RECORDED}", _KEEP)
+        for said in _commands(template):
+            _check_words(said, file)
+    if kind is RAYJOB:
+        entrypoint = mapping(value, "spec").get("entrypoint")
+        _check_words(entrypoint if isinstance(entrypoint, str) else "", file)
+        _check_runtime_env(mapping(value, "spec").get("runtimeEnvYAML"), file)
+
+
+_RECORDED: Final = "looks like a secret, and a manifest is recorded beside the run"
+_KEEP: Final = "keep it in a Secret of the cluster, and name that by valueFrom.secretKeyRef"
+_ASSIGNED: Final = re.compile(r"""(?<![\w.-])([A-Z][A-Z0-9_]*)=["']?([^\s"';&|]+)""")
+"""A variable that a shell, or env, is given. Names of options are left alone: --eos-token is none."""
+_REFERENCE: Final = ("$", "{", "/")
+"""What a value begins with that is to be looked up: ``$NAME``, ``$(cat FILE)``, a file."""
+_BETWEEN: Final = re.compile(r"[\s\"'=;,&|<>()]+")
+
+
+def _commands(template: Object) -> Iterator[str]:
+    for what in ("containers", "initContainers"):
+        for container in listed(template, "spec", what):
+            yield " ".join((*_texts(container.get("command")), *_texts(container.get("args"))))
+
+
+def _check_words(said: str, file: str) -> None:
+    """Raises :class:`JobRefusedError` for a command in which a variable, or a word by its form, looks secret."""
+    for name, value in _ASSIGNED.findall(said):
+        if not value.startswith(_REFERENCE) and is_secret(name, value):
+            raise JobRefusedError(f"{file}: the variable {name} in a command {_RECORDED}", _KEEP)
+    for word in _BETWEEN.split(said):
+        # By its form alone: what stands after "tokenizer:" is none.
+        if any(mask_tokens(part) != part for part in ([word] if "://" in word else word.split(":"))):
+            raise JobRefusedError(f"{file}: a word of a command {_RECORDED}", _KEEP)
+
+
+def _check_runtime_env(said: object, file: str) -> None:
+    """Raises :class:`JobRefusedError` where a RayJob's ``runtimeEnvYAML`` holds what looks secret, or is no YAML."""
+    import yaml  # noqa: PLC0415 - for such manifests alone
+
+    where = f"{file}: spec.runtimeEnvYAML"
+    if not isinstance(said, str):
+        return
+    try:
+        found = yaml.safe_load(said)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        # Not the error's own text, which quotes it.
+        raise JobRefusedError(f"{where} is no YAML", "look at it again") from None
+    seen: set[int] = set()
+    left: list[tuple[str, object]] = [("", found)]
+    while left:
+        name, value = left.pop()
+        if isinstance(value, dict | list):
+            # What is repeated by its name is one object.
+            if id(value) not in seen:
+                seen.add(id(value))
+                named = value.items() if isinstance(value, dict) else ((name, each) for each in value)
+                left.extend((one_line(str(key))[:100], each) for key, each in named)
+        elif value is not None and not isinstance(value, bool) and is_secret(name, str(value)):
+            raise JobRefusedError(f"{where}: {name or 'a word'} {_RECORDED}", _KEEP)
 
 
 def _variables(template: Object) -> Iterator[tuple[str, str]]:

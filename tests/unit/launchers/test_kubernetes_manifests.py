@@ -287,6 +287,50 @@ def test_what_cannot_be_started_is_refused_with_what_to_do(documents: list[objec
     assert told in refused.value.told
 
 
+GITHUB = "ghp_" + "abc123" * 6
+
+
+def with_environment(text: str) -> dict[str, Any]:
+    return rayjob() | {"spec": {**rayjob()["spec"], "runtimeEnvYAML": text}}
+
+
+SECRETS = [
+    ("in a shell's line", job(command=["sh", "-c", "export HF_TOKEN='abc123'; python train.py"]), "variable HF_TOKEN"),
+    ("for env", job("env", "WANDB_API_KEY=abc123", "python"), "variable WANDB_API_KEY"),
+    ("by its form", job("--hub", GITHUB), "a word of a command"),
+    ("in an address", job("--proxy=https://bob:abc123abc123@proxy:8080"), "a word of a command"),
+    ("in an entrypoint", rayjob("WANDB_API_KEY=abc123 python train.py"), "variable WANDB_API_KEY"),
+    ("in Ray's environment", with_environment("env_vars:\n  WANDB_API_KEY: abc123\n"), "WANDB_API_KEY"),
+    ("in Ray's environment on one line", with_environment('env_vars: {A: "1", "HF_TOKEN": abc123}'), "HF_TOKEN"),
+    ("as a number", with_environment("env_vars: {DB_PASSWORD: 123}"), "DB_PASSWORD"),
+    ("in the address of a package", with_environment(f"pip: ['git+https://{GITHUB}@github.com/x/y']"), "pip"),
+    ("in what nobody can read", with_environment("env_vars: {HF_TOKEN: abc123"), "spec.runtimeEnvYAML is no YAML"),
+]
+
+
+@pytest.mark.parametrize(("value", "told"), [row[1:] for row in SECRETS], ids=[row[0] for row in SECRETS])
+def test_a_secret_is_refused_wherever_it_stands_and_never_repeated(value: dict[str, Any], told: str) -> None:
+    with pytest.raises(JobRefusedError) as refused:
+        checked([value], "train.yaml")
+    assert told in refused.value.told
+    assert "abc123" not in refused.value.told
+
+
+HARMLESS = [
+    ("a tokenizer", job("--tokenizer=meta-llama/Llama-3-8B", "--eos-token", "<|end_of_text|>", "text_key=content")),
+    ("a tokenizer by a colon", job("model:tokenizer:meta-llama/Llama-3-8B")),
+    ("a variable that is looked up", job(command=["sh", "-c", "HF_TOKEN=$OTHER X_KEY=$(cat /run/x) python train.py"])),
+    ("an ordinary environment of Ray's", with_environment("env_vars: {A: 1, B: x}\npip: [torch==2.5]\n")),
+    ("an empty one", with_environment("")),
+    ("one that repeats itself", with_environment("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n")),
+]
+
+
+@pytest.mark.parametrize("value", [row[1] for row in HARMLESS], ids=[row[0] for row in HARMLESS])
+def test_what_only_sounds_like_a_secret_is_taken(value: dict[str, Any]) -> None:
+    assert checked([value], "train.yaml") == value
+
+
 def test_a_secret_that_is_named_and_not_told_is_fine() -> None:
     env = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
     assert checked([job(env=env)], "train.yaml")
