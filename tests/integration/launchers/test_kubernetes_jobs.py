@@ -319,9 +319,10 @@ def test_a_kubectl_that_is_set_to_another_cluster_in_mid_run_learns_nothing_and_
     report = launcher.state(job)
     assert report.state is JobState.UNKNOWN
     assert "and this is namespace ml of the cluster with kube-root-ca.crt another" in report.reason
-    for ask in (lambda: launcher.find(NAME, SINCE), lambda: launcher.cancel(job)):
-        with pytest.raises(LauncherError, match="its jobs are in namespace default of"):
-            ask()
+    with pytest.raises(LauncherError, match="its jobs are in namespace default of"):
+        launcher.find(NAME, SINCE)
+    with pytest.raises(LauncherError, match="its jobs are in namespace default of"):
+        launcher.cancel(job)
     with pytest.raises(NotLaunchedError, match="its jobs are in namespace default of"):
         launcher.submit(spec(manifest()), "llama-r1", SINCE)
     assert fake_kubernetes.objects() == []
