@@ -187,7 +187,9 @@ def _reporter(settings: Settings, printed: Capture, summary: OutputSummary, mete
         if environment.stop_s is not None:
             tasks.append(StopCheck(max(1, round(environment.stop_s / environment.beat_s)), send))
         limit = environment.time_limit if settings[TIME_MARGIN_SECONDS] is not None else None
-        return replace(environment, tasks=tuple(tasks), time_limit=limit)
+        # Without a handler of its own the signal would end the program long before its machine goes.
+        notices = environment.notices if settings[EXIT_SIGNAL] is not None else None
+        return replace(environment, tasks=tuple(tasks), time_limit=limit, notices=notices)
 
     def dump(head: str) -> bytes:
         from lastbeat.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs

@@ -6,7 +6,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from support.cli import LASTBEAT, LIMIT_S, call
+from support.cloud import fake_cloud
 from support.training import end
 from support.waiting import until
 from support.wrapped import RUN_ID, exec_command, left, python, settings, watched
@@ -66,6 +69,30 @@ def test_a_margin_that_nobody_asked_for_is_none(tmp_path: Path) -> None:
     finally:
         end(process)
     assert watched(tmp_path)["status"] == "FAILED", "it was told to end, and said nothing of a checkpoint"
+
+
+SPOT = "/latest/meta-data/spot/instance-action"
+NOTICE = '{"action": "terminate", "time": "2026-08-01T10:00:00Z"}'
+
+
+@pytest.mark.parametrize("signal_named", [True, False])
+def test_a_clouds_notice_reaches_only_a_program_whose_signal_is_named(tmp_path: Path, signal_named: bool) -> None:
+    with fake_cloud() as cloud:
+        cloud.answers[SPOT] = NOTICE
+        where = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": cloud.address, "AWS_EC2_METADATA_DISABLED": "false"}
+        named = {"LASTBEAT_EXIT_SIGNAL": "SIGUSR1"} if signal_named else {}
+        process = started(tmp_path, *python(SAVES), options=(), **where, **named)
+        try:
+            if signal_named:
+                assert process.wait(LIMIT_S) == 0
+                assert "saved after signal 10" in (tmp_path / "said").read_text()
+                assert "EC2 is about to terminate" in watched(tmp_path)["reason"]
+                return
+            time.sleep(1.0)
+            assert process.poll() is None
+            assert SPOT not in cloud.asked
+        finally:
+            end(process)
 
 
 def test_a_person_asks_for_its_end_after_a_checkpoint(tmp_path: Path) -> None:

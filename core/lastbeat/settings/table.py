@@ -271,7 +271,7 @@ CLOUD_NOTICES = Setting[bool](
     "LASTBEAT_CLOUD_NOTICES",
     switch,
     "off: do not ask the metadata service of EC2, Google Cloud or Azure, on whose machine training runs, whether it is "
-    "about to take that away.",
+    "about to take that away. Under lastbeat exec it is asked only where LASTBEAT_EXIT_SIGNAL is set.",
     default="on",
     example="off",
 )
