@@ -29,6 +29,10 @@ def test_evaluating_and_saving_are_phases(trained: Trained) -> None:
     assert set(seen["saving"]) == {"saving"}
 
 
+def test_a_callback_that_was_not_asked_to_stops_nothing_and_leaves_signals_alone(trained: Trained) -> None:
+    assert trained.seen()["heeds_stop"] == ["False"], "it never asked, so no rank waits for it in a collective"
+
+
 def test_who_is_told_to_stop_saves_a_checkpoint_and_ends(trained: Trained) -> None:
     assert trained.names("stops") == {"metadata.json", "progress.json", "_preempted"}, trained.output
     said = trained.document("stops", "_preempted")

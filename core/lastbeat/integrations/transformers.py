@@ -18,10 +18,15 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
     ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …). ``Trainer`` tells its callbacks nothing of
     exceptions. An uncaught one, ``sys.exit`` and SIGTERM are seen all the same. If exceptions are caught, as in a
     notebook, use the callback as a context manager around ``trainer.train()``.
+
+    ``stop_early``: a training that is told to stop (SIGTERM and the rest, as in ``run.should_stop``) saves a checkpoint
+    after its step and ends. All ranks then ask each other after every step, so give it on all of them or on none, or
+    training hangs.
     """
 
-    def __init__(self, run_id: str | None = None, **options: Any) -> None:
+    def __init__(self, run_id: str | None = None, *, stop_early: bool = False, **options: Any) -> None:
         self._session = Session(run_id, options)
+        self._stop_early = stop_early
         self._metrics: dict[str, object] = {}
         self._loss: object = None
         self._rate: object = None
@@ -41,9 +46,9 @@ class LastbeatCallback(ContextCallback, TrainerCallback):
 
     @never_raises
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """One optimizer step. A run that is to stop saves a checkpoint after it, and ends."""
+        """One optimizer step. With ``stop_early`` a run that is to stop saves a checkpoint after it, and ends."""
         self._step(state)
-        if self._session.stops():
+        if self._stop_early and self._session.stops():
             control.should_save = control.should_training_stop = True
         self._phase(control)
 

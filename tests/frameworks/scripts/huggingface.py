@@ -76,10 +76,13 @@ def trainer(reported: LastbeatCallback, raises_at: int | None = None, told_at: i
     return made
 
 
-trainer(LastbeatCallback("completes")).train()
+completes = LastbeatCallback("completes")
+trainer(completes).train()
+assert completes.run is not None
+seen["heeds_stop"] = [str(completes.run.heeds_stop)]
 Path(os.environ["SEEN"]).write_text(json.dumps(seen), encoding="utf-8")
 
-trainer(LastbeatCallback("stops"), told_at=3).train()
+trainer(LastbeatCallback("stops", stop_early=True), told_at=3).train()
 
 with suppress(ValueError), LastbeatCallback("raises-in-a-block") as callback:
     trainer(callback, raises_at=3).train()
