@@ -189,8 +189,9 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
     if seen.error is not None:
         # The cause is read from the logs when the alert is written.
         reason = _failure_reason(seen.error.text, seen.error.fault)
-        if seen.stop is not None and seen.stop.modified <= seen.error.modified:
-            return replace(_stopped(seen.stop), by_sentinel=True)
+        asked = _for_its_end(seen.stop)
+        if asked is not None and asked.modified <= seen.error.modified:
+            return replace(_stopped(asked), by_sentinel=True)
         if _BY_A_PERSON.match(reason):
             from lastbeat.signals.error_types import CANCELLED  # noqa: PLC0415 - as in logs
 
@@ -201,7 +202,7 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
     if seen.preempted is not None:
         return _preempted(seen.preempted, seen.stop)
     waits = jobs.may_get_over(seen.job, evidence.finding, now)
-    stop = seen.stop if seen.job is not None and seen.job.report.state.ended else None
+    stop = _for_its_end(seen.stop) if seen.job is not None and seen.job.report.state.ended else None
     counts = evidence.finding is not None and evidence.finding.alone and not waits
     # What it says while it is being ended on request are its last words.
     if evidence.finding is not None and counts and (stop is None or evidence.finding.seen_at < stop.modified):
@@ -213,6 +214,11 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
     if evidence.metadata is None and evidence.progress is None and evidence.log is None:
         return _never_beaten(evidence, policy, now)
     return _judge_heartbeats(evidence, policy, now)
+
+
+def _for_its_end(asked: StopAsked | None) -> StopAsked | None:
+    """A request that is met however the run ends. One for a checkpoint first is not met by a crash."""
+    return None if asked is None or asked.request.after_checkpoint else asked
 
 
 def _stopped(asked: StopAsked) -> Verdict:

@@ -337,6 +337,28 @@ def test_a_person_who_asked_for_the_checkpoint_is_named_and_recorded() -> None:
     assert outcome.record.stopped_by == "ann@login1"
 
 
+ASKS_FOR_A_CHECKPOINT = '{"by": "ann@login1", "why": "maintenance", "attempt": 1, "after_checkpoint": true}'
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        pytest.param(STOPPED, "CANCELLED", "Stopped by ann@login1: maintenance", id="who asks for its end gets one"),
+        pytest.param(
+            ASKS_FOR_A_CHECKPOINT, "FAILED", "RuntimeError: boom", id="who asks for a checkpoint first does not get it"
+        ),
+    ],
+)
+def test_an_error_after_a_request_to_end(request_: str, status: str, reason: str) -> None:
+    scene = Scene()
+    scene.beat()
+    scene.put("_stop", request_)
+    scene.after(60)
+    scene.put("_error", "RuntimeError: boom")
+    outcome = scene.look()
+    assert (outcome.status.value, outcome.reason) == (status, reason)
+
+
 def test_the_next_attempt_of_a_preempted_run_opens_it_again() -> None:
     scene = Scene()
     scene.beat(start_time=scene.now.isoformat())
