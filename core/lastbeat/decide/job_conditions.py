@@ -88,7 +88,19 @@ _IDLE_ON_RAY: Final = (
     "Where ray job submit leaves GPUs unused, start the training inside the head pod: lastbeat supervise --launcher "
     "ray-pod --head-pod P."
 )
-
+_ON_RAY: Final = ("ray", "ray-pod", "ray-exec")
+_WAITS_ON_RAY: Final = (
+    "ray status shows what is free and what waits; ask for less, add nodes to the cluster, or end it (lastbeat stop)."
+)
+_BROUGHT: Final = (*_ON_RAY, "kubernetes")
+"""Launchers that bring a job's log by themselves: nobody can name another place for it."""
+_PODS: Final = {
+    "jobset": "jobset.sigs.k8s.io/jobset-name",
+    "pytorchjob": "training.kubeflow.org/job-name",
+    "rayjob": "job-name",
+}
+"""Kind of object → the label by which kubectl finds its pods; it finds those of a Job by itself."""
+_NO_LOG: Final = "Without its log nobody can say why it fails."
 
 _IMAGE: Final = (
     "check the image's name and tag, and that its registry may be read from the nodes (imagePullSecrets): docker pull "
@@ -233,6 +245,8 @@ def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
         if job.launcher == "kubernetes":
             looks = f"kubectl describe {job.id}, and its pods, show the rest"
             return "; ".join(part for part in (why.remedy.replace("ID", job.id), looks) if part)
+        if job.launcher in _ON_RAY:
+            return _WAITS_ON_RAY
         if job.launcher != "slurm":
             return "Ask its launcher why it does not begin."
         looks = (
@@ -241,15 +255,25 @@ def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
         )
         return "; ".join(part for part in (why.remedy.replace("ID", job.id), looks) if part)
     if names.JOB_LOG_MISSING in raised:
+        if job.launcher in _BROUGHT:
+            return f"{_log_by_hand(job)} by hand says the same. {_NO_LOG}"
         look = "look at its --output"
-        if job.launcher == "kubernetes":
-            return f"kubectl logs {job.id} by hand says the same; without its log nobody can say why it fails."
         if job.launcher == "slurm":
             look = f"scontrol show job {job.id} | grep -E 'StdOut|WorkDir' shows where it writes"
         return (
             f"{look}; make that folder, writable for the job on its nodes, or give --output (and --log) a path that "
-            "this machine sees, too. Without its log nobody can say why it fails."
+            f"this machine sees, too. {_NO_LOG}"
         )
     if names.GPU_IDLE in raised:
         return _IDLE_ON_RAY if job.launcher == "ray" else _IDLE
     return None
+
+
+def _log_by_hand(job: JobMemory) -> str:
+    """How a person asks for the log of a job elsewhere."""
+    if job.launcher == "kubernetes":
+        kind, _, name = job.id.partition("/")
+        return f"kubectl logs -l {_PODS[kind]}={name}" if kind in _PODS else f"kubectl logs {job.id}"
+    if job.launcher == "ray-pod":
+        return "'kubectl exec' into the head pod, whose TMPDIR, or /tmp, has its log,"
+    return f"ray job logs {job.id.partition('@')[0]}"
