@@ -12,6 +12,7 @@ from lastbeat.decide.logs import also_seen
 from lastbeat.decide.raised import raised_known, raised_news
 from lastbeat.decide.recovery import decidable, exceeded_limit, standing_conditions, time_out_stands, undecidable
 from lastbeat.decide.timesheet import noted
+from lastbeat.decide.told_conditions import known_told, told_after
 from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable, with_headline
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
@@ -468,6 +469,10 @@ def _conclude(
     after = replace(after, timesheet=noted(before, after, match.seen, now, is_new=match.is_new))
     silence = _silent_since(evidence) if names.BEATS_MISSED in verdict.conditions else None
     after = replace(after, silence_told=silence if silence is not None else before.silence_told)
+    is_news = changed or match.is_new
+    after = replace(
+        after, conditions_told=told_after(before, evidence, verdict.status, verdict.conditions, now, new=is_news)
+    )
     phase = FlappingPhase.NONE
     if policy.alert_on & FLIPS:
         phase = phase_after(before, after.history, transition, now)
@@ -533,13 +538,14 @@ def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict, silen
     """The conditions that this look raised.
 
     An older version drops those that it does not know, and they are not raised anew for that: a success keeps its own,
-    and a silence is told once.
+    a silence is told once, and so is what the record says that people were told of.
     """
     if match.is_new:
         return set(verdict.conditions)
     if before.status is verdict.status is Status.SUCCEEDED:
         return set()
-    told = {names.BEATS_MISSED} if silence is not None and silence == before.silence_told else set()
+    told = set(known_told(before))
+    told |= {names.BEATS_MISSED} if silence is not None and silence == before.silence_told else set()
     return set(verdict.conditions) - set(before.conditions) - told
 
 
@@ -585,6 +591,8 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
        new text are written four times per limit.
     """
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
+        return True
+    if set(before.conditions_told) != set(after.conditions_told):
         return True
     same = (before.flapping_since, before.raised, before.job) == (after.flapping_since, after.raised, after.job)
     if not same:

@@ -446,7 +446,7 @@ def _silent_ranks(evidence: AttemptEvidence, now: datetime) -> str | None:
     looked = evidence.seen.ranks
     if looked is not None:
         found = silent_ranks(evidence.seen, evidence.attempt, now)
-        if found is not None or not looked.unread:
+        if found is not None or not (looked.unread or looked.denied):
             return found
     # It could not be looked at this time: what is known of it stands.
     return evidence.known_silent

@@ -120,6 +120,8 @@ class RanksLookedAt:
     read: tuple[RankBeat, ...] = ()
     unread: bool = False
     """The store did not give what was asked for of one of them, at least."""
+    denied: bool = False
+    """This watcher may not read one of them, at least, and never will."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,8 @@ class Record(Persisted):
     and make transitions of their own."""
     silence_told: datetime | None = None
     """The last beat before the silence that people were last told of as ``beats_missed``."""
+    conditions_told: Mapping[str, datetime] = field(default_factory=dict)
+    """Condition → when people were told of it, for those that older versions drop, see ``decide.told_conditions``."""
     stopped_by: str | None = None
     """Of a CANCELLED: who asked for its end through lastbeat. Nobody starts such a run again by itself."""
     flapping_since: datetime | None = None

@@ -72,7 +72,7 @@ class SilentRankReader:
             )
         first = nsmallest(MOST_IN_A_LOOK, late, key=lambda rank: (late[rank], rank))
         latest = nlargest(MOST_IN_A_LOOK, silent.keys() - set(first), key=lambda rank: (silent[rank], -rank))
-        read, unread = dict[int, tuple[datetime, RankBeat]](), False
+        read, unread, denied = dict[int, tuple[datetime, RankBeat]](), False, False
         for rank in [*first, *latest][:MOST_IN_A_LOOK]:
             known = self._known.get(rank)
             if known is None or known[0] != files.beats[rank]:
@@ -80,14 +80,13 @@ class SilentRankReader:
                     beat = None if unread else self._read(rank)
                 except StoreError as error:
                     # Some policies let no watcher read them; that will not change from look to look.
-                    beat, unread = None, error.retryable
+                    beat, unread, denied = None, error.retryable, denied or not error.retryable
                 known = None if beat is None else (files.beats[rank], beat)
             if known is not None:
                 read[rank] = known
         self._known = read
-        return replace(
-            observed, ranks=RanksLookedAt(files, self._limit_s, tuple(beat for _, beat in read.values()), unread)
-        )
+        beats = tuple(beat for _, beat in read.values())
+        return replace(observed, ranks=RanksLookedAt(files, self._limit_s, beats, unread, denied))
 
     def _read(self, rank: int) -> RankBeat | None:
         blob = self._store.read(f"{self._run_id}/ranks/{rank}.json", _LIMIT_BYTES)
