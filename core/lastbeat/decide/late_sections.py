@@ -1,8 +1,11 @@
 """Which rank has been in a section for longer than it may. Pure.
 
 A heartbeat says for how long each of its sections had been open by its own monotonic clock, so no clock's offset
-matters. While a rank beats, only what it says itself counts: it may have left the section since. Of one that is silent,
-nobody says that, and what has passed since by the store's clock counts, too.
+matters. While a rank beats, only what it says itself counts: it may have left the section since. Of one that is stale,
+nobody says that, and what has passed since by the store's clock counts, too. A shorter silence may be an outage of the
+store where training runs, and says nothing.
+
+Where rank 0 alone saves or evaluates, the others wait for it: while it is in time, so are they.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +21,7 @@ from lastbeat.model.times import format_duration
 
 _LIMIT: Final = 200
 _NAME_LIMIT: Final = 60
+_STEP: Final = "step"
 _OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
 
 
@@ -44,32 +48,40 @@ class _Told:
     silent_after_s: float | None
     """None: nobody knows how often it beats."""
 
-    def is_silent(self, now: datetime) -> bool:
-        return self.silent_after_s is not None and (now - self.modified).total_seconds() > self.silent_after_s
+    def is_silent(self, now: datetime, least_s: float = 0.0) -> bool:
+        """Whether it has missed beats, for longer than ``least_s``."""
+        limit_s = self.silent_after_s
+        return limit_s is not None and (now - self.modified).total_seconds() > max(limit_s, least_s)
 
 
-def late_sections(seen: Seen, attempt: Attempt, silent_after_s: float | None, now: datetime) -> tuple[LateSection, ...]:
+def late_sections(
+    seen: Seen, attempt: Attempt, silent_after_s: float | None, stale_s: float, now: datetime
+) -> tuple[LateSection, ...]:
     """Those of ``attempt`` that ``seen`` shows, the longest first. ``silent_after_s``: the age of its last beat at
-    which metadata.json is silent; None: nobody knows."""
+    which metadata.json is silent; None: nobody knows. ``stale_s``: before that age nothing follows from a silence."""
     found = list[LateSection]()
+    leader_works = _leader_works(seen, silent_after_s, stale_s, now)
     for told in _told(seen, attempt, silent_after_s):
-        silent = told.is_silent(now)
+        silent = told.is_silent(now, stale_s)
         since_s = (now - told.modified).total_seconds() if silent else 0.0
         late = [
             LateSection(told.rank, each, each.open_s + since_s, each.limit_s, silent)
             for each in told.sections
             if each.limit_s is not None and each.open_s + since_s > each.limit_s
+            if not (leader_works and told.rank and not silent and _may_wait(each))
         ]
         # Of sections within each other the innermost says most.
         found += sorted(late, key=lambda each: each.open_s)[:1]
     return tuple(sorted(found, key=lambda each: (-each.open_s, each.rank or 0)))
 
 
-def when_late(seen: Seen, attempt: Attempt, silent_after_s: float | None, now: datetime) -> datetime | None:
+def when_late(
+    seen: Seen, attempt: Attempt, silent_after_s: float | None, stale_s: float, now: datetime
+) -> datetime | None:
     """When the next section of a silent rank will have lasted for too long, if nothing is heard of it by then. None:
     none will."""
     dues = [
-        told.modified + timedelta(seconds=each.limit_s - each.open_s)
+        told.modified + timedelta(seconds=max(each.limit_s - each.open_s, stale_s, told.silent_after_s or 0.0))
         for told in _told(seen, attempt, silent_after_s)
         if told.is_silent(now)
         for each in told.sections
@@ -89,6 +101,25 @@ def told_of(late: Sequence[LateSection]) -> str:
     if others:
         line += f"; {counted(others, 'other rank')}, too"
     return fit(line, _LIMIT)
+
+
+def _may_wait(section: OpenSection) -> bool:
+    """Whether a rank that waits for another one may be in it."""
+    return section.name in {None, "", _STEP}
+
+
+def _leader_works(seen: Seen, silent_after_s: float | None, stale_s: float, now: datetime) -> bool:
+    """Whether rank 0 beats, and is in a section other than a step, in time."""
+    metadata = seen.metadata
+    if metadata is None or metadata.fault is not None:
+        return False
+    age_s = (now - metadata.modified).total_seconds()
+    if age_s > (stale_s if silent_after_s is None else silent_after_s):
+        return False
+    return any(
+        not _may_wait(each) and each.limit_s is not None and each.open_s + age_s <= each.limit_s
+        for each in metadata.sections
+    )
 
 
 def _told(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterator[_Told]:

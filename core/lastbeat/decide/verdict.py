@@ -344,7 +344,7 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     learned_s = learned_limit_s(evidence.seen.metadata) if policy.learned else None
     if learned_s is not None and min(ages.values()) > learned_s:
         return _timed_out(evidence, list(ages), policy, learned_s)
-    late = _late_section(evidence, now)
+    late = _late_section(evidence, policy, now)
     if late is not None:
         return late
     raised = {
@@ -427,12 +427,12 @@ def _silence(evidence: AttemptEvidence, silent_s: float) -> str | None:
     return f"silent for {format_duration(silent_s)} (beats each {format_duration(beat.beat_s)})"
 
 
-def _late_section(evidence: AttemptEvidence, now: datetime) -> Verdict | None:
+def _late_section(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict | None:
     seen, memory = evidence.seen, evidence.metadata
     if seen.metadata is not None and memory is not None and memory.suspect:
         # An old document that was stored again tells of nothing that goes on.
         seen = replace(seen, metadata=replace(seen.metadata, sections=()))
-    late = late_sections(seen, evidence.attempt, silence_limit_s(seen.metadata), now)
+    late = late_sections(seen, evidence.attempt, silence_limit_s(seen.metadata), policy.stale_s, now)
     if not late:
         return None
     first = late[0]

@@ -381,12 +381,13 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
 
     Times that are past were judged by this look. What it could not settle waits for a file to change.
     """
-    record, now = outcome.record, outcome.at.timestamp()
+    record, now, section_stale_s = outcome.record, outcome.at.timestamp(), policy.stale_s
     if record is None or not outcome.recorded:
         return now
     if isinstance(outcome.observation, Seen) and outcome.observation.metadata is not None:
         stated = outcome.observation.metadata
         policy = policy.of_run(stated.stale_s, stated.stall_s)
+        section_stale_s = policy.stale_s
         learned_s = learned_limit_s(stated) if policy.learned else None
         if learned_s is not None:
             policy = replace(policy, stale_s=min(policy.stale_s, learned_s))
@@ -410,7 +411,7 @@ def wake_of(outcome: Outcome, known: IndexedRun | None, files: Files, policy: Po
         times += [due for due in dues if due > now]
         if isinstance(outcome.observation, Seen):
             limit_s = silence_limit_s(outcome.observation.metadata)
-            late_at = when_late(outcome.observation, record.attempt, limit_s, outcome.at)
+            late_at = when_late(outcome.observation, record.attempt, limit_s, section_stale_s, outcome.at)
             times += [late_at.timestamp() + 1] if late_at is not None else []
         # A second look tells a slow clock from an old document, but only once there is a new document.
         times += [

@@ -12,6 +12,8 @@ from lastbeat.model.record import Attempt
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 ATTEMPT = Attempt(2, NOW - timedelta(hours=1), declared=2)
 SAVING = OpenSection("checkpointing", 840.0, 420.0)
+SAVES = OpenSection("checkpointing", 301.0, 600.0)
+WAITS = OpenSection(None, 301.0, 300.0)
 FINE = OpenSection("step", 3.0, 180.0)
 
 
@@ -50,8 +52,27 @@ ROWS = [
     pytest.param(seen((), rank(3, SAVING, age_s=4000.0), world=8), None, id="a file from before the attempt"),
     pytest.param(seen((), rank(9, SAVING), world=8), None, id="a rank of a larger world"),
     pytest.param(seen((FINE,), age_s=100.0), None, id="a beat that is due soon: it may have left it since"),
-    pytest.param(seen((FINE,), age_s=190.0), "step for 3m 13s (limit 3m)", id="a silent run, by the store's clock"),
-    pytest.param(seen((FINE,), age_s=150.0), None, id="a silent run, of which the limit is not over"),
+    pytest.param(seen((FINE,), age_s=210.0), "step for 3m 33s (limit 3m)", id="a stale run, by the store's clock"),
+    pytest.param(seen((OpenSection("step", 3.0, 240.0),), age_s=210.0), None,
+                 id="a stale run, of which the limit is not over"),
+    pytest.param(seen((FINE,), age_s=190.0), None, id="a silent run that is not stale: its store may be out of reach"),
+    pytest.param(seen((), rank(3, OpenSection("step", 60.0, 180.0), age_s=190.0, beat_s=30.0), world=8), None,
+                 id="a silent rank, likewise"),
+    pytest.param(seen((SAVES,), rank(1, WAITS), world=8), None, id="rank 1 waits in no section while rank 0 saves"),
+    pytest.param(seen((SAVES,), rank(1, OpenSection("step", 301.0, 180.0)), world=8), None,
+                 id="it waits for that in a step"),
+    pytest.param(seen((SAVES,), rank(1, OpenSection("loading", 301.0, 300.0)), world=8),
+                 "rank 1: loading for 5m 01s (limit 5m)", id="in a section of another name it does not wait"),
+    pytest.param(seen((SAVING,), rank(1, WAITS), world=8),
+                 "rank 0: checkpointing for 14m (limit 7m); 1 other rank, too", id="rank 0 takes too long itself"),
+    pytest.param(seen((OpenSection("saving", 301.0),), rank(1, WAITS), world=8),
+                 "rank 1: in no section for 5m 01s (limit 5m)", id="rank 0 in a section without a limit"),
+    pytest.param(seen((FINE,), rank(1, WAITS), world=8), "rank 1: in no section for 5m 01s (limit 5m)",
+                 id="rank 0 steps, and does not let rank 1 wait"),
+    pytest.param(seen((SAVES,), rank(1, WAITS), age_s=130.0, world=8), "rank 1: in no section for 5m 01s (limit 5m)",
+                 id="rank 0 is silent: nobody knows what it does"),
+    pytest.param(seen((SAVES,), rank(1, FINE, age_s=250.0), world=8), "rank 1: step for 4m 13s (limit 3m)",
+                 id="rank 1 is silent, whatever rank 0 does"),
     pytest.param(seen((), rank(3, FINE, age_s=250.0), world=8), "rank 3: step for 4m 13s (limit 3m)",
                  id="a silent rank"),
     pytest.param(seen((), rank(3, FINE, age_s=200.0), world=8), None, id="a rank that beats each minute"),
@@ -62,24 +83,26 @@ ROWS = [
 
 @pytest.mark.parametrize(("shown", "expected"), ROWS)
 def test_who_is_late(shown: Seen, expected: str | None) -> None:
-    late = late_sections(shown, ATTEMPT, 125.0, NOW)
+    late = late_sections(shown, ATTEMPT, 125.0, 200.0, NOW)
     assert (told_of(late) if late else None) == expected
 
 
 def test_nothing_is_concluded_from_a_silence_of_which_nobody_knows_how_long_it_may_be() -> None:
-    assert late_sections(seen((FINE,), age_s=5000.0), ATTEMPT, None, NOW) == ()
+    assert late_sections(seen((FINE,), age_s=5000.0), ATTEMPT, None, 200.0, NOW) == ()
 
 
 def test_when_a_silent_rank_becomes_late() -> None:
     silent = seen((), rank(3, OpenSection("checkpointing", 10.0, 1200.0), age_s=300.0), world=8)
-    assert when_late(silent, ATTEMPT, 125.0, NOW) == NOW + timedelta(seconds=890)
-    assert when_late(seen((FINE,)), ATTEMPT, 125.0, NOW) is None, "who beats says so itself"
-    assert when_late(seen((SAVING,), age_s=300.0), ATTEMPT, 125.0, NOW) is None, "it is late already"
+    assert when_late(silent, ATTEMPT, 125.0, 200.0, NOW) == NOW + timedelta(seconds=890)
+    soon = seen((), rank(3, FINE, age_s=300.0), world=8)
+    assert when_late(soon, ATTEMPT, 125.0, 600.0, NOW) == NOW + timedelta(seconds=300), "not before it is stale"
+    assert when_late(seen((FINE,)), ATTEMPT, 125.0, 200.0, NOW) is None, "who beats says so itself"
+    assert when_late(seen((SAVING,), age_s=300.0), ATTEMPT, 125.0, 200.0, NOW) is None, "it is late already"
 
 
 def test_a_hostile_name_is_one_line_and_bounded() -> None:
     name = "a\n\x1b[31m" + "x" * 10_000
-    line = told_of(late_sections(seen((OpenSection(name, 840.0, 420.0),)), ATTEMPT, 125.0, NOW))
+    line = told_of(late_sections(seen((OpenSection(name, 840.0, 420.0),)), ATTEMPT, 125.0, 200.0, NOW))
     assert "\n" not in line
     assert len(line) <= 200
     assert line.endswith("for 14m (limit 7m)")
