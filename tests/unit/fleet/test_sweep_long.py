@@ -104,11 +104,11 @@ def test_new_runs_are_looked_at_although_no_pass_can_list_everything() -> None:
 
     def slow(operation: str, _key: str) -> None:
         if operation == "list":
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     scene.store.before = slow
     for number in range(0, 2000, 400):
-        assert not _starved(scene, f"k{number:05}-new", 100, 0.4)
+        assert not _starved(scene, f"k{number:05}-new", 100, 1.0)
 
 
 def test_asking_one_by_one_comes_round_although_no_pass_can_ask_all() -> None:
