@@ -130,7 +130,13 @@ def test_all_of_it_at_once(by_pod: Head, checkpoints: Path, capsys: pytest.Captu
     assert found["efa"]["efa_active"] is None
     assert json.loads(json.dumps(dict(found)))["issues"] == found.issues
     said = capsys.readouterr().out
-    for word in ("healthy (WARNING)", "92 % on average", "of 2 GPUs", "step 1200", "NCCL_DEBUG=INFO"):
+    for word in (
+        "healthy, but look at what follows (WARNING)",
+        "92 % on average",
+        "of 2 GPUs",
+        "step 1200",
+        "NCCL_DEBUG=INFO",
+    ):
         assert word in said
 
 

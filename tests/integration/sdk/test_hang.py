@@ -75,8 +75,10 @@ def test_it_holds_the_interpreter_so_the_heartbeats_stop_and_nobody_can_say_wher
     finally:
         end(training)
     assert found["reason"] == "Both heartbeats stale (>0.05m)"
-    (alert,) = alerts(sink)
-    assert (alert["event"], alert["stack"]) == ("TIMED_OUT", [])
+    sent = alerts(sink)
+    # A look may fall between the ends of the two limits.
+    assert [alert["event"] for alert in sent] in (["WARNING", "TIMED_OUT"], ["TIMED_OUT"])
+    assert all(alert["stack"] == [] for alert in sent)
     assert site.read("logs/stacks.txt") is None
 
 
