@@ -34,4 +34,10 @@ class NotSubmittedError(LaunchError):
 
 
 class UncertainError(LaunchError):
-    """Nobody knows whether it happened: it was asked for, and no clear answer came."""
+    """Nobody knows whether the job was submitted: it was asked for, and no clear answer came."""
+
+    def __init__(self, job: str, why: str) -> None:
+        again = f"submit it again with config['submission_id'] = {job!r:.200}: Ray takes an id once"
+        super().__init__(f"whether job {job:.200} was submitted is not known: {why}", again)
+        self.submission_id = job
+        """Under this one it runs, if it does."""

@@ -2,13 +2,14 @@
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from lastbeat.checkpoints.layouts import step_in
 from lastbeat.launch.cluster import RayCluster
-from lastbeat.launch.errors import JobNotFoundError, NotReachedError, NotSubmittedError, UncertainError
+from lastbeat.launch.errors import JobNotFoundError, LaunchError, NotReachedError, NotSubmittedError, UncertainError
 from lastbeat.launch.reaching import reach, told, translated
 from lastbeat.launch.results import JobProgress, JobStatus, MonitorResult
 from lastbeat.launchers.port import JobRefusedError, LauncherError, NotLaunchedError
@@ -17,10 +18,16 @@ from lastbeat.model.progress_lines import Progress
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+Absent = Literal["ABSENT"]
+ABSENT: Final[Absent] = "ABSENT"
+"""The cluster's answer that it knows no such job."""
 
 RESUME_FROM: Final = "LASTBEAT_RESUME_FROM"
 RESUME_STEP: Final = "LASTBEAT_RESUME_STEP"
 _MOST_LOG_BYTES: Final = 1 << 20
+_TAKEN: Final = "already exists"
+_OWN: Final = "lastbeat-"
+_OWN_ID: Final = re.compile(rf"{_OWN}[0-9a-f]{{16}}")
 _ENDED: Final = frozenset({"SUCCEEDED", "FAILED"})
 _WRONG_CONFIG: Final = "write it as {'entrypoint': 'python train.py', 'runtime_env': {…}}"
 _CONFIG: Final = frozenset(
@@ -36,6 +43,24 @@ _CONFIG: Final = frozenset(
         "entrypoint_label_selector",
     }
 )
+
+
+class Absence:
+    """For how long the cluster has answered that it does not know a job."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def is_certain(self, answer: JobStatus | Absent | None, at: float) -> bool:
+        """Whether it still says so at ``at``, in s, and first did ten minutes ago. No answer (None) says nothing."""
+        if answer is None:
+            return False
+        if answer != ABSENT:
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = at
+        return at - self._since >= LATE_S
 
 
 def check_job_status(head_pod: str, job_id: str, namespace: str = "default") -> JobStatus:
@@ -120,7 +145,7 @@ def monitor_job(
     namespace: str = "default",
 ) -> MonitorResult:
     """Watch the job until it has ended, or for ``timeout`` seconds (None: as long as it takes). A cluster that does not
-    answer is asked again; one that answers that it does not know the job any more is, for ten minutes.
+    answer is asked again for as long; one that answers that it does not know the job any more is, for ten minutes.
 
     Raises :class:`JobNotFoundError` or :class:`NotReachedError` where the first question already has no answer, and
     :class:`NotSetUpError` as :func:`check_job_status`.
@@ -130,12 +155,12 @@ def monitor_job(
     with translated():
         if cluster.status(job_id) is None:
             raise JobNotFoundError(job_id)
-    unknown_since: float | None = None
+    absence = Absence()
     while True:
-        status = _status(cluster, job_id)
+        found = _answered(cluster, job_id)
         now = time.monotonic()
-        unknown_since = None if status is not None else unknown_since or now
-        forgotten = unknown_since is not None and now - unknown_since >= LATE_S
+        status = _known(found)
+        forgotten = absence.is_certain(found, now)
         over = timeout is not None and now - began >= timeout
         if status in _ENDED or forgotten or over:
             text = _log(cluster, job_id)
@@ -177,33 +202,44 @@ def submit_job_with_resume(
     submit`` calls ``--entrypoint-num-gpus`` and the like (``entrypoint_num_gpus``). The job finds the checkpoint in
     LASTBEAT_RESUME_FROM, and its step in LASTBEAT_RESUME_STEP where its name tells it.
 
-    Raises :class:`NotSubmittedError` where there is certainly no such job, :class:`UncertainError` where nobody knows,
-    and :class:`NotSetUpError` as :func:`check_job_status`.
+    Raises :class:`NotSubmittedError` where that job certainly does not run, and :class:`NotSetUpError` as
+    :func:`check_job_status`. Raises :class:`UncertainError` where nobody knows: with its ``submission_id`` in
+    ``config`` the same may be submitted again, and is one job.
     """
     request = _request(checkpoint_path, config)
     cluster = reach(head_pod, namespace)
     job = str(request["submission_id"])
-    fault: Exception
     try:
         return cluster.jobs.submit(request)
-    except (JobRefusedError, NotLaunchedError) as error:
-        fault = NotSubmittedError(str(error), error.advice)
     except LauncherError as error:
-        # It may have been heard all the same.
-        why = str(error)
-        try:
-            if "already exists" in why:
-                fault = NotSubmittedError(why, "leave 'submission_id' out, or choose another one")
-            elif cluster.jobs.job(job) is not None:
-                return job
-            else:
-                fault = NotSubmittedError(why, error.advice)
-        except LauncherError:
-            fault = UncertainError(
-                f"whether job {job} was submitted is not known: {why}",
-                f"`ray job status {job}` tells; do not submit another one before",
-            )
+        failed = error
+    fault = _not_taken(cluster, request, failed)
+    if fault is None:
+        return job
+    # Raised here, so that nothing secret in a request is chained to it.
     raise fault
+
+
+def _not_taken(cluster: RayCluster, request: Mapping[str, Any], failed: LauncherError) -> LaunchError | None:
+    """Why the job of ``request`` was not submitted, or may not have been. None: it was."""
+    job, why = str(request["submission_id"]), str(failed)
+    taken = _TAKEN in why
+    if not taken and isinstance(failed, JobRefusedError | NotLaunchedError):
+        return NotSubmittedError(why, failed.advice)
+    # It may have been heard all the same. One of our ids is only ever submitted again where nobody knew.
+    if not taken or _OWN_ID.fullmatch(job):
+        try:
+            found = cluster.jobs.job(job)
+        except LauncherError:
+            return UncertainError(job, why)
+        if found is not None and found.get("entrypoint") == request["entrypoint"]:
+            return None
+    # That it is not there yet does not say that it will not be: what was asked may be on its way.
+    return (
+        NotSubmittedError(why, "leave 'submission_id' out, or choose another one")
+        if taken
+        else UncertainError(job, why)
+    )
 
 
 def _request(checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,21 +262,26 @@ def _request(checkpoint_path: str | os.PathLike[str] | None, config: Mapping[str
     variables = {str(name): str(text) for name, text in variables.items() if name not in resume}
     return {
         **{name: value for name, value in config.items() if value is not None},
-        "submission_id": str(config.get("submission_id") or f"lastbeat-{os.urandom(8).hex()}"),
+        "submission_id": str(config.get("submission_id") or f"{_OWN}{os.urandom(8).hex()}"),
         "runtime_env": {**runtime_env, "env_vars": {**variables, **{k: v for k, v in resume.items() if v}}},
     }
 
 
 def _status(cluster: RayCluster, job_id: str) -> JobStatus | None:
     """None: it is not known, which is told in the log."""
-    found = _asked(f"the state of job {job_id:.200}", lambda: _known(cluster, job_id))
-    return None if found == "UNKNOWN" else found
+    return _known(_answered(cluster, job_id))
 
 
-def _known(cluster: RayCluster, job_id: str) -> JobStatus:
-    found = cluster.status(job_id)
-    if found is None:
-        raise JobNotFoundError(job_id)
+def _known(found: JobStatus | Absent | None) -> JobStatus | None:
+    return None if found is None or found in {ABSENT, "UNKNOWN"} else found
+
+
+def _answered(cluster: RayCluster, job_id: str) -> JobStatus | Absent | None:
+    """What the cluster answers. None: nothing."""
+    what = f"the state of job {job_id:.200}"
+    found: JobStatus | Absent | None = _asked(what, lambda: cluster.status(job_id) or ABSENT)
+    if found == ABSENT:
+        log.warning("%s is not known: %s", what, JobNotFoundError(job_id))
     return found
 
 
@@ -255,11 +296,9 @@ def _asked(what: str, ask: Callable[[], T]) -> T | None:
     """The answer; None where there is none, but may be to a later try. Raises :class:`NotSetUpError`."""
     try:
         return ask()
-    except JobNotFoundError as error:
-        fault: Exception = error
     except LauncherError as error:
         fault = told(error)
-    if not isinstance(fault, JobNotFoundError | NotReachedError):
+    if not isinstance(fault, NotReachedError):
         raise fault
     log.warning("%s is not known: %s", what, fault)
     return None
