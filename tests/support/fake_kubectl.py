@@ -8,6 +8,7 @@ No API server is to be had where these tests run. What this one answers comes ou
                                   comes first on its PATH
     FOLDER/answers/NS/KIND.json   other objects of a namespace by their names, for ``get``
     FOLDER/troubles.json          what is to go wrong, and how often
+    FOLDER/server                 the address of the cluster that it talks to, where that is another one
     FOLDER/calls.jsonl            the arguments of every call
 
 What it prints when it fails is what real ones print: FAULTS has the texts, of kubectl 1.32 against a small HTTP server
@@ -181,6 +182,10 @@ class FakeCluster:
         with self._state.locked():
             _write(self._state.troubles, [])
 
+    def switch(self, server: str) -> None:
+        """From now on it talks to the cluster at that address, as after a ``kubectl config use-context`` elsewhere."""
+        (self._state.folder / "server").write_text(server, encoding="utf-8")
+
     def calls(self) -> list[list[str]]:
         """The arguments of every call so far."""
         path = self._state.folder / "calls.jsonl"
@@ -333,10 +338,12 @@ def _ended(code: int) -> int:
 
 
 def _config(state: _State, call: Call) -> int:
+    other = state.folder / "server"
+    server = other.read_text(encoding="utf-8") if other.exists() else "10.1.2.3:6443"
     context = {"cluster": "east", "user": "bob", "namespace": call.namespace}
     view = {
         "kind": "Config",
-        "clusters": [{"name": "east", "cluster": {"server": "https://bob:hunter2@10.1.2.3:6443"}}],
+        "clusters": [{"name": "east", "cluster": {"server": f"https://bob:hunter2@{server}"}}],
         "contexts": [{"name": call.context or "east", "context": context}],
         "current-context": call.context or "east",
     }

@@ -46,14 +46,17 @@ from lastbeat.stores.port import ConflictError, Store, StoreError
 from lastbeat.supervision.beginning import NotBegunError, begin
 from lastbeat.supervision.restarting import RestartExecutor, last_written, spec_of
 from lastbeat.supervision.rhythm import is_over, sooner
-from lastbeat.supervision.rulings import present_job
+from lastbeat.supervision.rulings import KEPT_RESTARTS, present_job
 from lastbeat.supervision.seat import Seat
 
 log = logging.getLogger(__name__)
 
 _POLICY: Final = "auto_restart"
 _BY: Final = "lastbeat.launch.ray.auto_restart"
-_MOST_RETRIES: Final = 1000
+_MOST_RETRIES: Final = KEPT_RESTARTS - 1
+"""Retries are counted from the restarts that a record keeps."""
+_NEVER: Final = 1000
+"""So many times at one step: more than there are restarts."""
 _WINDOW_HOURS: Final = 10_000
 _MOST_LOG_BYTES: Final = 1 << 20
 _RACES: Final = 5
@@ -121,7 +124,7 @@ class _Terms:
                 "policies": [*policies, {"mode": "success", "implementation": {"class_name": "NoRestartPolicy"}}],
                 # Where checkpoints advance, too: it is a number of restarts in all.
                 "budgets": {"window": {"restarts": self.max_retries, "hours": _WINDOW_HOURS}},
-                "same_step_times": _MOST_RETRIES,
+                "same_step_times": _NEVER,
                 "least_confidence": 0,
                 "longest_delay_s": max(1.0, self.retry_delay_s),
             }
@@ -133,7 +136,7 @@ class _Terms:
         return {table.STALL_MINUTES.name: f"{self.stagnation_s / 120:.9f}"}
 
 
-class _PodLauncher(RayLauncher):
+class PodLauncher(RayLauncher):
     """Jobs that only who has kubectl can ask about: no other launcher takes them for its own."""
 
     kind = RAY_EXEC
@@ -141,9 +144,19 @@ class _PodLauncher(RayLauncher):
     def __init__(self, cluster: PodCluster) -> None:
         super().__init__(cluster.jobs)
         self._cluster = cluster
+        self._first_place = ""
 
     def place(self) -> str:
-        return self._cluster.jobs.place()
+        """Raises :class:`LauncherError` where kubectl talks to another cluster than at first: nothing follows from what
+        that one knows, and nothing is to be started there."""
+        here = self._cluster.jobs.place()
+        self._first_place = self._first_place or here
+        if here != self._first_place:
+            raise LauncherError(f"its jobs are in {self._first_place}, and this is {here}", "switch kubectl back")
+        return here
+
+    def _check_place(self) -> None:
+        self.place()
 
     def files(self, path: str) -> Store | None:
         return self._cluster.files(path)
@@ -160,7 +173,7 @@ class _Restarts:
         self._by_pod = isinstance(cluster, PodCluster)
         here = not self._by_pod and "://" not in checkpoint_dir
         self._checkpoints = str(Path(checkpoint_dir).absolute()) if here else checkpoint_dir
-        self._launcher = _PodLauncher(cluster) if isinstance(cluster, PodCluster) else RayLauncher(cluster.jobs)
+        self._launcher = PodLauncher(cluster) if isinstance(cluster, PodCluster) else RayLauncher(cluster.jobs)
         self._like = AdoptedJob("", None)
         """What Ray tells of a job of the run: what the next one is made of. It may hold secrets."""
 

@@ -205,7 +205,13 @@ def test_what_cannot_be_looked_after_is_refused_at_once(by_dashboard: Head, chec
         restarted(by_dashboard, "no-such-job", checkpoints / "not-there")
     with pytest.raises(NotReachedError, match="refused"):
         auto_restart("http://127.0.0.1:1", "job", str(checkpoints))
-    for wrong in ({"max_retries": -1}, {"check_interval": 0}, {"retry_delay": -1}, {"stagnation_threshold": 0}):
+    for wrong in (
+        {"max_retries": -1},
+        {"max_retries": 100},
+        {"check_interval": 0},
+        {"retry_delay": -1},
+        {"stagnation_threshold": 0},
+    ):
         with pytest.raises(NotSetUpError):
             restarted(by_dashboard, "job", checkpoints, **wrong)
 
