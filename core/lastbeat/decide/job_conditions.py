@@ -265,7 +265,7 @@ def remedy(raised: Mapping[str, str], job: JobMemory | None) -> str | None:
             f"this machine sees, too. {_NO_LOG}"
         )
     if names.GPU_IDLE in raised:
-        return _IDLE_ON_RAY if job.launcher == "ray" else _IDLE
+        return _IDLE_ON_RAY if job.launcher in {"ray", "ray-exec"} else _IDLE
     return None
 
 

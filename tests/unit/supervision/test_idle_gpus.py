@@ -64,6 +64,7 @@ def test_a_job_with_gpus(gpus: GpuUse | None, seconds: float, told: str | None) 
     [
         ("ray", "--entrypoint-num-gpus"),
         ("ray", "lastbeat supervise --launcher ray-pod --head-pod P"),
+        ("ray-exec", "lastbeat supervise --launcher ray-pod --head-pod P"),
         ("ray-pod", "torch.cuda.is_available()"),
         ("kubernetes", "torch.cuda.is_available()"),
     ],
