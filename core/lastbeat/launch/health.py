@@ -32,7 +32,7 @@ _ORDER: Final[tuple[Level, ...]] = ("CRITICAL", "UNKNOWN", "WARNING", "OK")
 
 
 def check_gpu_utilization(
-    head_pod: str, namespace: str = "default", all_pods: Sequence[str] | None = None
+    head_pod: str, all_pods: Sequence[str] | None = None, namespace: str = "default"
 ) -> GpuUtilization:
     """How busy the GPUs are now: those of ``all_pods``, else of the head pod, by ``nvidia-smi`` in them; of an address
     those of all nodes, as the dashboard tells. Averages are over all GPUs of all places.
@@ -83,6 +83,8 @@ def print_training_health(
 def health_of(cluster: RayCluster, checkpoint_dir: str | None) -> TrainingHealth:
     """The health of ``cluster``. Raises :class:`NotSetUpError` where it can never be asked as things are."""
     gpu, efa, resources, issues = parts_of(cluster)
+    if gpu is None and resources is not None:
+        issues.append(("UNKNOWN", "nothing is known of the GPUs"))
     place, checkpoints = checkpoint_dir or "", None
     if place:
         try:
@@ -149,6 +151,8 @@ def judged(  # noqa: PLR0913 - the parts of a report
 def _of_gpus(gpu: GpuUtilization, resources: RayResources | None) -> list[tuple[Level, str]]:
     found: list[tuple[Level, str]] = [("WARNING", f"GPUs of one place are not known: {each}") for each in gpu.faults]
     if gpu.gpu_count == 0:
+        if gpu.faults:
+            return [*found, ("UNKNOWN", "no GPU is seen, and not every place that may have some could be asked")]
         has = resources is not None and resources.gpus_available > 0
         but = f", though Ray counts {resources.gpus_available:g}" if resources is not None and has else ""
         return [*found, ("CRITICAL", f"no GPU is seen{but}: name the pods that have some, or look at their driver")]
