@@ -45,7 +45,7 @@ _CONFIG: Final = frozenset(
 )
 
 
-class Absence:
+class Forgetting:
     """For how long the cluster has answered that it does not know a job."""
 
     def __init__(self) -> None:
@@ -155,12 +155,12 @@ def monitor_job(
     with translated():
         if cluster.status(job_id) is None:
             raise JobNotFoundError(job_id)
-    absence = Absence()
+    forgetting = Forgetting()
     while True:
         found = _answered(cluster, job_id)
         now = time.monotonic()
         status = _known(found)
-        forgotten = absence.is_certain(found, now)
+        forgotten = forgetting.is_certain(found, now)
         over = timeout is not None and now - began >= timeout
         if status in _ENDED or forgotten or over:
             text = _log(cluster, job_id)

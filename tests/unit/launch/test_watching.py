@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.launch.jobs import ABSENT, Absence
+from lastbeat.launch.jobs import ABSENT, Forgetting
 
 ROWS = [
     ("it has just been forgotten", [(0, ABSENT), (599, ABSENT)], False),
@@ -17,6 +17,6 @@ ROWS = [
 
 @pytest.mark.parametrize(("answers", "certain"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_a_forgotten_job(answers: list[tuple[float, str | None]], certain: bool) -> None:
-    absence = Absence()
+    forgetting = Forgetting()
 
-    assert [absence.is_certain(answer, at) for at, answer in answers][-1] is certain  # type: ignore[arg-type]
+    assert [forgetting.is_certain(answer, at) for at, answer in answers][-1] is certain  # type: ignore[arg-type]
