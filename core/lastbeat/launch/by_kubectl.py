@@ -5,7 +5,9 @@ status``. ``ray job list`` prints Python objects, so a job's details are those o
 """
 
 import json
+import re
 import shlex
+import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -35,6 +37,11 @@ _NOT_FOUND: Final = (127, 126)
 _UNKNOWN_JOB: Final = "does not exist"
 _TAKEN: Final = "already exists"
 _INSTALL: Final = "name the pod of Ray's head, and the container in which Ray is"
+
+_SHELLS_WORDS: Final = (2, 60)
+"""Since this version ``ray job submit`` quotes the words of an entrypoint for the shell that reads them. Before, it did
+so as for Windows, and another shell expands what stands in them."""
+_VERSION: Final = re.compile(r"\bversion (\d{1,4})\.(\d{1,4})")
 
 # A log may be large: what travels is its end alone, and the exit status is that of Ray's command.
 _TAIL: Final = (
@@ -113,8 +120,10 @@ class PodJobs:
             if name.startswith("entrypoint_"):
                 text = json.dumps(value) if isinstance(value, dict) else str(value)
                 arguments.append(f"--{name.replace('_', '-')}={text}")
+        words = words_of(str(request["entrypoint"]))
+        self._check_words(words)
         many = f"{len(runtime_env.encode('utf-8', 'replace'))}"
-        command = ["sh", "-c", _SUBMIT, "sh", many, *arguments, "--", *words_of(str(request["entrypoint"]))]
+        command = ["sh", "-c", _SUBMIT, "sh", many, *arguments, "--", *words]
         answer = self.exec(command, stdin=runtime_env)
         if answer.code == 0:
             return job
@@ -123,6 +132,20 @@ class PodJobs:
         if _TAKEN in answer.err or _TAKEN in answer.out:
             raise JobRefusedError(f"{self.address}: there is a job {job} that already exists", "take another id")
         raise self.fault(answer)
+
+    def _check_words(self, words: Sequence[str]) -> None:
+        """Raises :class:`JobRefusedError` where the pod's Ray would run something else than these words."""
+        if subprocess.list2cmdline(words) == shlex.join(words):
+            return
+        answer = self.ray("--version")
+        found = _VERSION.search(answer.out) if answer.code == 0 else None
+        if found is None:
+            raise NotLaunchedError(f"{self.address}: which version of Ray it has cannot be told", _INSTALL)
+        if (int(found[1]), int(found[2])) < _SHELLS_WORDS:
+            raise JobRefusedError(
+                f"'ray job submit' of Ray {found[1]}.{found[2]} does not hand on what a shell reads otherwise",
+                "put them into a script and name that, or give the address of the dashboard, http://HOST:8265",
+            )
 
     def stop(self, submission_id: str) -> bool | None:
         answer = self.ray("job", "stop", "--no-wait", "--", submission_id)
