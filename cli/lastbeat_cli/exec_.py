@@ -133,7 +133,7 @@ def _report(
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         if settings is not None:
-            run.on_stop = partial(_ask_child, settings, meter)
+            run.on_stop, run.heeds_stop = partial(_ask_child, settings, meter), True
             # If the command itself calls lastbeat.run with this id, it needs no guardian: we see how it ends.
             os.environ[WRAPPED] = name
         try:
@@ -204,13 +204,13 @@ def _reporter(settings: Settings, printed: Capture, summary: OutputSummary, mete
 
 
 def _ask_child(settings: Settings, meter: ResourceMeter) -> None:
-    """Tell the command to save what it has and to end."""
-    _send(meter, settings[EXIT_SIGNAL] or signal.SIGTERM)
+    """Tell the command to save what it has and to end. Its workers have to live until it has."""
+    _send(meter, settings[EXIT_SIGNAL] or signal.SIGTERM, forks=False)
 
 
-def _send(meter: ResourceMeter, number: int) -> None:
+def _send(meter: ResourceMeter, number: int, *, forks: bool = True) -> None:
     if meter.root is not None:
-        send_to_tree(meter.root, number)
+        send_to_tree(meter.root, number, forks=forks)
 
 
 def _on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[int, bytes], None]:
@@ -236,7 +236,7 @@ def _start_or_run(thread: threading.Thread) -> None:
 
 
 def _write_sentinel(run: Run, ended: ChildExit, program: str, summary: OutputSummary) -> None:
-    if ended.succeeded and run.stop_wanted is not None:
+    if ended.succeeded and run.stop_wanted is not None and not run.is_done:
         written = run.left_early()
     elif ended.succeeded:
         written = run.complete()

@@ -22,7 +22,7 @@ import lastbeat
 from lastbeat.sdk.process_exit import known_exit
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import fault_text, safe_log
-from lastbeat.sdk.values import plain_str
+from lastbeat.sdk.values import immediate_int, plain_str
 
 ABANDONED = "training did not reach its end: what stopped it was caught, and the program went on without it"
 REPLACED = "training did not reach its end: another one began in the same process"
@@ -104,10 +104,17 @@ class Session:
         atexit.unregister(self.leave)
         if self.run is None or self.run.ended:
             return
-        if error is None and self._stopping and self._saved is not None:
+        if error is None and self._stopping and self._saved is not None and not self._all_done:
             self.run.preempted(self._saved[0], step=self._saved[1])
         else:
             self.run.end_with(error)
+
+    @property
+    def _all_done(self) -> bool:
+        """Whether the checkpoint holds the last step of all, counted from 1, so that nothing was cut short."""
+        step = immediate_int(self._saved[1]) if self._saved is not None else None
+        total = immediate_int(self.run.total_steps) if self.run is not None else None
+        return step is not None and total is not None and step >= total
 
     def leave(self, error: BaseException | None = None) -> None:
         """The block or the process ends. If the training has not ended, that is an error."""

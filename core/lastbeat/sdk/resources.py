@@ -155,17 +155,29 @@ def tree_of(root: int, processes: Path = Path("/proc")) -> set[int]:
     return _tree(root, found) or {root}
 
 
-def send_to_tree(root: int, number: int, processes: Path = Path("/proc")) -> None:
+def send_to_tree(root: int, number: int, processes: Path = Path("/proc"), *, forks: bool = True) -> None:
     """Send a signal to the process ``root`` and to its descendants in the same process group, as a key on its terminal
-    would. Never raises."""
+    would. Never raises.
+
+    Without ``forks`` those are left out that run the very command line of their parent, as the workers of a DataLoader
+    do, which were forked: what saves a checkpoint still needs them.
+    """
     found = {process.number: process for process in _all(processes, time.monotonic() + _SCAN_LIMIT_S)}
     with suppress(OSError):
         group = os.getpgid(root)
         # What it started hears of it first: a shell may end with its command.
         for process in sorted(_tree(root, found) or {root}, reverse=True):
+            if not forks and process != root and _is_fork(found[process], processes):
+                continue
             with suppress(OSError):
                 if os.getpgid(process) == group:
                     os.kill(process, number)
+
+
+def _is_fork(process: "_Process", processes: Path) -> bool:
+    """Whether it runs what its parent runs; what cannot be read is none."""
+    own = _read_file(processes / str(process.number) / "cmdline")
+    return bool(own) and own == _read_file(processes / str(process.parent) / "cmdline")
 
 
 def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:

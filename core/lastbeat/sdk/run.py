@@ -369,13 +369,17 @@ class Run:
     @property
     def _ends_early(self) -> bool:
         """Whether training left its loop because it was to stop, and not because it was done."""
-        if not self._stop_seen:
-            return False
+        return self._stop_seen and not self.is_done
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the latest step is the last of all, so that nothing is left to do; False where that is not known.
+        Steps are counted from 0 or from 1."""
         step, total = (
             immediate_int(self.latest[0]) if self.latest is not None else None,
             immediate_int(self.total_steps),
         )
-        return step is None or total is None or step < total - 1
+        return step is not None and total is not None and step >= total - 1
 
     def terminated(self, how: str) -> bool:
         """End the run as cancelled because of SIGTERM, and do not wait."""

@@ -55,6 +55,19 @@ callback.run.step(3, loss=0.5)
             "ValueError: bad",
             id="a second training that fails",
         ),
+        pytest.param(
+            "callback.run.ask_to_stop('told', 'told'); session.stops(); session.saved('c', 9); session.end()",
+            "_preempted",
+            '{"checkpoint"',
+            id="a training that saved and ended early because it was told to",
+        ),
+        pytest.param(
+            "callback.run.step(10); callback.run.ask_to_stop('x', 'x')\n"
+            "session.stops(); session.saved('c', 10); session.end()",
+            "_complete",
+            "",
+            id="one that was told to stop after its last step",
+        ),
         pytest.param("session.begin(5); session.end()", "_complete", "", id="a training that was left and begun again"),
     ],
 )
@@ -69,7 +82,7 @@ def test_a_training_ends_with(script: str, sentinel: str, first: str, tmp_path: 
         timeout=60,
         check=False,
     )
-    sentinels = {path.name for path in (tmp_path / "r").iterdir()} & {"_complete", "_error"}
+    sentinels = {path.name for path in (tmp_path / "r").iterdir()} & {"_complete", "_error", "_preempted"}
     assert sentinels == {sentinel}, done.stderr
     assert (tmp_path / "r" / sentinel).read_text(encoding="utf-8").startswith(first)
 

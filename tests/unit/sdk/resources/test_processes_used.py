@@ -1,6 +1,7 @@
 """What a process uses, and what a command uses with all that it started."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.sdk.resources import ProcessUsage, ResourceMeter, own_usage, tree_usage
+from lastbeat.sdk.resources import ProcessUsage, ResourceMeter, own_usage, send_to_tree, tree_usage
 from support.waiting import until
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -96,6 +97,39 @@ def test_a_command_is_measured_with_what_it_started() -> None:
             for number in (*children(command.pid), command.pid):
                 os.kill(number, 9)
     assert "rss_bytes" not in (meter.measure() or {})
+
+
+FORKED = """
+import os, signal, subprocess, sys, time
+program = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+worker = os.fork()
+while not worker: time.sleep(0.01)
+def told(number, frame):
+    ended = program.wait(30)
+    time.sleep(0.2)
+    print(ended, os.waitpid(worker, os.WNOHANG)[0] == 0, flush=True)
+    os.kill(worker, 9)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, told)
+print('ready', flush=True)
+while True: time.sleep(0.01)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_signal_to_a_command_may_spare_the_workers_that_it_forked(forks: bool) -> None:
+    arguments = [sys.executable, "-c", FORKED]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, start_new_session=True) as command:
+        try:
+            assert command.stdout is not None
+            assert command.stdout.readline() == "ready\n"
+            send_to_tree(command.pid, signal.SIGTERM, forks=forks)
+            assert command.stdout.readline() == f"-15 {not forks}\n", (
+                "how its program ended, and whether the worker lives"
+            )
+        finally:
+            os.killpg(command.pid, 9)
 
 
 def children(parent: int) -> list[int]:
