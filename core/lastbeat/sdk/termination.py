@@ -174,7 +174,7 @@ class Termination:
     def _on_late_sigterm(self, came_again: Callable[[], bool]) -> None:
         """The same in the listening thread, unless the main thread handles it, or training has installed a handler."""
         if self.in_own_process and not self._handling and signal.getsignal(signal.SIGTERM) == self._on_sigterm:
-            if self._asked_at is not None:
+            if self._asked_at is not None and time.monotonic() - self._asked_at <= AGAIN_S + LATE_S:
                 # The main thread has dealt with it, or will.
                 return
             self._comes_late = True

@@ -62,6 +62,19 @@ def test_sigterm_ends_a_training_in_the_midst_of_native_code(tmp_path: Path) -> 
     assert error == "Cancelled: received signal 15 (SIGTERM), in the midst of native code"
 
 
+def test_a_training_that_looks_and_hangs_in_native_code_is_ended_by_a_later_sigterm(tmp_path: Path) -> None:
+    process = start(tmp_path, f"run.should_stop; {NATIVE}")
+    began = time.monotonic()
+    try:
+        while process.poll() is None and time.monotonic() < began + LIMIT_S:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+    finally:
+        stop(process)
+    assert process.returncode == -signal.SIGTERM
+    assert time.monotonic() > began + 5, "the first ones are one request, which it may still heed"
+
+
 def test_sigterm_ends_a_training_in_the_midst_of_python(tmp_path: Path) -> None:
     process = start(tmp_path, PYTHON)
     process.send_signal(signal.SIGTERM)
