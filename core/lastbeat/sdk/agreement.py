@@ -26,12 +26,21 @@ class StopAgreement:
         self._asked += 1
         if not self._agreed and (self._asked - 1) % self._every == 0:
             torch = sys.modules["torch"]
-            # NCCL and its kin reduce what lies on a device.
-            device = "cpu" if "gloo" in str(dist.get_backend()) else torch.accelerator.current_accelerator()
-            flag = torch.tensor([int(here)], dtype=torch.int32, device=device)
+            flag = torch.tensor([int(here)], dtype=torch.int32, device=device_for(torch, str(dist.get_backend())))
             dist.all_reduce(flag, op=dist.ReduceOp.MAX)
             self._agreed = bool(flag.item())
         return self._agreed
+
+
+def device_for(torch: Any, backend: str) -> Any:
+    """Where a backend reduces: gloo on the CPU, NCCL and its kin on this rank's device."""
+    if "gloo" in backend:
+        return "cpu"
+    if torch.cuda.is_available():
+        return f"cuda:{torch.cuda.current_device()}"
+    # PyTorch before 2.6 has no such module.
+    accelerator = getattr(torch, "accelerator", None)
+    return accelerator.current_accelerator() if accelerator is not None and accelerator.is_available() else "cpu"
 
 
 def _in_use() -> Any:

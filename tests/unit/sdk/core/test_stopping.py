@@ -2,11 +2,13 @@
 
 import signal
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.sdk.agreement import device_for
 from lastbeat.sdk.exit_signals import signal_number
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.time_limit import SLURM_END, time_limit
@@ -28,6 +30,33 @@ def test_a_training_that_is_alone_agrees_with_itself() -> None:
     run.ask_to_stop("it is time", "told")
     assert run.all_should_stop(every=3)
     assert run.stop_wanted == "it is time"
+
+
+class Device:
+    """A kind of device that PyTorch may have."""
+
+    def __init__(self, here: bool) -> None:
+        self.is_available = lambda: here
+        self.current_device = lambda: 3
+        self.current_accelerator = lambda: "xpu"
+
+
+DEVICES = [
+    pytest.param("gloo", True, True, "cpu", id="gloo reduces on the CPU, whatever else is there"),
+    pytest.param("nccl", True, True, "cuda:3", id="this rank's GPU, and not the first one"),
+    pytest.param("nccl", True, None, "cuda:3", id="a PyTorch that knows no accelerators"),
+    pytest.param("xccl", False, True, "xpu", id="another accelerator"),
+    pytest.param("mpi", False, None, "cpu", id="a PyTorch that knows none, without a GPU"),
+    pytest.param("mpi", False, False, "cpu", id="no accelerator at all"),
+]
+
+
+@pytest.mark.parametrize(("backend", "cuda", "accelerator", "device"), DEVICES)
+def test_where_ranks_agree(backend: str, cuda: bool, accelerator: bool | None, device: str) -> None:
+    torch = SimpleNamespace(cuda=Device(cuda))
+    if accelerator is not None:
+        torch.accelerator = Device(accelerator)
+    assert device_for(torch, backend) == device
 
 
 NAMES = [
