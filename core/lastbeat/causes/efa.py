@@ -87,7 +87,8 @@ class NetworkLines:
 
         1. What it says of what is there, and asked for.
         2. The plugin names its provider, NCCL the network by whose name it goes; that of the plugin is its provider.
-        3. The plugin gives up: it is not in use, and what is will be told next.
+        3. The plugin gives up: it is not in use, and what is will be told next. That says nothing of what is there:
+           images that ship the plugin run on machines without EFA, too.
         """
         if (asked := _ASKED_PROVIDER.search(line)) is not None:
             self.asked, self.others = self.asked or _is_efa(asked["name"]), self.others or not _is_efa(asked["name"])
@@ -99,18 +100,19 @@ class NetworkLines:
             self.others = self.others or not _is_efa(self.provider)
             return self._uses(_transport_of(self.provider))
         if _GIVES_UP.search(line) is not None:
-            self.there, self.active, self.transport, self.provider = True, False, UNKNOWN, ""
+            self.active, self.transport, self.provider = False, UNKNOWN, ""
             return True
         found = _NETWORK.search(line) or _INTERFACES.search(line) or _CHANNEL.search(line)
         if found is not None:
             return self._uses(self._transport(found["name"]))
         if _PROTOCOL.search(line) is not None:
-            return self._uses(_transport_of(self.provider or EFA))
+            # It is chosen before a device is looked for.
+            return self._uses(_transport_of(self.provider or EFA), seen=bool(self.provider))
         return False
 
-    def _uses(self, transport: str) -> bool:
+    def _uses(self, transport: str, *, seen: bool = True) -> bool:
         self.transport, self.active = transport, transport == EFA
-        self.asked = self.asked or self.active
+        self.asked = self.asked or (self.active and seen)
         return True
 
     def _transport(self, name: str) -> str:

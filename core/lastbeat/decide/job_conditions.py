@@ -83,6 +83,7 @@ _IDLE: Final = (
     "in it? If not, end it (lastbeat stop) and start it with them."
 )
 _IDLE_ON_RAY: Final = (
+    "Ray has given out none of its GPUs, and no step is seen. "
     "ray job submit starts an entrypoint without GPUs unless it asks for them (--entrypoint-num-gpus), or the training "
     "never asked Ray for any (ScalingConfig(use_gpu=True), @ray.remote(num_gpus=1)): ray status shows who has what. "
     "Where ray job submit leaves GPUs unused, start the training inside the head pod: lastbeat supervise --launcher "

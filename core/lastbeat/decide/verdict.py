@@ -10,7 +10,7 @@ from typing import Final
 from lastbeat.decide import jobs, logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.decide.headline import failure_line, headline
-from lastbeat.decide.job_conditions import job_conditions, remedy
+from lastbeat.decide.job_conditions import IDLE_S, job_conditions, remedy
 from lastbeat.decide.late_sections import late_sections, told_of
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.decide.silent_ranks import silent_ranks
@@ -38,6 +38,7 @@ _THREAD_LIMIT: Final = 160
 _BY_A_PERSON: Final = re.compile(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
 """An ``_error`` that a Ctrl-C wrote: the SDK's, ``lastbeat exec``'s, or Python's own. ``scancel`` sends SIGTERM."""
 _INTERRUPTED: Final = "Cancelled: the log ends with KeyboardInterrupt (Ctrl-C)"
+_RAY: Final = "ray"
 _MISSED_BEATS: Final = 4
 """So many beats are not missed by chance."""
 _OUTLIER: Final = 2.0
@@ -162,10 +163,22 @@ def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
 def _with_job_conditions(verdict: Verdict, evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     sight = evidence.seen.job
     raised = job_conditions(sight, evidence.known_job, evidence.job_conditions, policy, now)
+    job = sight.memory if sight is not None else evidence.known_job
+    if job is not None and job.launcher == _RAY and _steps_on(evidence, verdict, policy, now):
+        # Ray counts what it has given out. A driver that asked for none may use the GPUs of its node all the same.
+        raised.pop(names.GPU_IDLE, None)
     if not raised:
         return verdict
     action = verdict.action or remedy(raised, evidence.known_job if sight is None else sight.memory)
     return replace(verdict, conditions={**verdict.conditions, **raised}, action=action)
+
+
+def _steps_on(evidence: AttemptEvidence, verdict: Verdict, policy: Policy, now: datetime) -> bool:
+    """Whether training gets on: its last new step is no older than steps may be."""
+    source = evidence.step_source
+    if source is None or source.step_at is None or names.STALLED in verdict.conditions:
+        return False
+    return (now - source.step_at).total_seconds() <= max(IDLE_S, policy.stall_s or 0.0)
 
 
 def with_headline(verdict: Verdict, seen: Seen) -> Verdict:

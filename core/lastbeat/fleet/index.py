@@ -286,7 +286,8 @@ def snapshot_of(
 
 
 def _troubled(ranks: RankFiles, at: datetime, silent_rank_s: float) -> int:
-    found = seeming_silent(ranks, at, silent_rank_s), tuple(sorted(ranks.late))
+    # A mark that was left behind is another one once it is set anew.
+    found = seeming_silent(ranks, at, silent_rank_s), tuple(sorted(ranks.late.items()))
     return zlib.crc32(repr(found).encode()) or 1 if any(found) else 0
 
 

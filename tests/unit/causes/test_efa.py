@@ -126,29 +126,8 @@ HINTS = [
     pytest.param("{'FI_PROVIDER': 'efa'}", id="Python's environment"),
     pytest.param("FI_EFA_USE_DEVICE_RDMA=1", id="a setting of EFA alone"),
     pytest.param(INFO + "FI_PROVIDER set by environment to efa", id="NCCL's way to say it"),
-    pytest.param(INFO + "NET/OFI No eligible providers were found", id="the plugin found none"),
-    pytest.param(
-        "[2026-11-23 01:02:03] ip-10-1-0-7:9:9 [0] int nccl_net_ofi_create_plugin(nccl_net_ofi_plugin_t**):259 "
-        "NCCL WARN NET/OFI Unable to find a protocol that worked.  Failing initialization.",
-        id="no protocol worked",
-    ),
-    pytest.param(
-        "ip-10-1-0-7:9:9 [2] nccl_net_ofi_create_plugin:208 NCCL WARN NET/OFI Failed to initialize sendrecv protocol",
-        id="a protocol failed",
-    ),
-    pytest.param(
-        "ip-10-1-0-7:9:9 [0] nccl_net_ofi_init:1415 NCCL WARN NET/OFI aws-ofi-nccl initialization failed",
-        id="the plugin failed",
-    ),
     pytest.param("/dev/infiniband/uverbs0", id="its device"),
     pytest.param("        vpc.amazonaws.com/efa: 4", id="a pod that asks for devices"),
-    pytest.param(
-        INFO
-        + "NET/OFI Using transport protocol SENDRECV (platform set)\n"
-        + INFO
-        + "NET/OFI Failed to initialize sendrecv protocol",
-        id="a protocol that was chosen, and failed",
-    ),
     pytest.param(INFO + "NET/OFI Selected provider is efa", id="an attempt before it that used EFA"),
 ]
 
@@ -167,6 +146,27 @@ NO_EFA = [
     pytest.param(INFO + "NET/Plugin: Failed to find ncclNetPlugin_v8 symbol.", id="another plugin, an older one"),
     pytest.param(INFO + "NET/IB : No device found.", id="no InfiniBand"),
     pytest.param("LD_LIBRARY_PATH=/opt/amazon/efa/lib:/opt/amazon/ofi-nccl/lib", id="an image that is made for both"),
+    pytest.param(INFO + "NET/OFI No eligible providers were found", id="the plugin found none"),
+    pytest.param(
+        "[2026-11-23 01:02:03] ip-10-1-0-7:9:9 [0] int nccl_net_ofi_create_plugin(nccl_net_ofi_plugin_t**):259 "
+        "NCCL WARN NET/OFI Unable to find a protocol that worked.  Failing initialization.",
+        id="no protocol worked",
+    ),
+    pytest.param(
+        "ip-10-1-0-7:9:9 [2] nccl_net_ofi_create_plugin:208 NCCL WARN NET/OFI Failed to initialize sendrecv protocol",
+        id="a protocol failed",
+    ),
+    pytest.param(
+        "ip-10-1-0-7:9:9 [0] nccl_net_ofi_init:1415 NCCL WARN NET/OFI aws-ofi-nccl initialization failed",
+        id="the plugin failed",
+    ),
+    pytest.param(
+        INFO
+        + "NET/OFI Using transport protocol SENDRECV (platform set)\n"
+        + INFO
+        + "NET/OFI Failed to initialize sendrecv protocol",
+        id="a protocol that was chosen, and failed",
+    ),
     pytest.param("FI_PROVIDER=tcp", id="libfabric is to use TCP"),
     pytest.param("FI_PROVIDER=cxi\n" + INFO + "NET/OFI No eligible providers were found", id="Slingshot is asked for"),
     pytest.param(

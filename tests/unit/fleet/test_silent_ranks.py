@@ -119,3 +119,22 @@ def test_a_silent_rank_is_looked_at_again_when_its_section_has_lasted_for_too_lo
         if minute == 8:
             assert scene.told("a") == ["WARNING"]
     assert scene.told("a") == ["WARNING", "TIMED_OUT"]
+
+
+def test_a_mark_that_was_left_behind_hides_no_later_hang() -> None:
+    scene = FleetScene()
+    scene.store.in_s3()
+    beat(scene, "a", range(4))
+    scene.run("a").put("ranks/3.late")
+    for minute in range(12):
+        beat(scene, "a", range(4) if minute < 5 else range(3))
+        if minute >= 5:
+            told = {"rank": 3, "status": "running", "beat_seconds": 60.0}
+            told["sections"] = [{"name": "step", "open_s": 200.0, "limit_s": 180.0}]
+            scene.run("a").put("ranks/3.json", json.dumps(told))
+        if minute == 5:
+            scene.run("a").put("ranks/3.late")
+        scene.sweep()
+        scene.after(60)
+        if minute in {4, 7}:
+            assert scene.told("a") == ["TIMED_OUT"][: minute // 7], minute

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import GpuUse, JobState
+from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event, Status
-from support.jobs import FakeJob, SupervisedScene
+from support.jobs import RUN, FakeJob, SupervisedScene
 from unit.supervision.test_supervised import running
 
 IDLE = GpuUse(0.0, 8.0)
@@ -158,3 +159,29 @@ def test_it_is_told_of_exactly_what_was_seen_for_ten_minutes(seen: list[GpuUse |
         if gpus is not None:
             idle_at = [*idle_at, minute] if gpus.idle else []
         assert ("gpu_idle" in conditions(scene)) == (bool(idle_at) and idle_at[-1] - idle_at[0] >= 10)
+
+
+def stepping(scene: SupervisedScene, step: int) -> None:
+    scene.store.put_text(f"{RUN}/metadata.json", "{}")
+    scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {step}}}')
+
+
+@pytest.mark.parametrize(("kind", "told"), [("ray", False), ("ray-pod", True)])
+def test_a_driver_on_ray_that_steps_may_use_gpus_that_ray_has_not_given_out(kind: str, told: bool) -> None:
+    scene = scene_of(IDLE, kind)
+    for step in range(15):
+        stepping(scene, step)
+        found = conditions(scene)
+        assert scene.onlooker().tick().conditions.keys() == found.keys()
+        scene.store.pass_time(60)
+    assert ("gpu_idle" in found) == told
+
+
+def test_one_that_steps_no_more_is_told_of() -> None:
+    scene = scene_of(IDLE)
+    scene.limits = Policy(stall_s=1200)
+    for minute in range(30):
+        stepping(scene, min(minute, 3))
+        found = conditions(scene)
+        scene.store.pass_time(60)
+    assert {"stalled", "gpu_idle"} <= found.keys()

@@ -62,7 +62,7 @@ class Training:
 
 FALLBACKS = [
     pytest.param(ASKED + SOCKETS, id="it is asked for, and no plugin is there"),
-    pytest.param(NO_DEVICE + SOCKETS, id="the plugin found no device"),
+    pytest.param(ASKED + NO_DEVICE + SOCKETS, id="it is asked for, and the plugin found no device"),
     pytest.param("crw-rw-rw- 1 root root 231, 192 /dev/infiniband/uverbs0\n" + SOCKETS, id="the device is there"),
     pytest.param(EFA + SOCKETS, id="an attempt before it in the same log used it"),
 ]
@@ -87,6 +87,7 @@ OTHERS = [
     pytest.param(SOCKETS, id="sockets on machines without EFA"),
     pytest.param(EFA, id="EFA in use"),
     pytest.param(ASKED + EFA, id="EFA asked for and in use"),
+    pytest.param(NO_DEVICE + SOCKETS, id="the image has the plugin, and the machine no EFA"),
     pytest.param(INFINIBAND, id="InfiniBand"),
     pytest.param(ASKED + INFINIBAND, id="InfiniBand, and a variable that is left over"),
     pytest.param(ASKED, id="NCCL says nothing: NCCL_DEBUG is not set"),
@@ -176,7 +177,7 @@ def test_lines_between_those_of_other_ranks_and_behind_a_traceback_count() -> No
     )
     ranks = "".join(
         f"[rank{rank}]: h{rank}:9:9 [0] NCCL INFO {words}\n"
-        for words in ("NET/OFI No eligible providers were found", "NET/Socket : Using [0]eth0:10.0.0.1<0>",
+        for words in ("FI_PROVIDER set by environment to efa", "NET/Socket : Using [0]eth0:10.0.0.1<0>",
                       "Using network Socket")
         for rank in range(8)
     )  # fmt: skip
