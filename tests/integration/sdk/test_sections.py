@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def trained(site: Site, **env: str) -> Iterator[list["subprocess.Popen[str]"]]:
         "WORLD_SIZE": str(WORLD),
         "HANGS": str(site.folder / "hang"),
         "LASTBEAT_RANK_BEAT_SECONDS": "0.2",
-        "LASTBEAT_SECTION_TIMEOUTS": "step:60,checkpointing:1.5",
+        "LASTBEAT_SECTION_TIMEOUTS": "step:60,checkpointing:5",
     }
     ranks = [site.start(RANKS, log=f"{rank}.log", RANK=str(rank), **{**known, **env}) for rank in range(WORLD)]
     try:
@@ -56,13 +57,15 @@ def look_until(site: Site, enough: Callable[[dict[str, Any]], object]) -> dict[s
 
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_rank_that_hangs_in_a_checkpoint_and_goes_on(site: Site, rank: int) -> None:
+    # On a busy machine beats are late, which is another matter.
+    site = replace(site, env={**site.env, "STALE_MINUTES": "5"})
     hang = site.folder / f"hang-{rank}"
     with trained(site) as ranks:
         assert site.look()["status"] == "RUNNING"
         hang.touch()
         found = look_until(site, lambda each: each["status"] == "TIMED_OUT")
         assert found["reason"].startswith(f"rank {rank}: checkpointing for ")
-        assert found["reason"].endswith("(limit 1s)")
+        assert found["reason"].endswith("(limit 5s)")
         assert found["cause"] == "hang"
         hang.unlink()
         look_until(site, lambda each: each["status"] == "RUNNING")
