@@ -92,17 +92,17 @@ def test_where_no_pod_can_be_asked_nothing_is_made_up(by_pod: Head) -> None:
 
 EFA_LINE = "worker:12:34 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa-direct (found 4 nics)"
 SOCKET_LINE = "worker:12:34 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.7<0>"
-FAILED_LINE = "worker:12:34 [0] NCCL INFO NET/OFI No eligible providers were found"
+ASKED_LINE = "worker:12:34 [0] NCCL INFO FI_PROVIDER set by environment to efa"
 
 
 @pytest.mark.parametrize(
     ("lines", "active", "transport", "fallback"),
     [
         ((EFA_LINE,), True, "efa", False),
-        ((FAILED_LINE, SOCKET_LINE), False, "socket", True),
+        ((ASKED_LINE, SOCKET_LINE), False, "socket", True),
         ((SOCKET_LINE,), False, "socket", False),
     ],
-    ids=["in use", "present and not in use", "a machine without"],
+    ids=["in use", "asked for and not in use", "a machine without"],
 )
 def test_what_nccl_says_of_its_network(
     head: Head, lines: tuple[str, ...], active: bool, transport: str, fallback: bool
