@@ -78,10 +78,11 @@ NOTICE = '{"action": "terminate", "time": "2026-08-01T10:00:00Z"}'
 @pytest.mark.parametrize("signal_named", [True, False])
 def test_a_clouds_notice_reaches_only_a_program_whose_signal_is_named(tmp_path: Path, signal_named: bool) -> None:
     with fake_cloud() as cloud:
-        cloud.answers[SPOT] = NOTICE
         where = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": cloud.address, "AWS_EC2_METADATA_DISABLED": "false"}
         named = {"LASTBEAT_EXIT_SIGNAL": "SIGUSR1"} if signal_named else {}
         process = started(tmp_path, *python(SAVES), options=(), **where, **named)
+        # Not before its step has been seen: until then it may have no handler, and the signal would end it.
+        cloud.answers[SPOT] = NOTICE
         try:
             if signal_named:
                 assert process.wait(LIMIT_S) == 0

@@ -39,11 +39,13 @@ for path in Path("/proc").glob("[0-9]*"):
     if mark in words and f"SLURM_CONF={folder}/slurm.conf".encode() in words:
         jobs.add(int(path.name))
 steps = {parents[pid] for pid in jobs} - jobs
-for pid in (*steps, *jobs):
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+# All stand still before the first is killed: no shell of a lost node lives to write "Killed" into the log.
+for number in (signal.SIGSTOP, signal.SIGKILL):
+    for pid in (*steps, *jobs):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
 """
 
 
