@@ -47,20 +47,22 @@ class DashboardCluster:
 
     def network_lines(self) -> str:
         found: list[str] = []
+        jobs = self.jobs.jobs()
         for node in self._nodes():
             raylet = node.get("raylet")
             node_id = raylet.get("nodeId") if isinstance(raylet, dict) else None
             if isinstance(node_id, str):
-                found += self._network_lines_of(node_id)
+                found += self._network_lines_of(node_id, jobs)
             if sum(map(len, found)) > _MOST_NETWORK_BYTES:
                 break
         return "\n".join(found)
 
-    def _network_lines_of(self, node_id: str) -> list[str]:
+    def _network_lines_of(self, node_id: str, jobs: Sequence[Mapping[str, Any]]) -> list[str]:
         found: list[str] = []
         for pattern in ("worker*.out", "job-driver-*.log"):
             listed = self.jobs.document(f"/api/v0/logs?{urlencode({'node_id': node_id, 'glob': pattern})}")
-            for name in _names(listed)[-_MOST_NETWORK_LOGS:]:
+            # A listing has no order, and no times.
+            for name in ray_words.oldest_first(_names(listed), jobs)[-_MOST_NETWORK_LOGS:]:
                 text, _ = self.jobs.file_tail(node_id, name, _NETWORK_LINES, _MOST_NETWORK_BYTES)
                 found += [text.decode("utf-8", "replace")]
         return found

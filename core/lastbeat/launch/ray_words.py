@@ -36,6 +36,8 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _BEFORE: Final = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\s+[A-Z]{3,8} cli\.py:\d{1,6} -- "
 _OF_COMMAND: Final = re.compile(_BEFORE)
 _OWN_LINE: Final = re.compile(_BEFORE + r"Job submission server address: .*\n?")
+_WORKER_LOG: Final = re.compile(r"worker-[^-]{1,100}-([0-9a-f]{8})-\d{1,10}\.", re.ASCII)
+_NO_JOB: Final = "ffffffff"
 _USAGE: Final = re.compile(r"^ {1,4}(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?) (CPU|GPU)\b", re.MULTILINE)
 
 
@@ -84,6 +86,26 @@ def listed_in(text: str) -> list[dict[str, Any]]:
     except RecursionError:
         raise ValueError("no list") from None
     return [each for each in listed if isinstance(each, dict)]
+
+
+def oldest_first(logs: Iterable[str], jobs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of workers' and drivers' logs by when their job began, as far as that is known: by the number of the
+    job, which Ray counts up, and by when the cluster says that it began (``jobs``, as the dashboard lists them)."""
+    began = {
+        each.get("submission_id"): each["start_time"]
+        for each in jobs
+        if isinstance(each.get("start_time"), int) and isinstance(each.get("submission_id"), str)
+    }
+
+    def age(name: str) -> tuple[int, str]:
+        worker = _WORKER_LOG.match(name)
+        if worker is None:
+            return began.get(name.removeprefix("job-driver-").removesuffix(".log"), 0), name
+        # One that no job has had yet has a number of its own.
+        number = -1 if worker[1] == _NO_JOB else int.from_bytes(bytes.fromhex(worker[1]), "little")
+        return number, name
+
+    return sorted(logs, key=age)
 
 
 def resources_in(text: str) -> RayResources | None:

@@ -107,7 +107,8 @@ ASKED_LINE = "worker:12:34 [0] NCCL INFO FI_PROVIDER set by environment to efa"
 def test_what_nccl_says_of_its_network(
     head: Head, lines: tuple[str, ...], active: bool, transport: str, fallback: bool
 ) -> None:
-    log = head.cluster.folder / "t" / "session_latest" / "logs" / f"worker-{time.time_ns()}-01000000-7.out"
+    # Of a job that began after all that other tests have run.
+    log = head.cluster.folder / "t" / "session_latest" / "logs" / f"worker-{time.time_ns()}-00ff0000-7.out"
     log.write_text("\n".join(["step 1", *lines, "step 2", ""]))
     try:
         found = check_efa_utilization(head.head_pod)

@@ -364,3 +364,27 @@ def test_texts_of_any_size_take_their_time_once() -> None:
     text = "".join(noise.choice("01/ .CPU\nGPU[{") for _ in range(500_000))
 
     assert ray_words.resources_in(f"Total Usage:\n 1.0/2.0 GPU\n\n{text}") is not None
+
+
+def test_logs_are_taken_by_the_age_of_their_job_and_not_by_their_name() -> None:
+    jobs: list[dict[str, object]] = [
+        {"submission_id": "zeta", "start_time": 1000},
+        {"submission_id": "alpha", "start_time": 2000},
+        {"submission_id": None, "start_time": 3000},
+        {"submission_id": "beta", "start_time": "soon"},
+    ]
+    drivers = ["job-driver-alpha.log", "job-driver-zeta.log", "job-driver-beta.log"]
+    workers = [
+        "worker-ff-00010000-12.out",  # The 256th job: Ray writes numbers with the least byte first.
+        "worker-aa-ffffffff-99.out",  # A worker that has no job yet.
+        "worker-ee-02000000-70.out",
+        "worker-bb-ff000000-13.out",
+    ]
+
+    assert ray_words.oldest_first(drivers, jobs) == [drivers[2], drivers[1], drivers[0]]
+    assert ray_words.oldest_first(workers, jobs) == [workers[1], workers[2], workers[3], workers[0]]
+
+
+@given(st.lists(st.text(max_size=40)))
+def test_no_name_of_a_log_is_lost_or_upsets_it(names: list[str]) -> None:
+    assert sorted(ray_words.oldest_first(names, [{}])) == sorted(names)
