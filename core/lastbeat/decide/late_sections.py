@@ -5,7 +5,8 @@ matters. While a rank beats, only what it says itself counts: it may have left t
 nobody says that, and what has passed since by the store's clock counts, too. A shorter silence may be an outage of the
 store where training runs, and says nothing.
 
-Where rank 0 alone saves or evaluates, the others wait for it: while it is in time, so are they.
+Where rank 0 alone saves or evaluates, the others wait for it: the time that it takes for that, in time, does not count
+for them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,13 @@ class _Told:
     silent_after_s: float | None
     """None: nobody knows how often it beats."""
 
+    def waited_less(self, section: OpenSection, worked: Sequence[tuple[datetime, datetime]]) -> float:
+        """For how long it had been in ``section``, without the spans of time ``worked``, which do not overlap."""
+        began = self.modified - timedelta(seconds=section.open_s)
+        spent = sum((min(until, self.modified) - max(since, began)).total_seconds()
+                    for since, until in worked if until > began and since < self.modified)  # fmt: skip
+        return section.open_s - spent
+
     def is_silent(self, now: datetime, least_s: float = 0.0) -> bool:
         """Whether it has missed beats, for longer than ``least_s``."""
         limit_s = self.silent_after_s
@@ -60,7 +68,7 @@ def late_sections(
     """Those of ``attempt`` that ``seen`` shows, the longest first. ``silent_after_s``: the age of its last beat at
     which metadata.json is silent; None: nobody knows. ``stale_s``: before that age nothing follows from a silence."""
     found = list[LateSection]()
-    leader_works = _leader_works(seen, silent_after_s, stale_s, now)
+    worked = _leader_worked(seen, silent_after_s, stale_s, now)
     for told in _told(seen, attempt, silent_after_s):
         silent = told.is_silent(now, stale_s)
         since_s = (now - told.modified).total_seconds() if silent else 0.0
@@ -68,7 +76,7 @@ def late_sections(
             LateSection(told.rank, each, each.open_s + since_s, each.limit_s, silent)
             for each in told.sections
             if each.limit_s is not None and each.open_s + since_s > each.limit_s
-            if not (leader_works and told.rank and not silent and _may_wait(each))
+            if silent or not told.rank or not _may_wait(each) or told.waited_less(each, worked) > each.limit_s
         ]
         # Of sections within each other the innermost says most.
         found += sorted(late, key=lambda each: each.open_s)[:1]
@@ -108,18 +116,31 @@ def _may_wait(section: OpenSection) -> bool:
     return section.name in {None, "", _STEP}
 
 
-def _leader_works(seen: Seen, silent_after_s: float | None, stale_s: float, now: datetime) -> bool:
-    """Whether rank 0 beats, and is in a section other than a step, in time."""
+def _leader_worked(
+    seen: Seen, silent_after_s: float | None, stale_s: float, now: datetime
+) -> list[tuple[datetime, datetime]]:
+    """When rank 0 was in a section other than a step, in time, by the store's clock: until it left it, or until now
+    where it beats. Oldest first, none of them within another."""
     metadata = seen.metadata
     if metadata is None or metadata.fault is not None:
-        return False
-    age_s = (now - metadata.modified).total_seconds()
-    if age_s > (stale_s if silent_after_s is None else silent_after_s):
-        return False
-    return any(
-        not _may_wait(each) and each.limit_s is not None and each.open_s + age_s <= each.limit_s
-        for each in metadata.sections
-    )
+        return []
+    at, found = metadata.modified, list[tuple[datetime, datetime]]()
+    for left in metadata.left_sections:
+        until = at - timedelta(seconds=left.ago_s)
+        if left.took_s <= left.limit_s:
+            found.append((until - timedelta(seconds=left.took_s), until))
+    age_s = (now - at).total_seconds()
+    beats = age_s <= (stale_s if silent_after_s is None else silent_after_s)
+    for each in metadata.sections:
+        if beats and not _may_wait(each) and each.limit_s is not None and each.open_s + age_s <= each.limit_s:
+            found.append((at - timedelta(seconds=each.open_s), now))
+    joined = list[tuple[datetime, datetime]]()
+    for since, until in sorted(found):
+        if joined and since <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(until, joined[-1][1]))
+        else:
+            joined.append((since, until))
+    return joined
 
 
 def _told(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterator[_Told]:

@@ -25,6 +25,18 @@ class OpenSection:
     """For how long it may be."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeftSection:
+    """A section that training had left when it wrote a heartbeat, as that says."""
+
+    took_s: float
+    """How long it lasted, by training's monotonic clock."""
+    ago_s: float
+    """How long it had been left by then."""
+    limit_s: float
+    """For how long it might last."""
+
+
 @dataclass(frozen=True)
 class Heartbeat:
     """One heartbeat document as it lay in the store."""
@@ -70,6 +82,8 @@ class Heartbeat:
 
     sections: tuple[OpenSection, ...] = ()
     """What training was in."""
+    left_sections: tuple[LeftSection, ...] = ()
+    """What else it was in lately, for seconds and more."""
 
     step: int | None = None
     total_steps: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from lastbeat.model.numbers import finite, number, whole
-from lastbeat.model.observation import Heartbeat, OpenSection
+from lastbeat.model.observation import Heartbeat, LeftSection, OpenSection
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import names_zone, parse_time
@@ -64,6 +64,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         world_size=whole(document.get("world_size")),
         rank_beat_s=_span(document.get("rank_beat_seconds")),
         sections=_sections(document.get("sections"), mask),
+        left_sections=_left_sections(document.get("left_sections")),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),
@@ -105,6 +106,18 @@ def _sections(value: object, mask: Callable[[str], str]) -> tuple[OpenSection, .
         if name is None and "name" in each:
             continue
         found.append(OpenSection(name, open_s, _span(each.get("limit_s"))))
+    return tuple(found)
+
+
+def _left_sections(value: object) -> tuple[LeftSection, ...]:
+    """The sections that were left lately, as far as they are understood."""
+    found = list[LeftSection]()
+    for each in value[:_MOST_SECTIONS] if isinstance(value, list) else ():
+        told = each if isinstance(each, dict) else {}
+        took_s, ago_s, limit_s = (_span(told.get(name)) for name in ("took_s", "ago_s", "limit_s"))
+        if took_s is not None and limit_s is not None:
+            # It may have been left at that very moment.
+            found.append(LeftSection(took_s, ago_s or 0.0, limit_s))
     return tuple(found)
 
 

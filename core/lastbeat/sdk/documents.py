@@ -11,7 +11,7 @@ from lastbeat.sdk.curves import RecentPoints, StepSampler
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.process_mark import process_mark
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import section_fields
+from lastbeat.sdk.sections import left_fields, section_fields
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_int, as_number, as_text, safe_to_read
 
@@ -101,6 +101,7 @@ def metadata_document(
         "thread_error": run.thread_error.line if run.thread_error is not None else None,
         "raised_at": iso_time(raised_at) if raised_at is not None else None,
         **section_fields(() if run.ended else run.sections.spans()),
+        **left_fields(run.sections),
         "lastbeat": identity.version,
     }
 

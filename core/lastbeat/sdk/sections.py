@@ -6,6 +6,7 @@ it; the beat thread copies that dictionary. All times are of this process's mono
 
 import functools
 import inspect
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
@@ -21,6 +22,11 @@ MOST_NAMES: Final = 256
 MOST_TOLD: Final = 8
 """So many open ones are told, those first that have been open for longest."""
 _NAME_CHARS: Final = 60
+_MOST_LEFT: Final = 8
+_LONG_S: Final = 1.0
+"""Other ranks wait for one that is in a section for so long,"""
+_LATELY_S: Final = 900.0
+"""and say that they do for as long as this after it, if they beat."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -64,11 +70,13 @@ class OpenSpan:
 class Sections:
     """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
 
-    __slots__ = ("limits", "marked", "names", "open", "stepped")
+    __slots__ = ("left", "limits", "marked", "names", "open", "stepped")
 
     def __init__(self) -> None:
         self.open: dict[Section, float] = {}
         """Each open one → when it was entered."""
+        self.left: deque[tuple[str, float, float]] = deque(maxlen=_MOST_LEFT)
+        """The latest that took long: name, when it was entered and when it was left."""
         self.marked = monotonic()
         """When training last entered or left one, or made a step."""
         self.stepped = False
@@ -120,8 +128,10 @@ class Section:
             self._depth -= 1
             return
         sections = self._sections
-        sections.open.pop(self, None)
-        sections.marked = monotonic()
+        entered = sections.open.pop(self, None)
+        sections.marked = now = monotonic()
+        if entered is not None and now - entered > _LONG_S and self.name != STEP:
+            sections.left.append((self.name, entered, now))
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """``function``, whose calls are each in a section of this name. Of an ``async`` one that is until it returns,
@@ -151,6 +161,22 @@ class Section:
                 return function(*args, **kwargs)
 
         return within
+
+
+def left_fields(sections: Sections) -> dict[str, Any]:
+    """What rank 0's heartbeat says of the sections with a limit that it left lately: others may have waited for it."""
+    now, limits = monotonic(), sections.limits.sections
+    told = [
+        {
+            "name": name[:_NAME_CHARS],
+            "took_s": round(left - entered, 3),
+            "ago_s": round(now - left, 3),
+            "limit_s": limit_s,
+        }
+        for name, entered, left in sections.left.copy()
+        if (limit_s := limits.get(name)) is not None and now - left <= _LATELY_S
+    ]
+    return {"left_sections": told} if told else {}
 
 
 def tells_late(document: Mapping[str, Any]) -> bool:

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from lastbeat.decide.late_sections import late_sections, told_of, when_late
-from lastbeat.model.observation import Heartbeat, OpenSection, RankBeat, RankFiles, RanksLookedAt, Seen
+from lastbeat.model.observation import Heartbeat, LeftSection, OpenSection, RankBeat, RankFiles, RanksLookedAt, Seen
 from lastbeat.model.record import Attempt
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 ATTEMPT = Attempt(2, NOW - timedelta(hours=1), declared=2)
 SAVING = OpenSection("checkpointing", 840.0, 420.0)
 SAVES = OpenSection("checkpointing", 301.0, 600.0)
+SAVED = LeftSection(290.0, 15.0, 600.0)
 WAITS = OpenSection(None, 301.0, 300.0)
 FINE = OpenSection("step", 3.0, 180.0)
 
@@ -22,9 +23,13 @@ def ago(seconds: float) -> datetime:
 
 
 def seen(
-    metadata: tuple[OpenSection, ...] = (), *ranks: RankBeat, age_s: float = 10.0, world: int | None = None
+    metadata: tuple[OpenSection, ...] = (),
+    *ranks: RankBeat,
+    age_s: float = 10.0,
+    world: int | None = None,
+    left: tuple[LeftSection, ...] = (),
 ) -> Seen:
-    beat = Heartbeat(ago(age_s), "v", sections=metadata, world_size=world, beat_s=30.0)
+    beat = Heartbeat(ago(age_s), "v", sections=metadata, left_sections=left, world_size=world, beat_s=30.0)
     return Seen(metadata=beat, ranks=RanksLookedAt(RankFiles(), 245.0, ranks) if ranks else None)
 
 
@@ -61,6 +66,24 @@ ROWS = [
     pytest.param(seen((SAVES,), rank(1, WAITS), world=8), None, id="rank 1 waits in no section while rank 0 saves"),
     pytest.param(seen((SAVES,), rank(1, OpenSection("step", 301.0, 180.0)), world=8), None,
                  id="it waits for that in a step"),
+    pytest.param(seen((OpenSection("saving", 60.0, 600.0),), rank(1, OpenSection("step", 900.0, 180.0)), world=8),
+                 "rank 1: step for 15m (limit 3m)", id="it hung long before rank 0 began to save"),
+    pytest.param(seen((FINE,), rank(1, WAITS, age_s=40.0), left=(SAVED,), world=8), None,
+                 id="it said so while rank 0 saved, which has saved since"),
+    pytest.param(seen((FINE,), rank(1, OpenSection(None, 330.0, 300.0)), left=(LeftSection(290.0, 25.0, 600.0),),
+                      world=8), None, id="its step after that has not taken too long yet"),
+    pytest.param(seen((FINE,), rank(1, OpenSection(None, 620.0, 300.0)), left=(LeftSection(290.0, 325.0, 600.0),),
+                      world=8), "rank 1: in no section for 10m 20s (limit 5m)", id="it hangs since"),
+    pytest.param(seen((FINE,), rank(1, WAITS, age_s=40.0), left=(LeftSection(290.0, 15.0, 200.0),), world=8),
+                 "rank 1: in no section for 5m 01s (limit 5m)", id="rank 0 itself took too long for it"),
+    pytest.param(
+        seen(
+            (SAVES,),
+            rank(1, OpenSection(None, 900.0, 350.0), age_s=0.0),
+            left=(LeftSection(250.0, 310.0, 600.0), LeftSection(200.0, 330.0, 600.0)),
+            world=8,
+        ),
+        None, id="rank 0 evaluated, with a section within another, and then saved"),
     pytest.param(seen((SAVES,), rank(1, OpenSection("loading", 301.0, 300.0)), world=8),
                  "rank 1: loading for 5m 01s (limit 5m)", id="in a section of another name it does not wait"),
     pytest.param(seen((SAVING,), rank(1, WAITS), world=8),

@@ -1,6 +1,7 @@
 """What ranks write of their sections, by which limits, and that a watchdog without settings makes the right of it."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,20 @@ def test_the_first_step_shortens_what_may_pass_between(tmp_path: Path, monkeypat
         run.step(1)
         until(lambda: path.exists() and json.loads(path.read_bytes()).get("sections"),
               lambda each: each and each[0].get("limit_s") == 300.0)  # fmt: skip
+
+
+def test_rank_0_says_for_how_long_others_may_have_waited_for_it() -> None:
+    store = MemoryStore()
+    run = training(store, limits=SectionLimits({"checkpointing": 600.0, "step": 600.0, "short": 600.0}))
+    for name in ("checkpointing", "step", "of no limit"):
+        with run.section(name):
+            time.sleep(1.1)
+    with run.section("short"):
+        pass
+    left = until(lambda: document(store, "metadata.json").get("left_sections"))
+    assert left is not None
+    (told,) = left
+    assert (told["name"], told["limit_s"]) == ("checkpointing", 600.0)
+    assert told["took_s"] >= 1.1
+    assert told["ago_s"] >= 0
+    assert run.complete()

@@ -159,12 +159,30 @@ def test_ranks_that_wait_while_rank_0_saves_are_not_late(scene: Scene) -> None:
         scene.after(60)
 
 
+def test_a_rank_that_says_late_that_it_waited_is_not_late_after_rank_0_has_saved(scene: Scene) -> None:
+    beat(scene, 290.0, world_size=2, rank_beat_seconds=60.0)
+    told = {"rank": 1, "status": "running", "beat_seconds": 60.0, "sections": [{"open_s": 301.0, "limit_s": 300.0}]}
+    scene.put("ranks/1.json", json.dumps(told))
+    scene.put("ranks/1.late")
+    assert scene.look().status is Status.RUNNING
+    scene.after(30)
+    left = [{"name": "checkpointing", "took_s": 300.0, "ago_s": 20.0, "limit_s": 420.0}]
+    beat(scene, None, world_size=2, rank_beat_seconds=60.0, left_sections=left)
+    assert scene.look().status is Status.RUNNING
+    scene.after(330)
+    beat(scene, None, world_size=2, rank_beat_seconds=60.0, left_sections=[{**left[0], "ago_s": 350.0}])
+    scene.put("ranks/1.json", json.dumps({**told, "sections": [{"open_s": 661.0, "limit_s": 300.0}]}))
+    outcome = scene.look()
+    assert (outcome.status, outcome.reason) == (Status.TIMED_OUT, "rank 1: in no section for 11m 01s (limit 5m)")
+
+
 HOSTILE = [
     pytest.param([{"name": "x", "open_s": "many", "limit_s": 1}], id="no number"),
     pytest.param([{"name": "x", "open_s": float("nan"), "limit_s": 1}], id="not finite"),
     pytest.param([{"name": "x", "open_s": -5, "limit_s": -10}], id="negative"),
     pytest.param([{"name": {"a": 1}, "open_s": 1e6, "limit_s": 1}], id="a name that is no text"),
     pytest.param([{"name": "x", "open_s": 1e6, "limit_s": 0}], id="no limit at all"),
+    pytest.param([{"took_s": "long", "limit_s": 1}, {"took_s": 1e300, "ago_s": -4, "limit_s": 9}], id="left for ever"),
     pytest.param(["x", None, 7, []], id="no sections at all"),
     pytest.param({"x": 1}, id="no list"),
 ]
@@ -172,7 +190,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("sections", HOSTILE)
 def test_what_is_no_section_is_left_out(scene: Scene, sections: object) -> None:
-    scene.beat(beat_seconds=30.0, sections=sections)
+    scene.beat(beat_seconds=30.0, sections=sections, left_sections=sections)
     outcome = scene.look()
     assert (outcome.status, dict(outcome.conditions)) == (Status.RUNNING, {})
 

@@ -88,7 +88,9 @@ def test_two_looks_at_once_tell_the_same() -> None:
         # On a busy machine they may lie apart.
         return (first, second) if time.monotonic() - began < 0.1 else None
 
-    first, second = until(at_once)
+    found = until(at_once)
+    assert found is not None
+    first, second = found
     assert first == second, "too soon to know better"
 
 
