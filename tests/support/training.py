@@ -42,7 +42,10 @@ class Site:
         """Run ``script`` in ``folder``; what it says goes to the file ``log`` there."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "train.py"
-        path.write_text(textwrap.dedent(script), encoding="utf-8")
+        # In one step: another process may be about to read it.
+        new = path.with_suffix(".new")
+        new.write_text(textwrap.dedent(script), encoding="utf-8")
+        new.replace(path)
         settings = {
             "PYTHONPATH": str(ROOT / "core"),
             "PYTHONWARNINGS": "error",
