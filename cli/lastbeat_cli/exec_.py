@@ -1,16 +1,16 @@
 """``exec``: reports any command as a run, and says how it exited."""
 
-import codecs
 import logging
 import os
-import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import click
 
@@ -18,23 +18,29 @@ from lastbeat import opening, training
 from lastbeat import settings as configuration
 from lastbeat.child import process as child_process
 from lastbeat.child.descriptors import open_streams
-from lastbeat.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.child.group_signals import GroupSignalMonitor
 from lastbeat.child.output_summary import OutputSummary
 from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
 from lastbeat.guardian.start import WRAPPED
 from lastbeat.sdk.capture import Capture
-from lastbeat.sdk.log_shipping import CaptureFeed, LogShipping
-from lastbeat.sdk.reporter import Reporter, RunEnvironment
-from lastbeat.sdk.resources import ResourceMeter, send_to_tree, tree_of
+from lastbeat.sdk.resources import ResourceMeter
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.stacks import StackDump
-from lastbeat.sdk.stop_check import StopCheck
 from lastbeat.settings import Settings, SettingsError
-from lastbeat.settings.table import EXIT_SIGNAL, TIME_MARGIN_SECONDS
+from lastbeat.settings.table import SECTION_TIMEOUTS
 from lastbeat_cli import logs, options, report, values
+from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
+
+if TYPE_CHECKING:
+    from lastbeat.model.restart import RestartPolicy
 
 log = logging.getLogger(__name__)
+
+IN_PLACE = "Starting it again within its job"
+_MOST_RESTARTS: Final = 1000
+_GRACE_S: Final = 15.0
+_MOST_GRACE_S: Final = 3600.0
+_LAUNCHERS: Final = frozenset({"srun", "mpirun", "mpiexec", "prun", "jsrun", "aprun", "pdsh"})
+"""Programs that start others on other nodes, which cannot be ended from here."""
 
 EPILOG = """\
 \b
@@ -47,6 +53,7 @@ If a signal kills the command, lastbeat ends by the same signal, which shells sh
 \b
 Examples:
   lastbeat exec --run-id mistral-20250804-171621 -- torchrun --nproc-per-node 8 train.py
+  lastbeat exec --max-restarts 3 --section-timeouts setup:900,step:180 -- torchrun --nproc-per-node 8 train.py
   nohup lastbeat exec --run-id nightly --bucket my-bucket -- ./train.sh > train.log 2>&1 &
 
 Step, loss and learning rate are read from the output of Megatron, the Hugging Face Trainer, Lightning, nanoGPT and
@@ -72,14 +79,35 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
     group=report.WHAT,
     help="So long before the end of its Slurm job it gets SIGTERM, or LASTBEAT_EXIT_SIGNAL [never].",
 )
+@options.option(
+    "--max-restarts",
+    metavar="N",
+    group=IN_PLACE,
+    help="So often it is started again within this job when it hangs or fails, and its policy wants that [0].",
+)
+@options.option(
+    "--section-timeouts",
+    metavar="NAME:SECONDS,…",
+    group=IN_PLACE,
+    help="It hangs if a section takes longer: setup:600,step:180 [LASTBEAT_SECTION_TIMEOUTS].",
+)
+@options.option("--policy", metavar="NAME-OR-FILE", group=IN_PLACE, help="Restart policy [megatron_transient].")
+@options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=IN_PLACE, help="Where it saves its checkpoints.")
+@options.option(
+    "--grace", metavar="SECONDS", group=IN_PLACE, help="Between SIGTERM and SIGKILL of one that hangs [15]."
+)
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
-def command(
+def command(  # noqa: PLR0913 - its options
     *,
     run_id: str | None,
     phase: str,
     total_steps: str | None,
+    max_restarts: str | None,
+    policy: str | None,
+    checkpoint_dir: str | None,
+    grace: str | None,
     verbose: bool,
     command: tuple[str, ...],
     **given: str | None,
@@ -97,12 +125,72 @@ def command(
     steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
+    asked = _in_place(max_restarts, policy, checkpoint_dir, grace, command, faults)
     settings = _settings(arguments, faults)
     if faults:
         raise SettingsError(faults)
     if made and settings is not None:
         report.tell(opening.root_url(settings), name, given)
-    return _report(command, streams, name, phase, steps, settings)
+    if (limits := given.get("section_timeouts")) is not None:
+        # For the command itself, which knows its sections.
+        os.environ[SECTION_TIMEOUTS.name] = limits
+    if asked is None or settings is None:
+        return _report(command, streams, name, phase, steps, settings)
+    from lastbeat_cli.exec_in_place import CommandInPlace, InPlaceTerms  # noqa: PLC0415 - much that no other needs
+
+    terms = InPlaceTerms(
+        asked.most,
+        asked.policy,
+        asked.checkpoints,
+        asked.grace_s,
+        training.section_limits(settings),
+        settings.policy.stall_s,
+        uuid4().hex[:12],
+    )
+    return CommandInPlace(command, streams, name, phase, steps, settings, terms).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedInPlace:
+    most: int
+    policy: "RestartPolicy"
+    checkpoints: str
+    grace_s: float
+
+
+def _in_place(
+    most: str | None,
+    policy: str | None,
+    checkpoints: str | None,
+    grace: str | None,
+    command: Sequence[str],
+    faults: list[str],
+) -> _AskedInPlace | None:
+    """What was asked of restarts in place; None: nothing is restarted."""
+    count = values.count("--max-restarts", most or "0", faults, _MOST_RESTARTS)
+    others = {"--policy": policy, "--checkpoint-dir": checkpoints, "--grace": grace}
+    if not count:
+        named = [name for name, text in others.items() if text is not None]
+        if named and not faults:
+            faults.append(f"{named[0]} needs --max-restarts; use for example --max-restarts 3")
+        return None
+    from lastbeat.restarts.loading import RECOMMENDED, RestartPolicyError, load  # noqa: PLC0415 - as in command
+
+    program = os.path.basename(command[0]) if command else ""  # noqa: PTH119 - of a name as the shell gave it
+    if program in _LAUNCHERS:
+        faults.append(
+            f"--max-restarts sees what runs on this node alone, and {program} starts elsewhere: let {program} start "
+            f"lastbeat, as in {program} lastbeat exec --max-restarts {count} -- torchrun train.py"
+        )
+    grace_s = values.number("--grace", grace, faults)
+    if grace_s is not None and not 0 <= grace_s <= _MOST_GRACE_S:
+        faults.append(f"--grace={grace!r} is not from 0 to {_MOST_GRACE_S:g} seconds; use for example --grace 30")
+    try:
+        found = load(policy or RECOMMENDED)
+    except RestartPolicyError as wrong:
+        faults.extend(str(wrong).splitlines())
+        return None
+    return _AskedInPlace(count, found, checkpoints or "", _GRACE_S if grace_s is None else grace_s)
 
 
 def _script(command: Sequence[str]) -> str:
@@ -129,15 +217,15 @@ def _report(
         summary = OutputSummary()
         printed = Capture()
         meter = ResourceMeter(wraps=True)
-        run = Run(name, _reporter(settings, printed, summary, meter) if settings is not None else None, steps)
+        run = Run(name, reporter(settings, printed, summary, meter) if settings is not None else None, steps)
         run.set_phase(phase)
         program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         if settings is not None:
-            run.on_stop, run.heeds_stop = partial(_ask_child, settings, meter), True
+            run.on_stop, run.heeds_stop = partial(ask_child, settings, meter), True
             # If the command itself calls lastbeat.run with this id, it needs no guardian: we see how it ends.
             os.environ[WRAPPED] = name
         try:
-            child = child_process.start(command, streams, _on_output(run, summary, printed), signals, group_signals)
+            child = child_process.start(command, streams, on_output(run, summary, printed), signals, group_signals)
         except child_process.NotStartedError as fault:
             print(f"Error: {fault}", file=sys.stderr)
             run.fail(f"Not started: {fault}")
@@ -146,9 +234,9 @@ def _report(
         try:
             ended = child.wait()
             arguments = (run, ended, program, summary)
-            ending = threading.Thread(target=_write_sentinel, args=arguments, name="lastbeat-end", daemon=True)
+            ending = threading.Thread(target=write_sentinel, args=arguments, name="lastbeat-end", daemon=True)
             if settings is not None:
-                _start_or_run(ending)
+                start_or_run(ending)
             child.wait_for(lambda: not ending.is_alive())
         finally:
             child.restore_terminals()
@@ -170,78 +258,3 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
         return None
     logs.follow(settings)
     return settings
-
-
-def _reporter(settings: Settings, printed: Capture, summary: OutputSummary, meter: ResourceMeter) -> Reporter:
-    def prepare() -> RunEnvironment:
-        # In the beat thread: connecting must not delay the command.
-        environment = training.run_environment(settings)
-        # The stacks of this process would say nothing of the command.
-        tasks = [
-            StackDump(task.stall_s, task.beat_s, dump=dump, printed=summary.count)
-            if isinstance(task, StackDump)
-            else task
-            for task in environment.tasks
-            if not isinstance(task, StopCheck)
-        ]
-        if environment.stop_s is not None:
-            tasks.append(StopCheck(max(1, round(environment.stop_s / environment.beat_s)), send))
-        limit = environment.time_limit if settings[TIME_MARGIN_SECONDS] is not None else None
-        # Without a handler of its own the signal would end the program long before its machine goes.
-        notices = environment.notices if settings[EXIT_SIGNAL] is not None else None
-        return replace(environment, tasks=tuple(tasks), time_limit=limit, notices=notices)
-
-    def dump(head: str) -> bytes:
-        from lastbeat.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs
-
-        root = meter.root
-        return dump_waiting(root, tree_of(root), head) if root is not None else head.encode()
-
-    def send(number: int) -> None:
-        _send(meter, number)
-
-    return Reporter(prepare, [LogShipping(CaptureFeed(printed))], meter=meter)
-
-
-def _ask_child(settings: Settings, meter: ResourceMeter) -> None:
-    """Tell the command to save what it has and to end. Its workers have to live until it has."""
-    _send(meter, settings[EXIT_SIGNAL] or signal.SIGTERM, forks=False)
-
-
-def _send(meter: ResourceMeter, number: int, *, forks: bool = True) -> None:
-    if meter.root is not None:
-        send_to_tree(meter.root, number, forks=forks)
-
-
-def _on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[int, bytes], None]:
-    total_given = run.total_steps is not None
-    decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in (1, 2)}
-
-    def on_output(stream: int, chunk: bytes) -> None:
-        printed.add(decoders[stream].decode(chunk))
-        if summary.add(stream, chunk):
-            progress = summary.progress
-            if not total_given:
-                run.total_steps = progress.total_steps
-            run.step(progress.step, loss=progress.loss, learning_rate=progress.learning_rate, epoch=progress.epoch)
-
-    return on_output
-
-
-def _start_or_run(thread: threading.Thread) -> None:
-    try:
-        thread.start()
-    except RuntimeError:  # No thread can start. Then a signal cannot cut this short.
-        thread.run()
-
-
-def _write_sentinel(run: Run, ended: ChildExit, program: str, summary: OutputSummary) -> None:
-    if ended.succeeded and run.stop_wanted is not None and not run.is_done:
-        written = run.left_early()
-    elif ended.succeeded:
-        written = run.complete()
-    else:
-        text = sentinel_text(ended, program, summary.error, summary.tail)
-        written = run.fail(text) if run.stopped is None else run.cancel(f"KeyboardInterrupt ({run.stopped}); {text}")
-    if not written:
-        log.warning("lastbeat could not write how %s ended, and gives up", program)

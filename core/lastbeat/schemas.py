@@ -88,6 +88,19 @@ class SectionDocument(BaseModel):
     """For how long it may be."""
 
 
+class InPlaceDocument(BaseModel):
+    """That lastbeat exec ends training when it hangs, and starts it again in its place."""
+
+    token: str
+    """Identifies this start."""
+    restarts: int = Field(ge=0)
+    """How often it has been started again within its job."""
+    left: int = Field(ge=0)
+    """How often it still may be."""
+    takes_s: float = Field(ge=0)
+    """So long it may take from a hang to the next start: before, nobody else need do anything."""
+
+
 class MetadataDocument(HeartbeatDocument):
     """metadata.json: a run's liveness heartbeat, written every so often by training."""
 
@@ -104,6 +117,8 @@ class MetadataDocument(HeartbeatDocument):
     """Which process that number means: the boot of its machine, the space of its number, and when it began."""
     wraps: bool = UNSAID
     """Whether lastbeat exec started it."""
+    in_place: InPlaceDocument = UNSAID
+    """Whether it also ends it when it hangs, and starts it again."""
     stop_seconds: float = Field(default=UNSAID, gt=0)
     """How often it looks for a request to end (``_stop``)."""
     owner: str = UNSAID

@@ -49,6 +49,7 @@ from lastbeat.settings.table import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lastbeat.model.in_place import InPlace
     from lastbeat.sdk.beat_tasks import BeatTask
     from lastbeat.sdk.time_limit import StopTime
     from lastbeat.stores.port import Store
@@ -104,7 +105,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     for mistake in settings.misspelt:
         safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
-    guard = _guard(settings, name)
+    guard, starter = _guard(settings, name), _starter(name)
 
     def prepare() -> RunEnvironment:
         reader = ValueReader(warnings=warnings)
@@ -132,6 +133,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             owner=_owner(whose) or environment.owner,
             team=_owner(of_team) or environment.team,
             sections=section_limits,
+            in_place=starter,
+            started_by_other=starter is not None,
         )
 
     enable_faulthandler()
@@ -172,6 +175,14 @@ def _exit_signal(given: object, settings: Settings) -> int | None:
     except ValueError as fault:
         safe_log(logging.WARNING, "lastbeat leaves exit_signal out: %s %s", value_label(given), fault)
         return settings[EXIT_SIGNAL]
+
+
+def section_limits(settings: Settings) -> SectionLimits:
+    """What the settings say of how long training may be in its sections."""
+    reader = ValueReader()
+    found = _section_limits(settings, None, None, reader)
+    reader.close()
+    return found
 
 
 def _section_limits(settings: Settings, sections: object, outside: object, reader: ValueReader) -> SectionLimits:
@@ -339,6 +350,15 @@ def _guard(settings: Settings, run_id: str) -> Guard:
         safe_log(logging.DEBUG, "no guardian sees how this process ends: %s", fault_text(fault))
         return Guard()
     return start.guard(settings, run_id)
+
+
+def _starter(run_id: str) -> "InPlace | None":
+    """Who starts this training again in its place, if anybody does."""
+    if "_LASTBEAT_IN_PLACE" not in os.environ:
+        return None
+    from lastbeat.sdk.exec_in_place import started_by  # noqa: PLC0415 - only below lastbeat exec --max-restarts
+
+    return started_by(run_id, os.environ.get("_LASTBEAT_EXEC_RUN"))
 
 
 def _tasks(settings: Settings, store: "Store", stall_minutes: float | None) -> "tuple[BeatTask, ...]":

@@ -11,6 +11,7 @@ import pytest
 
 from lastbeat import __version__, settings
 from lastbeat.launchers import ray_submission
+from lastbeat.model.in_place import RESTARTS_VARIABLE
 from lastbeat.supervision.restarting import JOB_VARIABLES
 from support.checkout import ROOMS, ROOT, TOP_FILES, documents
 from support.markdown import Document
@@ -75,7 +76,7 @@ def test_every_setting_that_is_named_exists(page: Path) -> None:
     # Of a channel with a name of its own it is the rest of the name that has to be a setting.
     own = re.compile(r"LASTBEAT_CHANNEL_[A-Z]+_(?:LASTBEAT_)?")
     named = {own.sub("", each) for each in SETTING.findall(Document.read(page).text)}
-    known = {*(setting.name for setting in settings.every_setting()), *JOB_VARIABLES}
+    known = {*(setting.name for setting in settings.every_setting()), *JOB_VARIABLES, RESTARTS_VARIABLE}
     assert {each for each in named if not {each, f"LASTBEAT_{each}"} & known} - {"LASTBEAT_CHANNEL_"} == set()
 
 

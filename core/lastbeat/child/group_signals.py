@@ -30,7 +30,9 @@ class GroupSignalMonitor:
         life_read, self._life_write = pipe()
         self._report_read, report_write = pipe()
         self._seen: dict[int, float] = {}
-        if os.fork() == 0:
+        self.process = os.fork()
+        """Its number."""
+        if self.process == 0:
             os.close(self._life_write)
             os.close(self._report_read)
             _report_signals(numbers, life_read, report_write, own_session=own_session)

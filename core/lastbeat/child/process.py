@@ -11,7 +11,7 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lastbeat.child.descriptors import pipe
@@ -50,12 +50,22 @@ class ChildProcess:
     terminals: Sequence[PseudoTerminal]
     signals: SignalQueue
     group_signals: GroupSignalMonitor
+    reaps_all: bool = False
+    """Every orphan below us becomes our child, and has to be reaped."""
     _oom_kills: OomKillCounter = field(default_factory=OomKillCounter)
     _forwarded: list[tuple[float, int]] = field(default_factory=list)
     """Monotonic time and number of the latest signals."""
 
     def wait(self) -> ChildExit:
-        """Forward signals until the command exits, and say how it exited.
+        """Forward signals until the command exits, and say how it exited."""
+        ended = None
+        while ended is None:
+            ended = self.wait_until(lambda: False)
+        return ended
+
+    def wait_until(self, enough: Callable[[], bool], tick_s: float = _TICK_S) -> ChildExit | None:
+        """Forward signals until the command exits, and say how it exited; None if ``enough`` is true before, which is
+        asked each ``tick_s``.
 
         1. Count the OOM kills of our cgroup and of the child's, each from the first look on.
         2. Once a second, and at each signal: forward the signal, then ask whether the child has exited.
@@ -66,12 +76,14 @@ class ChildProcess:
         status = None
         while status is None:
             self._oom_kills.watch(self.pid)
-            received = self.signals.wait(_TICK_S)
+            received = self.signals.wait(tick_s)
             if received is None:
                 self.group_signals.collect()
             if received is not None and received.number != signal.SIGCHLD:
                 self._forward(received)
             status = self._exit_status()
+            if status is None and enough():
+                return None
         now = time.monotonic()
         for pump in self.pumps:
             pump.child_exited()
@@ -88,15 +100,29 @@ class ChildProcess:
                 return False
         return True
 
+    @property
+    def told_to_stop(self) -> bool:
+        """Whether a signal that asks for its end has come."""
+        return any(number in _STOP_WAITING for _, number in self._forwarded)
+
     def restore_terminals(self) -> None:
         """Give the real terminals their settings back."""
         for terminal in self.terminals:
             terminal.restore()
 
+    def let_go(self, most_s: float) -> None:
+        """The command is dead, and another one takes its place: give it the terminal, keyboard and all, and wait up to
+        ``most_s`` for the rest of the output."""
+        deadline = time.monotonic() + most_s
+        for terminal in self.terminals:
+            terminal.let_go()
+        for pump in self.pumps:
+            pump.join(max(0.0, deadline - time.monotonic()))
+
     def _exit_status(self) -> int | None:
         """Exit status or minus a signal's number; None while the child runs."""
         # Process 1 of a container must reap every orphan.
-        reaps_all = os.getpid() == 1
+        reaps_all = self.reaps_all or os.getpid() == 1
         while True:
             pid, status = os.waitpid(-1 if reaps_all else self.pid, os.WNOHANG)
             if pid == self.pid:
@@ -146,8 +172,9 @@ def start(
     on_output: Callable[[int, bytes], None],
     signals: SignalQueue,
     group_signals: GroupSignalMonitor,
+    environment: Mapping[str, str] | None = None,
 ) -> ChildProcess:
-    """Start ``command``.
+    """Start ``command``, in this process's ``environment`` unless another one is given.
 
     ``streams`` are the open ones among 1 (stdout) and 2 (stderr). ``on_output`` gets each chunk with its stream, from
     one thread a stream.
@@ -180,7 +207,8 @@ def start(
         name = next(iter(terminals.values())).name
         actions.insert(0, (os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0))
     try:
-        pid = _spawn(command, actions, signals, session=bool(terminals))
+        own = os.environ if environment is None else environment
+        pid = _spawn(command, actions, signals, own, session=bool(terminals))
     except OSError as error:
         raise _not_started(command[0], error) from error
     finally:
@@ -196,12 +224,19 @@ def start(
     return child
 
 
-def _spawn(command: Sequence[str], actions: Sequence[object], signals: SignalQueue, *, session: bool) -> int:
+def _spawn(
+    command: Sequence[str],
+    actions: Sequence[object],
+    signals: SignalQueue,
+    environment: Mapping[str, str],
+    *,
+    session: bool,
+) -> int:
     def spawn(program: str, arguments: list[str]) -> int:
         return os.posix_spawnp(
             program,
             arguments,
-            os.environ,
+            environment,
             file_actions=actions,  # type: ignore[arg-type]  # tuples of five shapes
             setsid=session,
             setsigmask=signals.original_mask,

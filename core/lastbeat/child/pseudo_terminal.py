@@ -8,6 +8,8 @@ import termios
 import threading
 from typing import Any
 
+_KEYS_S = 2.0
+"""How long a relay may take to notice that it is over; it looks twice a second."""
 _SIZE = struct.Struct("HHHH")  # rows, columns, width and height in pixels
 
 
@@ -25,6 +27,8 @@ class PseudoTerminal:
         self._settings_before: list[Any] | None = None
         """The real terminal's settings before it was made raw."""
         self._keyboard = threading.Event()
+        self._over = False
+        self._relaying: threading.Thread | None = None
         settings = termios.tcgetattr(like)
         settings[1] &= ~termios.OPOST
         termios.tcsetattr(child_end, termios.TCSANOW, settings)
@@ -68,7 +72,9 @@ class PseudoTerminal:
         if self._settings_before is None:
             self._settings_before = before
             self._relayed = keyboard
-            threading.Thread(target=self._relay, args=(keyboard,), name="lastbeat-keyboard", daemon=True).start()
+            relaying = threading.Thread(target=self._relay, args=(keyboard,), name="lastbeat-keyboard", daemon=True)
+            relaying.start()
+            self._relaying = relaying
         self._keyboard.set()
 
     def restore(self) -> None:
@@ -80,15 +86,23 @@ class PseudoTerminal:
                 # The terminal is gone.
                 return
 
+    def let_go(self) -> None:
+        """Leave the keyboard to another one, and restore the real terminal's settings until that takes it."""
+        self._over = True
+        self._keyboard.set()
+        if self._relaying is not None:
+            self._relaying.join(_KEYS_S)
+        self.restore()
+
     def _relay(self, keyboard: int) -> None:
         ready = select.poll()
         ready.register(keyboard, select.POLLIN)
-        while True:
+        while not self._over:
             self._keyboard.wait()
             if not _in_foreground(keyboard):
                 self._keyboard.clear()
                 continue
-            if not ready.poll(500):
+            if not ready.poll(500) or self._over:
                 continue
             try:
                 keys = os.read(keyboard, 4096)

@@ -13,6 +13,8 @@ The delay is exponential back-off with full jitter: uniform between nothing and 
 each restart in a row (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
 """
 
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -131,6 +133,12 @@ def budgets_used(
 def _before(budgets: Sequence[Budget]) -> list[Budget]:
     """``budgets`` without the restart that was asked for."""
     return [replace(each, used=each.used - 1) for each in budgets]
+
+
+def cause_key(error_type: str, line: str) -> str:
+    """The same for the same failure, whatever its numbers are. ``line`` is what shows it."""
+    told = re.sub(r"\d+|0x[0-9a-f]+", "#", line)
+    return f"{error_type} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
 def entry(end: JobEnd, now: datetime) -> RestartEntry:

@@ -8,6 +8,7 @@ from lastbeat.decide import jobs, logs
 from lastbeat.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
 from lastbeat.decide.flapping import FLIPS, MUTED, FlappingPhase, flapping_note, phase_after
 from lastbeat.decide.freshness import remember
+from lastbeat.decide.in_place import restart_news
 from lastbeat.decide.logs import also_seen
 from lastbeat.decide.raised import raised_known, raised_news
 from lastbeat.decide.recovery import decidable, exceeded_limit, standing_conditions, time_out_stands, undecidable
@@ -422,8 +423,14 @@ def _conclude(
 ) -> Decision:
     changed = before.status != verdict.status
     transition = None
+    resumed = None
+    if verdict.status is Status.RUNNING and not (match.is_new or changed):
+        resumed = restart_news(before, match.attempt.number, match.seen, _last_step(evidence), now)
+    if resumed is not None:
+        verdict = replace(verdict, reason=resumed)
     after = replace(
         before,
+        in_place_told=match.attempt.number if resumed is not None else before.in_place_told,
         status=verdict.status,
         reason=verdict.reason,
         cause=verdict.cause,
@@ -479,8 +486,10 @@ def _conclude(
     after = replace(after, flapping_since=(before.flapping_since or now) if phase.flapping else None)
     cold = evidence.liveness_log is not None and evidence.seen.logs is not None and evidence.seen.logs.cold
     must_write = before.status is None or transition is not None or must_persist(before, after, policy, now, cold=cold)
-    event = _status_event(before, match, verdict, changed=changed)
-    events = _alerts_for(event, _new_conditions(before, match, verdict, silence), verdict, phase, policy)
+    event = Event.RESTARTED if resumed is not None else _status_event(before, match, verdict, changed=changed)
+    raised = _new_conditions(before, match, verdict, silence)
+    in_place = resumed is not None and not phase.flapping
+    events = _alerts_for(event, raised, verdict, phase, policy, in_place=in_place)
     news = raised_news(before, match.seen.raised, now)
     if news and Event.WARNING in policy.alert_on:
         events = (Event.ALERT, *events)
@@ -531,7 +540,15 @@ def _status_event(before: Record, match: AttemptMatch, verdict: Verdict, *, chan
         return Event.STARTED
     if before.status is Status.TIMED_OUT or (changed and _by_log(before) and not match.is_new):
         return Event.RECOVERED
+    if not changed and _was_started_in_place(match):
+        # People are told when it goes on.
+        return None
     return Event.RESTARTED if match.is_new else None
+
+
+def _was_started_in_place(match: AttemptMatch) -> bool:
+    beat = match.seen.metadata
+    return beat is not None and beat.in_place is not None and beat.in_place.restarts > 0
 
 
 def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict, silence: datetime | None) -> set[str]:
@@ -550,7 +567,7 @@ def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict, silen
 
 
 def _alerts_for(
-    event: Event | None, raised: set[str], verdict: Verdict, phase: FlappingPhase, policy: Policy
+    event: Event | None, raised: set[str], verdict: Verdict, phase: FlappingPhase, policy: Policy, *, in_place: bool
 ) -> tuple[Event, ...]:
     """The alerts of this look, as far as ALERT_ON wants them.
 
@@ -569,8 +586,10 @@ def _alerts_for(
     elif phase is FlappingPhase.INTERRUPTED and event is Event.RESTARTED and event not in policy.alert_on:
         # The last alert said that it flaps, perhaps that it was TIMED_OUT.
         event = Event.RECOVERED
-    if event in policy.alert_on or (event is Event.STARTED and Event.RECOVERED in policy.alert_on):
+    if event in policy.alert_on:
         return (event,)
+    if Event.RECOVERED in policy.alert_on and (event is Event.STARTED or in_place):
+        return (Event.STARTED if event is Event.STARTED else Event.RESTARTED,)
     # Any alert lists the conditions, so they need one of their own only if there is no other.
     if phase.flapping:
         raised = raised - MUTED
@@ -592,7 +611,7 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     """
     if set(before.conditions) != set(after.conditions) or before.attempt != after.attempt:
         return True
-    if set(before.conditions_told) != set(after.conditions_told):
+    if set(before.conditions_told) != set(after.conditions_told) or before.in_place_told != after.in_place_told:
         return True
     same = (before.flapping_since, before.raised, before.job) == (after.flapping_since, after.raised, after.job)
     if not same:

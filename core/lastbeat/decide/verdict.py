@@ -10,6 +10,7 @@ from typing import Final
 from lastbeat.decide import jobs, logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.decide.headline import failure_line, headline
+from lastbeat.decide.in_place import in_charge, still_late
 from lastbeat.decide.job_conditions import IDLE_S, job_conditions, remedy
 from lastbeat.decide.late_sections import late_sections, told_of
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
@@ -216,6 +217,8 @@ def _first_verdict(evidence: AttemptEvidence, policy: Policy, now: datetime) -> 
         return _preempted(seen.preempted, seen.stop)
     waits = jobs.may_get_over(seen.job, evidence.finding, now)
     stop = _for_its_end(seen.stop) if seen.job is not None and seen.job.report.state.ended else None
+    # Who starts training again in its place says itself when it does not.
+    waits = waits or in_charge(seen, policy.stale_s, now) is not None
     counts = evidence.finding is not None and evidence.finding.alone and not waits
     # What it says while it is being ended on request are its last words.
     if evidence.finding is not None and counts and (stop is None or evidence.finding.seen_at < stop.modified):
@@ -446,6 +449,7 @@ def _late_section(evidence: AttemptEvidence, policy: Policy, now: datetime) -> V
         # An old document that was stored again tells of nothing that goes on.
         seen = replace(seen, metadata=replace(seen.metadata, sections=()))
     late = late_sections(seen, evidence.attempt, silence_limit_s(seen.metadata), policy.stale_s, now)
+    late = still_late(late, in_charge(seen, policy.stale_s, now))
     if not late:
         return None
     first = late[0]

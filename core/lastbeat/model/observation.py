@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lastbeat.model.in_place import InPlace
 from lastbeat.model.job import JobSight
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.preemption import Preemption
@@ -84,6 +85,8 @@ class Heartbeat:
     """What training was in."""
     left_sections: tuple[LeftSection, ...] = ()
     """What else it was in lately, for seconds and more."""
+    in_place: InPlace | None = None
+    """Who has started it ends it when it hangs, and starts it again in its place, as it says."""
 
     step: int | None = None
     total_steps: int | None = None

@@ -207,6 +207,8 @@ class Record(Persisted):
     """Condition → when people were told of it, for those that older versions drop, see ``decide.told_conditions``."""
     stopped_by: str | None = None
     """Of a CANCELLED: who asked for its end through lastbeat. Nobody starts such a run again by itself."""
+    in_place_told: int | None = None
+    """Number of the attempt of which people were last told that it was restarted in place."""
     flapping_since: datetime | None = None
     """Since when it flaps, see ``decide.flapping``: flips are recorded but raise no alerts. None: it does not."""
     conditions: Mapping[str, str] = field(default_factory=dict)

@@ -65,7 +65,8 @@ class Event(str, Enum):
     STARTED = "STARTED"
     """The first heartbeat of a run that was TIMED_OUT because it had none: wanted with RECOVERED."""
     RESTARTED = "RESTARTED"
-    """A new attempt reopened a finished run."""
+    """A new attempt reopened a finished run; or one that ``lastbeat exec`` started in place goes on: wanted with
+    RECOVERED, too."""
     WARNING = "WARNING"
     """At least one condition was newly raised."""
     ALERT = "ALERT"

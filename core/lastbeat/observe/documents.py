@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from lastbeat.model.in_place import FIELD, read_in_place
 from lastbeat.model.numbers import finite, number, whole
 from lastbeat.model.observation import Heartbeat, LeftSection, OpenSection
 from lastbeat.model.secrets import mask_tokens
@@ -65,6 +66,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         rank_beat_s=_span(document.get("rank_beat_seconds")),
         sections=_sections(document.get("sections"), mask),
         left_sections=_left_sections(document.get("left_sections")),
+        in_place=read_in_place(document.get(FIELD)),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),

@@ -121,14 +121,15 @@ class FollowingRank:
         if self._attempt is None and (ending is None or ending[0] == runid.ERROR):
             yield BeatStep(self._learn_attempt)
 
-    def write_error(self, ending: tuple[str, str] | None) -> None:
-        """Write the error that it ended with, if it did. Raises :class:`StoreError`.
+    def write_error(self, ending: tuple[str, str] | None, *, defers: bool = False) -> None:
+        """Write the error that it ended with, if it did. Raises :class:`StoreError`. ``defers``: whoever has started
+        this training decides what becomes of the run.
 
         A cancelled rank writes none. Whoever stops a whole training stops rank 0 as well, which reports it. And
         torchelastic stops the ranks that outlive a failed one, which is not the cause.
         """
         if ending is not None and ending[0] == runid.ERROR and not is_cancelled(ending):
-            self._write_error(ending[1])
+            self._write_error(ending[1], defers=defers)
 
     def heartbeat_steps(self, run: Run, ending: tuple[str, str] | None) -> Iterator[BeatStep]:
         """Its heartbeat, if it is due, or if it is news that a section takes too long."""
@@ -160,10 +161,13 @@ class FollowingRank:
     def _started(self) -> datetime:
         return started_at(self._store, time.monotonic() - self._started_monotonic)
 
-    def _write_error(self, text: str) -> None:
+    def _write_error(self, text: str, *, defers: bool) -> None:
         if self._body is None:
             # Made once, so that another try after a fault recognises its own text.
             self._body = with_rank(text, self._rank, self._attempt).encode("utf-8", "replace")
+        if defers:
+            self._store.write(self._error_key, self._body)
+            return
         result = write_first_error(self._store, self._run_id, self._body, self._started(), retry_for())
         self._is_run_error = result.is_run_error and result.is_final
         if not self._is_run_error:

@@ -39,6 +39,7 @@ from lastbeat.sdk.values import as_bool
 from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, StoreError
 
 if TYPE_CHECKING:
+    from lastbeat.model.in_place import InPlace
     from lastbeat.sdk.raising import AlertWriter
     from lastbeat.sdk.resources import ResourceMeter
     from lastbeat.sdk.time_limit import StopTime
@@ -107,6 +108,12 @@ class RunEnvironment:
     """When training is asked to stop, because its job's time is over soon."""
     on_begun: Callable[[], None] | None = None
     """Called once, by rank 0, when its first metadata.json is written."""
+    in_place: "InPlace | None" = None
+    """Of a training that is started again in its place when it fails: what it and who starts it say of that."""
+    started_by_other: bool = False
+    """This is such a training, and not who starts it."""
+    yields: Callable[[], bool] = bool
+    """Of who starts it: whether it reports itself at this moment, so that nothing more need be said."""
 
 
 class Reporter:
@@ -158,6 +165,8 @@ class Reporter:
         self._offset = ClockOffset()
         self._late = False
         """Whether the last metadata.json says that a section takes too long."""
+        self._left = False
+        """Another attempt has begun, of which somebody else tells."""
 
     # Called by training's threads.
 
@@ -190,6 +199,24 @@ class Reporter:
     def beat_now(self) -> None:
         """Beat at once instead of when the next beat is due."""
         self._wake.put(None)
+
+    def leave(self, wait_s: float = _STOP_S) -> None:
+        """Stop beating without an end: the run goes on with another attempt. Waits for a beat that is under way, but
+        no longer than ``wait_s``."""
+        self._left = self._stopping = True
+        self._wake.put(None)
+        if self._thread is not None:
+            self._thread.join(wait_s)
+
+    @property
+    def begun(self) -> bool:
+        """Whether this attempt's first metadata.json is written."""
+        return self._begun
+
+    @property
+    def attempt(self) -> int | None:
+        """The number of this attempt, once it has begun."""
+        return self._identity.attempt if self._begun and self._identity is not None else None
 
     def finish(self, deadline: float) -> bool:
         """Write the sentinel now. Whether it was written before ``deadline``, by the monotonic clock."""
@@ -227,7 +254,7 @@ class Reporter:
             except BaseException as fault:  # noqa: BLE001 - this thread ends with its run, and for no other reason
                 safe_log(logging.WARNING, "lastbeat had an unexpected fault and beats on: %s", fault_text(fault))
                 time.sleep(_RETRY_S)
-        if self._end_written or self._given_up:
+        if self._end_written or self._given_up or self._left:
             self._close()
 
     def _look_at_time(self, run: Run) -> None:
@@ -334,7 +361,7 @@ class Reporter:
                 faults += self._take(run, ending, [BeatStep(partial(environment.store.delete, key)) for key in others])
             self._write_sentinel(run, environment, ending)
         elif not environment.rank.leads:
-            follower.write_error(ending)
+            follower.write_error(ending, defers=_defers(environment))
             faults += self._take(run, ending, follower.heartbeat_steps(run, ending))
             faults += self._take(run, ending, self._alert_steps(run, environment, follower.attempt))
         end_written = ending is not None and not self._held_back(ending, faults)
@@ -386,7 +413,8 @@ class Reporter:
             yield BeatStep(lambda: self._begin_attempt(run, environment), probes_store=True)
         if self._begun and (not first or last or environment.rank.world > 1):
             yield BeatStep(lambda: self._write_metadata(run, environment, now, quick=first or last), probes_store=True)
-        yield BeatStep(lambda: self._write_progress(run, environment.store, folder, time.time(), last=last))
+        if not environment.yields():
+            yield BeatStep(lambda: self._write_progress(run, environment.store, folder, time.time(), last=last))
         yield from self._alert_steps(run, environment, self._identity.attempt if self._identity is not None else None)
         deadline = time.monotonic() + _HOLD_S
         yield BeatStep(
@@ -424,9 +452,12 @@ class Reporter:
 
     def _write_metadata(self, run: Run, environment: RunEnvironment, now: float, *, quick: bool) -> None:
         assert self._identity is not None  # noqa: S101 - the attempt has begun
+        if run.ending is None and environment.yields():
+            return
         used = self._used(quick=quick)
         document = metadata_document(run, self._identity, now, used, self._reader, self._offset.seconds)
         fields = rank_zero_fields(environment.rank, begun=True, beat_s=environment.rank_beat_s)
+        fields |= _in_place_fields(environment)
         if self._meter is not None and self._meter.root is not None:
             fields |= process_fields(self._meter.root, wraps=True)
         self._late = tells_late(document)
@@ -477,12 +508,12 @@ class Reporter:
            what is older than this process goes.
         """
         store, key = environment.store, f"{run.run_id}/{runid.METADATA}"
-        number = self._attempt_number(store, key, environment)
+        number, started_unix = self._attempt(store, key, environment)
         instance = Instance(environment.instance_id)
         self._identity = AttemptIdentity(
             run.run_id,
             number,
-            self._started_unix,
+            started_unix,
             instance,
             os.getpid(),
             environment.version,
@@ -496,6 +527,7 @@ class Reporter:
             self._used(quick=True),
             rank_zero_fields(environment.rank, begun=False, beat_s=environment.rank_beat_s),
         )
+        fields |= _in_place_fields(environment)
         document = metadata_document(run, self._identity, None, used, self._reader)
         self._offset.write(store, key, encode(document | fields))
         document = metadata_document(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
@@ -513,8 +545,9 @@ class Reporter:
         if environment.on_begun is not None:
             environment.on_begun()
 
-    def _attempt_number(self, store: Store, key: str, environment: RunEnvironment) -> int:
-        """This attempt's number, from the metadata.json that is there. Asked again with every try to begin."""
+    def _attempt(self, store: Store, key: str, environment: RunEnvironment) -> tuple[int, float]:
+        """This attempt's number and its start, as Unix time, from the metadata.json that is there. Asked again with
+        every try to begin. One that somebody has begun for this training is its own."""
         try:
             blob = store.read(key, _METADATA_LIMIT_BYTES)
         except DeniedError as error:
@@ -523,10 +556,16 @@ class Reporter:
             blob = None
         if blob is not None and self._identity is not None and start_time_of(blob.body) == iso_time(self._started_unix):
             # It is ours, from a write whose answer was lost.
-            return self._identity.attempt
+            return self._identity.attempt, self._started_unix
+        if blob is not None and environment.started_by_other:
+            from lastbeat.sdk.exec_in_place import adopted  # noqa: PLC0415 - only where somebody starts it again
+
+            begun = adopted(blob.body, environment.in_place)
+            if begun is not None:
+                return begun
         before = attempt_of(blob.body) if blob is not None else None
         resume, *_ = self._reader.read([("resume", self._resume, as_bool)])
-        return next_attempt(before, environment.restarts, resume=bool(resume))
+        return next_attempt(before, environment.restarts, resume=bool(resume)), self._started_unix
 
     def _delete(self, store: Store, key: str) -> None:
         try:
@@ -566,6 +605,9 @@ class Reporter:
         # A document, whose lines are not ours to move.
         text = ending[1] if ending[0] == runid.PREEMPTED else with_rank(ending[1], environment.rank, attempt)
         body = text.encode("utf-8", "replace")
+        if ending[0] == runid.ERROR and _defers(environment):
+            store.write(f"{run.run_id}/{rank_error_key(0)}", body)
+            return
         maybe_leftover = key in self._undeleted or not self._begun
         if ending[0] == runid.ERROR and environment.rank.world > 1:
             if not write_if_first(store, key, body, self._started(store) if maybe_leftover else None):
@@ -575,6 +617,23 @@ class Reporter:
             store.write(key, body, Expect.ANYTHING if maybe_leftover else Expect.NOTHING)
         except ConflictError:
             safe_log(logging.DEBUG, "%s is already there", key)
+
+
+def _in_place_fields(environment: RunEnvironment) -> dict[str, Any]:
+    """The further fields of metadata.json where training is started again in its place. Who starts it says so from the
+    first one on, by which the two are told apart."""
+    if environment.in_place is None:
+        return {}
+    return environment.in_place.fields() | ({} if environment.started_by_other else {"wraps": True})
+
+
+def _defers(environment: RunEnvironment) -> bool:
+    """Whether somebody else decides what becomes of a failure."""
+    if not environment.started_by_other:
+        return False
+    from lastbeat.sdk.exec_in_place import decides  # noqa: PLC0415 - as above
+
+    return decides(environment.in_place)
 
 
 def _may_pass(fault: BaseException) -> bool:

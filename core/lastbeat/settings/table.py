@@ -172,6 +172,7 @@ SECTION_TIMEOUTS = Setting[Mapping[str, float] | None](
     "Seconds that training may be in each of its sections, before the run is TIMED_OUT. A setting of training's own, "
     "which its heartbeats tell watchers.",
     example="setup:600,step:180,checkpointing:420",
+    option="--section-timeouts",
 )
 OUT_OF_SECTION_TIMEOUT = Setting[float | None](
     "LASTBEAT_OUT_OF_SECTION_TIMEOUT",

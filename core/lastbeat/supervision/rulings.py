@@ -1,6 +1,5 @@
 """What becomes of a job that has ended: put into a decision, and taken out of it again when it turns out otherwise."""
 
-import hashlib
 import logging
 import re
 from dataclasses import dataclass, replace
@@ -8,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.decide.quarantine import first_step, quarantined
-from lastbeat.decide.restart import decide_restart, entry
+from lastbeat.decide.restart import cause_key, decide_restart, entry
 from lastbeat.decide.transition import Decision
 from lastbeat.model import runid
 from lastbeat.model.action import Action
@@ -349,7 +348,7 @@ def job_end(
         cause.confidence if cause is not None else 1.0,
         second.error_type if second is not None else None,
         by_scheduler=cause is None and report.state.ended,
-        cause_key=_cause_key(error_type, cause.evidence.text) if cause is not None else error_type,
+        cause_key=cause_key(error_type, cause.evidence.text) if cause is not None else error_type,
         step=step.step if step is not None else None,
         checkpoint_step=found.newest_step if found is not None else None,
         # No node is to blame for a preemption.
@@ -372,12 +371,6 @@ def _mode(status: Status, report: JobReport) -> Mode:
     if status is Status.TIMED_OUT and not report.state.ended:
         return Mode.STALL
     return Mode.CRASH
-
-
-def _cause_key(error_type: str, line: str) -> str:
-    """The same for the same failure, whatever its numbers are."""
-    told = re.sub(r"\d+|0x[0-9a-f]+", "#", line)
-    return f"{error_type} {hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
 def resumes(found: CheckpointSurvey | None) -> str:

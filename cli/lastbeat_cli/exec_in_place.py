@@ -1,0 +1,428 @@
+"""``exec --max-restarts``: ends a command that hangs, and starts it again where its policy wants that."""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from typing import Final
+
+from lastbeat import opening
+from lastbeat.checkpoints.survey import survey
+from lastbeat.child import process as child_process
+from lastbeat.child.exit_reason import ChildExit, first_line, sentinel_text, signal_name
+from lastbeat.child.group_signals import GroupSignalMonitor
+from lastbeat.child.output_summary import OutputSummary
+from lastbeat.child.process import ChildProcess
+from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
+from lastbeat.child.waiting import dump_waiting
+from lastbeat.codec import codec
+from lastbeat.decide.quarantine import quarantined
+from lastbeat.decide.restart import entry
+from lastbeat.guardian.start import WRAPPED
+from lastbeat.in_place import ends
+from lastbeat.in_place.attention import Attention, StoppedError
+from lastbeat.in_place.ending import KILLED_S, become_reaper, end_all
+from lastbeat.in_place.ends import HowItEnded
+from lastbeat.in_place.gpu_memory import MemoryWatch
+from lastbeat.in_place.hangs import HangWatch, Printed
+from lastbeat.in_place.looking import PAID_EACH_S, LeftBehind, StoreLook, StoreWatch
+from lastbeat.in_place.output_tail import OutputTail
+from lastbeat.model import runid
+from lastbeat.model.checkpoint import CheckpointSurvey
+from lastbeat.model.in_place import RESTARTS_VARIABLE, VARIABLE, InPlace
+from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
+from lastbeat.model.starts_in_place import FOLDER, KEPT, KEY, StartsInPlace
+from lastbeat.model.text import fit, one_line
+from lastbeat.sdk.capture import Capture
+from lastbeat.sdk.documents import encode
+from lastbeat.sdk.gpus import GpuMonitor
+from lastbeat.sdk.process_mark import process_mark
+from lastbeat.sdk.reporter import Reporter, RunEnvironment
+from lastbeat.sdk.resources import ResourceMeter, tree_of
+from lastbeat.sdk.run import CANCELLED, Run
+from lastbeat.sdk.sections import SectionLimits
+from lastbeat.settings import Settings
+from lastbeat.signals import loading as catalogues
+from lastbeat.stores.port import Expect, Store, StoreError
+from lastbeat_cli import logs
+from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
+
+log = logging.getLogger(__name__)
+
+GPU_S: Final = 60.0
+"""How long the memory of the GPUs is awaited."""
+_BEGIN_S: Final = 3.0
+"""How long a start waits for its metadata.json, so that training finds it."""
+_LOOK_S: Final = 15.0
+_JUDGE_S: Final = 90.0
+_KEEP_S: Final = 10.0
+_OUTPUT_S: Final = 2.0
+_TICK_S: Final = 0.5
+_STACKS_BYTES: Final = 64 * 1024
+_STARTED_S: Final = 30.0
+"""What else a start may take."""
+_FAILED: Final = 1
+"""Exit status after a command that was ended because it hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class InPlaceTerms:
+    """When a command is started again within its job."""
+
+    most: int
+    """So often at most."""
+    policy: RestartPolicy
+    checkpoints: str
+    """Where it saves them; empty: lastbeat does not know."""
+    grace_s: float
+    """Between SIGTERM and SIGKILL."""
+    sections: SectionLimits
+    stall_s: float | None
+    launch: str
+    """Of this job."""
+
+    @property
+    def takes_s(self) -> float:
+        """How long it may be from a hang to the next start, if all goes well."""
+        return self.grace_s + KILLED_S + GPU_S + PAID_EACH_S + _STARTED_S
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrder:
+    """One start of the command, as it was decided."""
+
+    number: int = 0
+    history: tuple[RestartEntry, ...] = ()
+    resume_from: str | None = None
+    resume_step: int | None = None
+
+
+@dataclass
+class CommandStart:
+    """One start of the command, while it lasts."""
+
+    turn: StartOrder
+    ours: InPlace
+    run: Run
+    reporter: Reporter
+    meter: ResourceMeter
+    summary: OutputSummary
+    tail: OutputTail
+    printed: Capture
+    store: StoreWatch
+    began: float = field(default_factory=time.monotonic)
+    stacks: bytes = b""
+    over: bool = False
+    """The command is dead: nobody else reports it."""
+
+    @property
+    def step(self) -> int | None:
+        """The last step that its output shows, else the store."""
+        printed, said = self.summary.progress.step, self.store.said
+        return printed if printed is not None else said.step if said is not None else None
+
+    def says_itself(self) -> bool:
+        """Whether the command reports itself now."""
+        said = self.store.said
+        return said is not None and said.reports and not self.over
+
+
+@dataclass(frozen=True, slots=True)
+class EndRuling:
+    """What becomes of the run after a start has ended."""
+
+    decision: RestartDecision
+    end: JobEnd
+    found: CheckpointSurvey | None = None
+
+
+class CommandInPlace:
+    """A command within its job, from its first start to its last."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - as exec reports it
+        self,
+        command: Sequence[str],
+        streams: Sequence[int],
+        name: str,
+        phase: str,
+        steps: int | None,
+        settings: Settings,
+        terms: InPlaceTerms,
+    ) -> None:
+        self._command, self._streams, self._name, self._phase = command, streams, name, phase
+        self._steps, self._settings, self._terms = steps, settings, terms
+        self._program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
+        self._gpus = MemoryWatch(GpuMonitor().read)
+
+    def run(self) -> int:
+        """Returns the exit status of the last start, or dies by its signal.
+
+        1. Block the signals to forward, and fork the group monitor: both must come before the first thread.
+        2. Start the command, and report this start as an attempt of the run.
+        3. Wait for its exit, or until it hangs: then take the stacks of all its processes, and end them.
+        4. Ask the policy. Without a restart, write the sentinel as ``exec`` always does, and exit.
+        5. Keep what this start left behind, wait for the memory of its GPUs, and begin again.
+        """
+        apart = child_process.needs_terminal(self._streams)
+        with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group:
+            become_reaper()
+            threading.Thread(target=self._prepare, name="lastbeat-before", daemon=True).start()
+            attention, turn = Attention(signals), StartOrder()
+            while True:
+                life = self._begin(turn)
+                try:
+                    child = self._start(life, attention, signals, group)
+                except child_process.NotStartedError as fault:
+                    print(f"Error: {fault}", file=sys.stderr)
+                    life.run.fail(f"Not started: {fault}")
+                    return fault.status
+                except StoppedError as stop:
+                    return self._stopped(life, stop)
+                try:
+                    ended = self._await(life, child, group.process)
+                    following = self._following(life, child, ended, attention, group.process)
+                    if isinstance(following, int):
+                        return following
+                except StoppedError as stop:
+                    return self._stopped(life, stop)
+                finally:
+                    child.restore_terminals()
+                life.store.stop()
+                life.reporter.leave()
+                turn = following
+
+    def _prepare(self) -> None:
+        """What need not wait for the first failure: how much memory the GPUs have in use, and what errors look like."""
+        self._gpus.begin(5.0)
+        catalogues.load(catalogues.DEFAULT)
+
+    # One start.
+
+    def _begin(self, turn: StartOrder) -> CommandStart:
+        terms, began = self._terms, time.monotonic()
+        token = f"{terms.launch}-{turn.number}"
+        left = max(0, terms.most - turn.number)
+        ours = InPlace(token, turn.number, left, terms.takes_s, os.getpid(), process_mark(os.getpid()))
+        summary, printed, meter = OutputSummary(), Capture(), ResourceMeter(wraps=True)
+
+        def adapt(environment: RunEnvironment) -> RunEnvironment:
+            return replace(environment, in_place=ours, yields=life.says_itself)
+
+        def look() -> tuple[Store, StoreLook]:
+            store = opening.bare_store(self._settings, training=True)
+            return store, StoreLook(store, self._name, ours, began, self._settings.redactor)
+
+        reports = reporter(self._settings, printed, summary, meter, adapt)
+        watch = StoreWatch(look)
+        run = Run(self._name, None, self._steps)
+        life = CommandStart(turn, ours, run, reports, meter, summary, OutputTail(), printed, watch, began)
+        life.run = run = Run(self._name, reports, self._steps)
+        run.set_phase(self._phase)
+        run.on_stop, run.heeds_stop = partial(ask_child, self._settings, meter), True
+        watch.start()
+        return life
+
+    def _start(
+        self, life: CommandStart, attention: Attention, signals: SignalQueue, group: GroupSignalMonitor
+    ) -> ChildProcess:
+        turn = life.turn
+        if turn.number:
+            # Training goes on with the attempt that it finds. The first start waits for nothing.
+            attention.until(lambda: life.reporter.begun, _BEGIN_S)
+        environment: dict[str, str] = {
+            **os.environ,
+            WRAPPED: self._name,
+            VARIABLE: life.ours.variable(),
+            RESTARTS_VARIABLE: str(turn.number),
+        }
+        if turn.number and self._terms.checkpoints:
+            # Those of the first start are whoever's who gave them.
+            for name, value in (("FROM", turn.resume_from), ("STEP", turn.resume_step)):
+                environment.pop(f"LASTBEAT_RESUME_{name}", None)
+                if value is not None:
+                    environment[f"LASTBEAT_RESUME_{name}"] = str(value)
+        take = on_output(life.run, life.summary, life.printed)
+
+        def keep(stream: int, chunk: bytes) -> None:
+            life.tail.add(chunk)
+            take(stream, chunk)
+
+        child = child_process.start(self._command, self._streams, keep, signals, group, environment)
+        child.reaps_all = True
+        life.meter.root = child.pid
+        return child
+
+    def _await(self, life: CommandStart, child: ChildProcess, monitor: int) -> HowItEnded:
+        """Wait until it ends, or end it because it hangs."""
+        hang = HangWatch(life.began, self._terms.sections, self._terms.stall_s)
+        why: list[str] = []
+
+        def hangs() -> bool:
+            said, now = life.store.said, time.monotonic()
+            printed = Printed(life.summary.progress.step, life.summary.count())
+            hang.note(printed, said, now)
+            leaves = child.told_to_stop or life.run.stopped is not None or life.run.stop_wanted is not None
+            found = None if leaves else hang.why(said, now)
+            why[:] = [found] if found is not None else []
+            return bool(why)
+
+        ended, text = child.wait_until(hangs, _TICK_S), None
+        if ended is None:
+            # What it says while it is being ended is not why it hung.
+            text = life.tail.text()
+            self._tell(f"{self._program} hangs, {why[0]}: it is being ended")
+            life.run.set_phase("ending a hang", why[0])
+            life.stacks = dump_waiting(child.pid, tree_of(child.pid), f"Hang: {why[0]}")
+            ended, _ = end_all(child, None, {monitor}, self._terms.grace_s)
+        life.over = True
+        life.meter.root = None
+        child.let_go(_OUTPUT_S)
+        turn, lived_s = life.turn, time.monotonic() - life.began
+        return HowItEnded(
+            ended, why[0] if why else None, text or life.tail.text(), "", LeftBehind(), lived_s, life.step,
+            turn.resume_from, turn.resume_step, os.uname().nodename,
+        )  # fmt: skip
+
+    # Between two starts.
+
+    def _following(
+        self, life: CommandStart, child: ChildProcess, ended: HowItEnded, attention: Attention, monitor: int
+    ) -> StartOrder | int:
+        """The next start, once it may begin; or the exit status, once how this one ended is written."""
+        if ended.exit is not None and ended.exit.succeeded and ended.hang is None:
+            return self._finish(life, child, ended, None)
+        nothing = JobEnd(Mode.CRASH)
+        failed = EndRuling(RestartDecision(restart=False, reason="nobody could tell in time how it ended"), nothing)
+        left = attention.while_doing(lambda: self._left_behind(life), _LOOK_S, LeftBehind())
+        if left.asked is not None and not left.asked.after_checkpoint:
+            life.run.stopped = life.run.stopped or left.asked.summary
+        ended = replace(ended, left=left, step=ended.step if ended.step is not None else left.step)
+        ended = replace(ended, error=self._error_text(life, ended))
+        ruling = attention.while_doing(lambda: self._ruled(life, ended), _JUDGE_S, failed)
+        if ruling.decision.restart:
+            # What it started may write into its checkpoints, too.
+            _, remaining = end_all(child, ended.exit, {monitor}, self._terms.grace_s)
+            if remaining:
+                why = RestartDecision(restart=False, reason="some of its processes could not be ended, and still run")
+                ruling = replace(ruling, decision=why)
+        if not ruling.decision.restart:
+            return self._finish(life, child, ended, ruling)
+        turn = self._next_turn(life, ruling)
+        resumes = f", from {turn.resume_from}" if turn.resume_from is not None else ""
+        self._tell(f"restarting in place, {turn.number} of {self._terms.most}{resumes}: {ruling.decision.reason}")
+        life.run.set_phase("restarting in place", ruling.decision.reason)
+        life.reporter.beat_now()
+        attention.while_doing(lambda: self._keep(life, ended, turn, ruling), _KEEP_S, None)
+        if not self._gpus.wait_free(GPU_S, attention.pause):
+            log.warning("the GPUs have not given all of their memory back after %.0f s; lastbeat goes on", GPU_S)
+        attention.pause(ends.pause_s(life.turn.history, ruling.end, ended.lived_s))
+        return turn
+
+    def _left_behind(self, life: CommandStart) -> LeftBehind:
+        look = life.store.look
+        return LeftBehind() if look is None else look.left_behind()
+
+    def _ruled(self, life: CommandStart, ended: HowItEnded) -> EndRuling:
+        store = opening.bare_store(self._settings, training=True)
+        now = store.clock()
+        why = ends.explained(ended, catalogues.load(catalogues.DEFAULT))
+        found = None
+        if self._terms.checkpoints:
+            kept_from = quarantined(life.turn.history)
+            place = opening.place(self._settings, self._terms.checkpoints)
+            found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
+        wanted = life.run.stop_wanted
+        end = ends.job_end(ended, why, found, stop_wanted=wanted)
+        if found is not None and end.first_step is False:
+            # What this start died on counts, too.
+            kept_from = quarantined((*life.turn.history, entry(end, now)))
+            place = opening.place(self._settings, self._terms.checkpoints)
+            found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
+        decision = ends.ruled(self._terms.policy, ended, end, life.turn.history, self._terms.most, now)
+        return EndRuling(decision, end, found)
+
+    def _next_turn(self, life: CommandStart, ruling: EndRuling) -> StartOrder:
+        chosen = ruling.found.chosen if ruling.found is not None else None
+        history = (*life.turn.history, entry(ruling.end, datetime.now(timezone.utc)))
+        return StartOrder(
+            life.turn.number + 1,
+            history,
+            chosen.url if chosen is not None else None,
+            chosen.step if chosen is not None else None,
+        )
+
+    def _stacks(self, life: CommandStart, store: Store) -> str:
+        """Those that were taken here, and those that training has written itself, which know its functions."""
+        own = store.read(f"{self._name}/{runid.STACKS}", _STACKS_BYTES) if life.stacks else None
+        theirs = "" if own is None else f"\nWhat training said itself:\n{own.body.decode('utf-8', 'replace')}"
+        return life.stacks.decode("utf-8", "replace") + theirs
+
+    def _keep(self, life: CommandStart, ended: HowItEnded, turn: StartOrder, ruling: EndRuling) -> None:
+        """Leave word of what has ended: the next start overwrites its log and its stacks."""
+        store = opening.bare_store(self._settings, training=True)
+        said = StartsInPlace(
+            self._terms.launch, turn.number, turn.history[-KEPT:], ended.hang or ruling.decision.reason, ended.node,
+            turn.resume_from, turn.resume_step,
+        )  # fmt: skip
+        store.write(f"{self._name}/{KEY}", encode(codec(StartsInPlace).document(said)))
+        told = self._settings.redactor(f"{ended.error}\n{self._stacks(life, store)}")
+        store.write(f"{self._name}/{FOLDER}{life.turn.number}.txt", told.encode("utf-8", "replace"))
+
+    # The end.
+
+    def _error_text(self, life: CommandStart, ended: HowItEnded) -> str:
+        """What ``_error`` says of it: training's own word where there is one."""
+        if ended.hang is not None:
+            tail = f"The last lines of its output:\n{life.summary.tail}\n" if life.summary.tail else ""
+            return f"Hang: {ended.hang}; lastbeat exec ended {self._program}\n\n{tail}"
+        own = next((each.text for each in ended.left.errors if not each.text.startswith(CANCELLED)), None)
+        exited = ended.exit or ChildExit(_FAILED)
+        if own is None or exited.cancelled:
+            return sentinel_text(exited, self._program, life.summary.error, life.summary.tail)
+        return own
+
+    def _finish(self, life: CommandStart, child: ChildProcess, ended: HowItEnded, ruling: EndRuling | None) -> int:
+        """Write how it ended, as ``exec`` does without restarts, and return its exit status."""
+        exited = ended.exit or ChildExit(_FAILED)
+        text, run = None, life.run
+        asked = exited.cancelled or run.stopped is not None or run.stop_wanted is not None
+        if ruling is not None and not asked:
+            before = f"restarted in place {life.turn.number} of {self._terms.most} times; " if life.turn.number else ""
+            note = f"{before}not restarted in place: {ruling.decision.reason}"
+            text = f"{ended.error.rstrip()}\n\n{note}\n"
+            self._tell(note)
+        if life.stacks:
+            with suppress(RuntimeError):
+                threading.Thread(target=self._keep_stacks, args=(life,), daemon=True).start()
+        arguments = (life.run, exited, self._program, life.summary, text)
+        ending = threading.Thread(target=write_sentinel, args=arguments, name="lastbeat-end", daemon=True)
+        start_or_run(ending)
+        child.wait_for(lambda: not ending.is_alive())
+        life.store.stop()
+        if ended.hang is not None or ended.exit is None:
+            return _FAILED
+        return exit_by_signal(-exited.status) if exited.status < 0 else exited.status
+
+    def _keep_stacks(self, life: CommandStart) -> None:
+        with suppress(StoreError):
+            # Training's own know better.
+            store = opening.bare_store(self._settings, training=True)
+            store.write(f"{self._name}/{runid.STACKS}", life.stacks, Expect.NOTHING)
+
+    def _stopped(self, life: CommandStart, stop: StoppedError) -> int:
+        """A signal asked for the end while nothing ran."""
+        exited = ChildExit(-stop.number, None, (stop.number,))
+        text = f"{first_line(exited, self._program)} while it was being restarted in place\n"
+        what = life.run.fail(text) if life.run.stopped is None else life.run.cancel(f"KeyboardInterrupt ({text})")
+        if not what:
+            log.warning("lastbeat could not write that %s was ended by %s", self._program, signal_name(stop.number))
+        return exit_by_signal(stop.number)
+
+    def _tell(self, what: str) -> None:
+        print(logs.redact(f"lastbeat: {fit(one_line(what), 400)}"), file=sys.stderr, flush=True)

@@ -1,0 +1,201 @@
+"""What the store shows of the training that this process has started: looked at again and again, in a thread."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from lastbeat.decide.late_sections import late_sections, told_of
+from lastbeat.decide.silent_ranks import silence_limit_s
+from lastbeat.in_place.hangs import SaidOfItself
+from lastbeat.model import runid
+from lastbeat.model.in_place import InPlace
+from lastbeat.model.observation import Heartbeat, Seen
+from lastbeat.model.record import Attempt
+from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
+from lastbeat.observe.documents import read_heartbeat
+from lastbeat.observe.ranks import SilentRankReader
+from lastbeat.observe.run import Observer
+from lastbeat.sdk.exec_in_place import reported_by_training
+from lastbeat.sdk.first_error import is_leftover
+from lastbeat.sdk.safe_log import WarnOnce, fault_text
+from lastbeat.stores.port import Blob, DeniedError, Store, StoreError
+
+FREE_EACH_S: Final = 2.0
+PAID_EACH_S: Final = 10.0
+"""Time between two looks, where each costs something: a listing and what is new. Some four cents a day in S3."""
+_SILENT_S: Final = 600.0
+_METADATA_BYTES: Final = 64 * 1024
+_ERROR_BYTES: Final = 64 * 1024
+MOST_ERRORS: Final = 16
+_STEP: Final = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class RankError:
+    """What one rank said when it failed."""
+
+    name: str
+    """Its file below the run's folder."""
+    modified: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What a start that has ended left in the store. Unknown where that could not be read in time."""
+
+    known: bool = False
+    done: str | None = None
+    """It has written ``_complete`` or ``_preempted``."""
+    asked: StopRequest | None = None
+    """A person asked for its end."""
+    errors: tuple[RankError, ...] = ()
+    """Those of its ranks, the first one first."""
+    step: int | None = None
+
+
+class StoreLook:
+    """Looks at one start of one run."""
+
+    def __init__(
+        self, store: Store, run_id: str, ours: InPlace, began: float, mask: Callable[[str], str] = str
+    ) -> None:
+        """``began`` is when it was started, by the monotonic clock."""
+        self._store, self._run_id, self._ours, self._mask = store, run_id, ours, mask
+        self._observer = Observer(store, run_id, mask)
+        self._ranks = SilentRankReader(store, run_id, mask)
+        self._began = began
+        self._reports = False
+        self._metadata_version = ""
+
+    def look(self) -> SaidOfItself:
+        """What it says now. Raises :class:`StoreError`."""
+        at, now = time.monotonic(), self._store.clock()
+        seen, _ = self._observer.look()
+        metadata = seen.metadata if isinstance(seen, Seen) else None
+        if metadata is None or not isinstance(seen, Seen) or metadata.in_place is None:
+            return SaidOfItself(at)
+        if metadata.in_place.token != self._ours.token:
+            # The last start's, as long as this one has not begun.
+            return SaidOfItself(at)
+        if metadata.version != self._metadata_version:
+            blob = self._store.read(f"{self._run_id}/{runid.METADATA}", _METADATA_BYTES)
+            # Once it has reported itself it does, whoever wrote the document last.
+            self._reports |= blob is not None and reported_by_training(blob.body, self._ours)
+            self._metadata_version = metadata.version
+        attempt = _attempt(metadata)
+        looked = self._ranks.add_to(seen, self._observer.ranks, attempt, _SILENT_S, now)
+        silent_after_s = silence_limit_s(metadata.beat_s) if metadata.beat_s else None
+        found = looked if isinstance(looked, Seen) else seen
+        late = late_sections(found, attempt, silent_after_s, _SILENT_S, now)
+        progress = seen.progress
+        step = metadata.step
+        if progress is not None and not is_leftover(progress.modified, self._started()):
+            step = progress.step
+        # A rank of which nothing is heard is left to whoever has a longer patience.
+        late = tuple(each for each in late if not each.silent)
+        return SaidOfItself(at, self._reports, told_of(late) if late else None, _is_busy(metadata), step)
+
+    def left_behind(self) -> LeftBehind:
+        """What it left, now that it has ended. Raises :class:`StoreError`."""
+        started, folder = self._started(), f"{self._run_id}/"
+        done = next(
+            (name for name in (runid.COMPLETE, runid.PREEMPTED) if self._is_there(folder + name, started)), None
+        )
+        metadata, progress = (self._read(folder + name, _METADATA_BYTES) for name in (runid.METADATA, runid.PROGRESS))
+        beat = read_heartbeat(metadata) if metadata is not None else None
+        asked = None
+        request = self._read(folder + runid.STOP, LIMIT_BYTES)
+        if request is not None and beat is not None:
+            found = read_request(request.body)
+            asked = found if found is not None and found.is_of(beat.start_time, beat.attempt) else None
+        step = None
+        if progress is not None and not is_leftover(progress.modified, started):
+            step = read_heartbeat(progress).step
+        return LeftBehind(True, done, asked, self._errors(started), step)
+
+    def _errors(self, started: datetime) -> tuple[RankError, ...]:
+        page = self._store.list(f"{self._run_id}/ranks/")
+        entries = [
+            each
+            for each in page.entries
+            if each.key.endswith(".error") and each.fault is None and not is_leftover(each.modified, started)
+        ]
+        found = list[RankError]()
+        for entry in sorted(entries, key=lambda each: each.modified)[:MOST_ERRORS]:
+            blob = self._read(entry.key, _ERROR_BYTES)
+            if blob is not None:
+                text = self._mask(blob.body.decode("utf-8", "replace"))
+                found.append(RankError(entry.key.partition("/")[2], entry.modified, text))
+        return tuple(found)
+
+    def _read(self, key: str, limit_bytes: int) -> Blob | None:
+        try:
+            return self._store.read(key, limit_bytes)
+        except DeniedError:
+            # Some policies let training write and not read.
+            return None
+
+    def _is_there(self, key: str, started: datetime) -> bool:
+        blob = self._read(key, 0)
+        return blob is not None and not is_leftover(blob.modified, started)
+
+    def _started(self) -> datetime:
+        return self._store.clock() - timedelta(seconds=time.monotonic() - self._began)
+
+
+class StoreWatch:
+    """The thread that looks, from the beginning of a start to its end."""
+
+    def __init__(
+        self, make: Callable[[], tuple[Store, StoreLook]], also: Callable[[Store], None] = lambda _: None
+    ) -> None:
+        """``make`` connects to the store, in the thread. ``also`` is called with each look; it may raise
+        :class:`StoreError`."""
+        self._make, self._also = make, also
+        self.said: SaidOfItself | None = None
+        """As the last look that could see had it."""
+        self.look: StoreLook | None = None
+        self._stop = threading.Event()
+        self._warnings = WarnOnce()
+        self._thread = threading.Thread(target=self._run, name="lastbeat-in-place", daemon=True)
+
+    def start(self) -> None:
+        """Begin looking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more. Does not wait."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        store: Store | None = None
+        each_s = FREE_EACH_S
+        while not self._stop.is_set():
+            try:
+                if store is None or self.look is None:
+                    store, self.look = self._make()
+                    each_s = FREE_EACH_S if store.traits.prices.free else PAID_EACH_S
+                self.said = self.look.look()
+                self._also(store)
+            except StoreError as fault:
+                self._warnings.warn("store", "lastbeat cannot see how its command is: %s", str(fault))
+            except Exception as fault:  # noqa: BLE001 - whatever it is, the command goes on and is looked at again
+                self._warnings.warn("fault", "lastbeat cannot see how its command is: %s", fault_text(fault))
+            self._stop.wait(each_s)
+
+
+def _attempt(metadata: Heartbeat) -> Attempt:
+    offset_s = metadata.clock_offset_s or 0.0
+    number = metadata.attempt or 1
+    return Attempt(number, metadata.start_time, (offset_s, offset_s), declared=metadata.attempt)
+
+
+def _is_busy(metadata: Heartbeat) -> bool:
+    return any(
+        each.name not in {None, "", _STEP} and each.limit_s is not None and each.open_s <= each.limit_s
+        for each in metadata.sections
+    )

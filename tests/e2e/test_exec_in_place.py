@@ -1,0 +1,254 @@
+"""``lastbeat exec --max-restarts``: what ends, and what is started again in its place."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checkpoint_files import torch_file
+from support.started_in_place import WELL, by_start, document, starts
+from support.waiting import text_in, until
+from support.wrapped import exec_command, left, run_exec, settings, watched
+
+NCCL = 'print("step 7/100 loss 2.5", flush=True); sys.exit("RuntimeError: NCCL error: unhandled system error")'
+ONCE = ("--max-restarts", "1", "--grace", "2")
+DEFAULT = ("--policy", "default")
+
+
+@contextmanager
+def started(folder: Path, *command: str, options: tuple[str, ...] = ONCE, **more: str) -> Iterator[Any]:
+    """``exec`` in the background, with a group of its own that is killed in the end."""
+    with (folder / "stderr").open("wb") as errors:
+        process = subprocess.Popen(
+            exec_command(*command, options=options),
+            cwd=folder,
+            env=settings(folder, **more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+ENDS = [
+    pytest.param(NCCL, (), True, id="an NCCL error is restarted"),
+    pytest.param('sys.exit("torch.OutOfMemoryError: CUDA out of memory.")', (), False, id="out of memory is not"),
+    pytest.param('raise ValueError("shapes differ")', (), False, id="an error of the code is not"),
+    pytest.param("import torch_is_not_here", (), False, id="a missing package is not"),
+    pytest.param('print("NCCL error: unhandled system error"); os._exit(93)', (), False, id="exit status 93 is not"),
+    pytest.param('print("NCCL error: unhandled system error"); os._exit(17)', (), False, id="exit status 17 is not"),
+    pytest.param("os._exit(3)", (), False, id="what nobody can explain is not"),
+    pytest.param("os._exit(3)", DEFAULT, True, id="unless the policy says so"),
+    pytest.param("os.kill(os.getpid(), signal.SIGKILL)", (), False, id="a SIGKILL may be the OOM killer's"),
+    pytest.param("os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", DEFAULT, False, id="a Ctrl-C is a person's"),
+]
+
+
+@pytest.mark.parametrize(("act", "policy", "restarted"), ENDS)
+def test_the_policy_decides(tmp_path: Path, act: str, policy: tuple[str, ...], restarted: bool) -> None:
+    done = run_exec(tmp_path, *by_start(act, WELL), options=(*ONCE, *policy))
+    if restarted:
+        assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
+        assert left(tmp_path, "_error") is None
+        assert (watched(tmp_path)["status"], watched(tmp_path)["attempt"]) == ("SUCCEEDED", 2)
+    else:
+        plain = tmp_path / "plain"
+        plain.mkdir()
+        alone = run_exec(plain, *by_start(act, WELL), LASTBEAT_RESTARTS_IN_PLACE="0")
+        assert (done.returncode, starts(tmp_path)) == (alone.returncode, [0]), "it ends as it does without"
+        told, told_alone = (left(folder, "_error") or "" for folder in (tmp_path, plain))
+        assert told.splitlines()[0] == told_alone.splitlines()[0]
+
+
+def test_the_last_failure_says_how_often(tmp_path: Path) -> None:
+    done = run_exec(tmp_path, *by_start(NCCL), options=("--max-restarts", "2", "--grace", "2"))
+    assert (done.returncode, starts(tmp_path)) == (1, [0, 1, 2])
+    error = left(tmp_path, "_error") or ""
+    assert error.startswith("RuntimeError: NCCL error: unhandled system error (exit status 1)\n")
+    assert "\nrestarted in place 2 of 2 times; not restarted in place: " in error
+    said = watched(tmp_path)
+    assert (said["status"], said["cause"], said["attempt"]) == ("FAILED", "nccl", 3)
+    assert [each["error_type"] for each in document(tmp_path, "in_place.json")["restarts"]] == ["nccl", "nccl"]
+    assert "NCCL error" in (left(tmp_path, "in_place/0.txt") or ""), "what each start died of is kept"
+
+
+STEPS = "step:4"
+HANGS = [
+    pytest.param(
+        'print("step 7/100 loss 2.5", flush=True); time.sleep(600)',
+        ("--section-timeouts", STEPS),
+        {},
+        "step for ",
+        id="no step within its limit, as the output shows",
+    ),
+    pytest.param(
+        'print("loading", flush=True); time.sleep(600)',
+        (),
+        {"LASTBEAT_STALL_MINUTES": "0.05"},
+        "no new output for ",
+        id="no word for the stall limit",
+    ),
+    pytest.param(
+        """
+        import lastbeat
+        with lastbeat.run() as run:
+            run.step(7)
+            with run.section("checkpointing"):
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                time.sleep(600)
+        """,
+        ("--section-timeouts", "checkpointing:1"),
+        {},
+        "checkpointing for ",
+        id="a section that takes too long, as training says, and SIGTERM does not end it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("act", "options", "more", "why"), HANGS)
+def test_a_hang_is_ended_and_started_again(
+    tmp_path: Path, act: str, options: tuple[str, ...], more: dict[str, Any], why: str
+) -> None:
+    done = run_exec(tmp_path, *by_start(act, WELL), options=(*ONCE, *options), data=b"", **more)
+    assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
+    kept = left(tmp_path, "in_place/0.txt") or ""
+    assert kept.startswith(f"Hang: {why}"), kept
+    assert ": sleeping in " in kept, "where it hung"
+    assert [each["error_type"] for each in document(tmp_path, "in_place.json")["restarts"]] == ["hang"]
+    assert left(tmp_path, "_error") is None
+    said = watched(tmp_path)
+    assert (said["status"], said["attempt"]) == ("SUCCEEDED", 2)
+
+
+def test_a_hang_that_is_not_started_again_is_a_failure(tmp_path: Path) -> None:
+    hangs = 'print("step 7/100 loss 2.5", flush=True); time.sleep(600)'
+    options = (*ONCE, "--section-timeouts", STEPS)
+    done = run_exec(tmp_path, *by_start(hangs), options=options)
+    assert (done.returncode, starts(tmp_path)) == (1, [0, 1])
+    assert (left(tmp_path, "_error") or "").startswith("Hang: step for ")
+    said = watched(tmp_path)
+    assert (said["status"], said["cause"], said["attempt"]) == ("FAILED", "hang", 2)
+
+
+def test_everything_that_it_started_is_ended_first(tmp_path: Path) -> None:
+    """Two trainings that write into one folder of checkpoints are worse than none."""
+    straggler = (
+        "import os, signal, time; signal.signal(15, 1); open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    )
+    first = f"""
+    subprocess.Popen([sys.executable, "-c", {straggler!r}], start_new_session=True)
+    while not os.path.exists("pid") or not open("pid").read():
+        time.sleep(0.01)
+    {NCCL}
+    """
+    then = f"""
+    pid = int(open("pid").read())
+    alive = os.path.exists(f"/proc/{{pid}}") and open(f"/proc/{{pid}}/stat").read().split()[2] not in "ZX"
+    {WELL}
+    os._exit(9 if alive else 0)
+    """
+    done = run_exec(tmp_path, *by_start(first, then), options=ONCE)
+    assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
+
+
+def test_it_goes_on_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt"
+    for step in (100, 200):
+        path = folder / f"step_{step}"
+        path.mkdir(parents=True)
+        (path / "model.pt").write_bytes(torch_file())
+        (path / "commit_success.txt").touch()
+    (folder / "step_300").mkdir()
+    (folder / "step_300" / "model.pt").write_bytes(torch_file()[:50])
+    then = 'open("resumed", "w").write(os.environ["LASTBEAT_RESUME_FROM"] + " " + os.environ["LASTBEAT_RESUME_STEP"])'
+    run_exec(tmp_path, *by_start(NCCL, then), options=(*ONCE, "--checkpoint-dir", str(folder)))
+    assert (tmp_path / "resumed").read_text() == f"{folder}/step_200 200"
+
+
+def test_a_signal_to_exec_ends_it_for_good(tmp_path: Path) -> None:
+    act = 'print("step 7/100 loss 2.5", flush=True); time.sleep(600)'
+    with started(tmp_path, *by_start(act), options=(*ONCE, *DEFAULT)) as process:
+        until(lambda: starts(tmp_path) == [0])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == -signal.SIGTERM
+    assert starts(tmp_path) == [0]
+    assert (left(tmp_path, "_error") or "").startswith("Cancelled: received signal 15 (SIGTERM)")
+
+
+def test_a_signal_between_two_starts_ends_it_for_good(tmp_path: Path) -> None:
+    """What fails at once and again is not started at once and again, and the wait can be ended."""
+    options = ("--max-restarts", "9", "--grace", "1", *DEFAULT)
+    with started(tmp_path, *by_start("os._exit(3)"), options=options) as process:
+        until(lambda: document(tmp_path, "in_place.json").get("number", 0) >= 1)
+        until(lambda: "restarting in place" in document(tmp_path, "metadata.json").get("phase", ""))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) in {-signal.SIGTERM, 3}
+    assert len(starts(tmp_path)) < 9
+    assert left(tmp_path, "_error") is not None
+
+
+def test_a_person_who_ends_the_run_ends_it_for_good(tmp_path: Path) -> None:
+    """Also one who reaches the training itself: its end is nothing that a policy undoes."""
+    act = """
+    import lastbeat
+    with lastbeat.run() as run:
+        run.step(7)
+        time.sleep(600)
+    """
+    with started(tmp_path, *by_start(act), options=(*ONCE, *DEFAULT)) as process:
+        until(lambda: document(tmp_path, "progress.json").get("step") == 7)
+        stop = [sys.executable, "-m", "lastbeat_cli", "stop", "run-1", "--why", "wrong data"]
+        subprocess.run(stop, cwd=tmp_path, env=settings(tmp_path), check=False, capture_output=True, timeout=60)
+        process.wait(60)
+    assert starts(tmp_path) == [0]
+    said = watched(tmp_path)
+    assert (said["status"], said["attempt"]) == ("CANCELLED", 1)
+
+
+def test_without_who_starts_it_training_says_itself_how_it_ended(tmp_path: Path) -> None:
+    act = """
+    import lastbeat
+    with lastbeat.run() as run:
+        run.step(7)
+        while not os.path.exists("go"):
+            time.sleep(0.05)
+        raise RuntimeError("NCCL error: unhandled system error")
+    """
+    with started(tmp_path, *by_start(act)) as process:
+        until(lambda: document(tmp_path, "progress.json").get("step") == 7)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(60)
+        (tmp_path / "go").touch()
+        assert text_in(tmp_path / "runs" / "run-1" / "_error").startswith("RuntimeError: NCCL error")
+
+
+REFUSED = [
+    pytest.param(("--max-restarts", "many"), ("true",), "--max-restarts", id="a number that is none"),
+    pytest.param(("--max-restarts", "3", "--policy", "megatron"), ("true",), "no such restart policy", id="no policy"),
+    pytest.param(("--max-restarts", "3", "--grace", "-1"), ("true",), "--grace", id="a grace that is none"),
+    pytest.param(("--policy", "default"), ("true",), "needs --max-restarts", id="a policy for nothing"),
+    pytest.param(("--max-restarts", "3"), ("srun", "python", "x.py"), "let srun start", id="what starts elsewhere"),
+    pytest.param(("--section-timeouts", "step"), ("true",), "--section-timeouts", id="limits that are none"),
+]
+
+
+@pytest.mark.parametrize(("options", "command", "why"), REFUSED)
+def test_wrong_arguments_start_nothing(
+    tmp_path: Path, options: tuple[str, ...], command: tuple[str, ...], why: str
+) -> None:
+    done = run_exec(tmp_path, *command, options=options)
+    assert done.returncode == 3
+    assert why in done.stderr.decode()
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,117 @@
+"""What watchers leave to ``lastbeat exec --max-restarts``, and what they tell of it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from lastbeat.decide.in_place import restart_news, still_late
+from lastbeat.decide.late_sections import LateSection
+from lastbeat.decide.transition import Decision, decide
+from lastbeat.model.in_place import InPlace
+from lastbeat.model.observation import Heartbeat, OpenSection, Seen, Sentinel
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import Attempt, Record
+from lastbeat.model.status import Event, Status
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+STARTER = InPlace("job-0", 0, 3, 120.0)
+POLICY = Policy(stale_s=600.0, alert_on=frozenset({Event.FAILED, Event.TIMED_OUT, Event.RECOVERED, Event.WARNING}))
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def beat(seconds: float, attempt: int, starter: InPlace | None, *sections: OpenSection) -> Heartbeat:
+    began = at(100.0 * (attempt - 1))
+    return Heartbeat(
+        at(seconds), f"m{seconds}", own_time=at(seconds), beat_s=30.0, start_time=began, attempt=attempt,
+        in_place=starter, sections=sections,
+    )  # fmt: skip
+
+
+def progress(seconds: float, step: int) -> Heartbeat:
+    return Heartbeat(at(seconds), f"p{seconds}", own_time=at(seconds), step=step)
+
+
+LATE = [
+    pytest.param(None, 10.0, True, id="nobody starts it again: at once"),
+    pytest.param(STARTER, 10.0, False, id="who starts it again has time for that"),
+    pytest.param(STARTER, 119.0, False, id="as long as it says that this takes"),
+    pytest.param(STARTER, 121.0, True, id="and no longer"),
+]
+
+
+@pytest.mark.parametrize(("starter", "over_s", "told"), LATE)
+def test_a_hang_is_left_to_who_starts_it_again(starter: InPlace | None, over_s: float, told: bool) -> None:
+    late = (LateSection(3, OpenSection("step", 60 + over_s, 60.0), 60 + over_s, 60.0, silent=False),)
+    assert bool(still_late(late, starter)) is told
+    section = OpenSection("step", 60 + over_s, 60.0)
+    first = decide(None, "r", Seen(metadata=beat(0.0, 1, starter)), POLICY, at(1.0))
+    second = decide(first.record, "r", Seen(metadata=beat(30.0, 1, starter, section)), POLICY, at(31.0))
+    assert second.verdict.status is (Status.TIMED_OUT if told else Status.RUNNING)
+
+
+def looks(*shown: tuple[float, Seen]) -> list[Decision]:
+    """The decisions of looks, each with the record of the last one."""
+    found, record = list[Decision](), None
+    for when, seen in shown:
+        found.append(decide(record, "r", seen, POLICY, at(when)))
+        record = found[-1].record
+    return found
+
+
+def test_one_alert_tells_of_restarts_in_place_when_it_goes_on() -> None:
+    again, third = (replace(STARTER, token=f"job-{n}", restarts=n, left=3 - n) for n in (1, 2))
+    found = looks(
+        (1.0, Seen(metadata=beat(0.0, 1, STARTER), progress=progress(0.5, 1200))),
+        (101.0, Seen(metadata=beat(100.5, 2, again), progress=progress(0.5, 1200))),
+        (201.0, Seen(metadata=beat(200.5, 3, third), progress=progress(0.5, 1200))),
+        (231.0, Seen(metadata=beat(230.5, 3, third), progress=progress(230.0, 1500))),
+        (261.0, Seen(metadata=beat(260.5, 3, third), progress=progress(260.0, 1600))),
+    )
+    assert [each.verdict.status for each in found] == [Status.RUNNING] * 5
+    assert [each.record.attempt.number for each in found] == [1, 2, 3, 3, 3]
+    assert [each.events for each in found] == [(), (), (), (Event.RESTARTED,), ()]
+    assert found[3].verdict.reason == "restarted in place 2 times, now at step 1,500"
+    assert found[3].must_write
+    assert found[3].record.in_place_told == 3
+
+
+def test_one_that_makes_no_step_is_told_of_in_the_end() -> None:
+    again = replace(STARTER, restarts=1, left=2)
+    found = looks(
+        (1.0, Seen(metadata=beat(0.0, 1, STARTER))),
+        (101.0, Seen(metadata=beat(100.5, 2, again))),
+        (300.0, Seen(metadata=beat(299.0, 2, again))),
+        (402.0, Seen(metadata=beat(401.0, 2, again))),
+        (432.0, Seen(metadata=beat(431.0, 2, again))),
+    )
+    assert [each.events for each in found] == [(), (), (), (Event.RESTARTED,), ()]
+    assert found[3].verdict.reason == "restarted in place once, no step since"
+
+
+def test_who_gives_up_says_so_and_that_counts_at_once() -> None:
+    error = Sentinel(at(50.0), "e", 10, "RuntimeError: NCCL error")
+    found = looks(
+        (1.0, Seen(metadata=beat(0.0, 1, STARTER))), (60.0, Seen(metadata=beat(40.0, 1, STARTER), error=error))
+    )
+    assert [each.verdict.status for each in found] == [Status.RUNNING, Status.FAILED]
+    assert found[1].events == (Event.FAILED,)
+
+
+NEWS = [
+    pytest.param(0, 7, None, id="the first start is no news"),
+    pytest.param(1, 30, "restarted in place once, now at step 30", id="once"),
+    pytest.param(12, 1500, "restarted in place 12 times, now at step 1,500", id="often"),
+    pytest.param(1, None, None, id="not before its first step"),
+]
+
+
+@pytest.mark.parametrize(("restarts", "step", "told"), NEWS)
+def test_what_is_told(restarts: int, step: int | None, told: str | None) -> None:
+    seen = Seen(metadata=beat(0.0, 2, replace(STARTER, restarts=restarts)))
+    before = Record("r", attempt=Attempt(2), since=at(0.0))
+    assert restart_news(before, 2, seen, step, at(10.0)) == told
+    assert restart_news(replace(before, in_place_told=2), 2, seen, step, at(10.0)) is None

@@ -1,0 +1,76 @@
+"""When a command counts as hanging: by what it prints, and by what training says of itself in the store."""
+
+import pytest
+
+from lastbeat.in_place.hangs import HangWatch, Printed, SaidOfItself
+from lastbeat.sdk.sections import SectionLimits
+
+LIMITS = SectionLimits({"step": 60.0, "checkpointing": 600.0}, 300.0, 1800.0)
+NONE = SectionLimits()
+Look = tuple[float, Printed, SaidOfItself | None]
+
+
+def printed(at: float, step: int | None = None, bytes_count: int = 0) -> Look:
+    """The store shows that training does not report itself."""
+    return at, Printed(step, bytes_count), SaidOfItself(at)
+
+
+def said(at: float, step: int | None = None, late: str | None = None, busy: bool = False) -> Look:
+    """Training reports itself, and prints nothing."""
+    return at, Printed(), SaidOfItself(at, True, late, busy, step)
+
+
+def away(at: float, step: int | None = None, seen_at: float | None = None, own_step: int | None = None) -> Look:
+    """The store has been out of reach since ``seen_at``."""
+    last = None if seen_at is None else SaidOfItself(seen_at, True, None, False, own_step)
+    return at, Printed(step), last
+
+
+def why(limits: SectionLimits, stall_s: float | None, *looks: Look) -> str | None:
+    """What the last of ``looks`` at a command that began at 0 leads to; those before it have to lead to nothing."""
+    watch = HangWatch(0.0, limits, stall_s)
+    for number, (at, shown, of_itself) in enumerate(looks):
+        watch.note(shown, of_itself, at)
+        found = watch.why(of_itself, at)
+        assert found is None or number == len(looks) - 1, f"at {at}: {found}"
+    return found
+
+
+ROWS = [
+    pytest.param(LIMITS, None, [printed(50, 1), printed(111, 1)], "step for 1m 01s (limit 1m)", id="a step is late"),
+    pytest.param(LIMITS, None, [printed(50, 1), printed(109, 1)], None, id="a step is in time"),
+    pytest.param(LIMITS, None, [printed(50, 1), printed(109, 2), printed(168, 2)], None, id="each step begins anew"),
+    pytest.param(LIMITS, None, [printed(1799)], None, id="before the first step training loads"),
+    pytest.param(LIMITS, None, [printed(1801)], "in no section for 30m 01s (limit 30m)", id="and not for ever"),
+    pytest.param(SectionLimits({}, 300.0, 1800.0), None, [printed(10, 1), printed(311, 1)],
+                 "in no section for 5m 01s (limit 5m)", id="without a limit for steps, that of no section"),
+    pytest.param(LIMITS, None, [said(50, 1), said(500, 1)], None, id="what it says itself counts, and not our clock"),
+    pytest.param(LIMITS, None, [said(50, 1), said(500, 1, "rank 3: step for 7m")], "rank 3: step for 7m",
+                 id="as it says"),
+    pytest.param(LIMITS, None, [away(5000)], None, id="nobody could see yet whether it reports itself"),
+    pytest.param(LIMITS, None, [(900.0, Printed(), SaidOfItself(100.0, True, "rank 3: step for 7m"))], None,
+                 id="an old look says nothing of now"),
+    pytest.param(NONE, 60.0, [printed(50, 1), printed(109, 1)], None, id="no step for less than the stall limit"),
+    pytest.param(NONE, 60.0, [printed(50, 1), printed(110, 1)], "no new step for 1m (limit 1m)",
+                 id="no step for so long"),
+    pytest.param(NONE, 60.0, [printed(50, 1), printed(110, 1, 900)], "no new step for 1m (limit 1m)",
+                 id="words are no steps"),
+    pytest.param(NONE, 60.0, [printed(50, None, 5), printed(109, None, 9), printed(160, None, 9)], None,
+                 id="without steps, words count"),
+    pytest.param(NONE, 60.0, [printed(50, None, 5), printed(110, None, 5)], "no new output for 1m (limit 1m)",
+                 id="no word for so long"),
+    pytest.param(NONE, 60.0, [said(50, 1), said(109, 2), said(168, 2)], None, id="steps that only the store shows"),
+    pytest.param(NONE, 60.0, [said(50, 1), said(110, 1)], "no new step for 1m (limit 1m)", id="or does not show"),
+    pytest.param(NONE, 60.0, [said(50, 1), away(300, None, 50, 1)], None, id="not while the store is out of reach"),
+    pytest.param(NONE, 60.0, [said(50, 1), away(300, None, 50, 1), said(301, 9)], None, id="nor right after that"),
+    pytest.param(NONE, 60.0, [away(50, 1), away(110, 1)], "no new step for 1m (limit 1m)",
+                 id="but what it prints shows that without a store"),
+    pytest.param(NONE, 60.0, [said(50, 1), said(100, 1, None, True), said(150, 1)], None,
+                 id="a checkpoint in time is no standstill"),
+    pytest.param(NONE, None, [printed(50, 1), printed(90000, 1)], None, id="nobody has set a limit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("limits", "stall_s", "looks", "found"), ROWS)
+def test_hangs(limits: SectionLimits, stall_s: float | None, looks: list[Look], found: str | None) -> None:
+    assert why(limits, stall_s, *looks) == found
