@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from lastbeat_cli import logs, options, report, values
 from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
 
 if TYPE_CHECKING:
+    from lastbeat.in_place.participants import Participant
     from lastbeat.model.restart import RestartPolicy
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,18 @@ lines like 'step 100/1000 loss 2.5'. A store that is down neither delays the com
 @options.option(
     "--grace", metavar="SECONDS", group=IN_PLACE, help="Between SIGTERM and SIGKILL of one that hangs [15]."
 )
+@options.option(
+    "--nodes", metavar="N", group=IN_PLACE, help="So many of these start together [as its launcher says, else 1]."
+)
+@options.option(
+    "--node-rank", metavar="K", group=IN_PLACE, help="Which of them this is, from 0 [as its launcher says]."
+)
+@options.option(
+    "--launch-id",
+    metavar="WORD",
+    group=IN_PLACE,
+    help="The same for all of them, another for each launch [the scheduler's job].",
+)
 @options.place
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
@@ -108,6 +121,9 @@ def command(  # noqa: PLR0913 - its options
     policy: str | None,
     checkpoint_dir: str | None,
     grace: str | None,
+    nodes: str | None,
+    node_rank: str | None,
+    launch_id: str | None,
     verbose: bool,
     command: tuple[str, ...],
     **given: str | None,
@@ -125,7 +141,11 @@ def command(  # noqa: PLR0913 - its options
     steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
-    asked = _in_place(max_restarts, policy, checkpoint_dir, grace, command, faults)
+    in_place = {
+        "--policy": policy, "--checkpoint-dir": checkpoint_dir, "--grace": grace, "--nodes": nodes,
+        "--node-rank": node_rank, "--launch-id": launch_id,
+    }  # fmt: skip
+    asked = _in_place(max_restarts, in_place, command, faults)
     settings = _settings(arguments, faults)
     if faults:
         raise SettingsError(faults)
@@ -145,7 +165,8 @@ def command(  # noqa: PLR0913 - its options
         asked.grace_s,
         training.section_limits(settings),
         settings.policy.stall_s,
-        uuid4().hex[:12],
+        asked.launch if asked.launch is not None and asked.own.count > 1 else uuid4().hex[:12],
+        asked.own,
     )
     return CommandInPlace(command, streams, name, phase, steps, settings, terms).run()
 
@@ -156,21 +177,17 @@ class _AskedInPlace:
     policy: "RestartPolicy"
     checkpoints: str
     grace_s: float
+    own: "Participant"
+    launch: str | None
 
 
 def _in_place(
-    most: str | None,
-    policy: str | None,
-    checkpoints: str | None,
-    grace: str | None,
-    command: Sequence[str],
-    faults: list[str],
+    most: str | None, said: Mapping[str, str | None], command: Sequence[str], faults: list[str]
 ) -> _AskedInPlace | None:
-    """What was asked of restarts in place; None: nothing is restarted."""
+    """What was asked of restarts in place, by the options of that name; None: nothing is restarted."""
     count = values.count("--max-restarts", most or "0", faults, _MOST_RESTARTS)
-    others = {"--policy": policy, "--checkpoint-dir": checkpoints, "--grace": grace}
     if not count:
-        named = [name for name, text in others.items() if text is not None]
+        named = [name for name, text in said.items() if text is not None]
         if named and not faults:
             faults.append(f"{named[0]} needs --max-restarts; use for example --max-restarts 3")
         return None
@@ -182,15 +199,41 @@ def _in_place(
             f"--max-restarts sees what runs on this node alone, and {program} starts elsewhere: let {program} start "
             f"lastbeat, as in {program} lastbeat exec --max-restarts {count} -- torchrun train.py"
         )
+    grace = said["--grace"]
     grace_s = values.number("--grace", grace, faults)
     if grace_s is not None and not 0 <= grace_s <= _MOST_GRACE_S:
         faults.append(f"--grace={grace!r} is not from 0 to {_MOST_GRACE_S:g} seconds; use for example --grace 30")
+    own, launch = _participant(said, faults)
     try:
-        found = load(policy or RECOMMENDED)
+        found = load(said["--policy"] or RECOMMENDED)
     except RestartPolicyError as wrong:
         faults.extend(str(wrong).splitlines())
         return None
-    return _AskedInPlace(count, found, checkpoints or "", _GRACE_S if grace_s is None else grace_s)
+    checkpoints = said["--checkpoint-dir"] or ""
+    return _AskedInPlace(count, found, checkpoints, _GRACE_S if grace_s is None else grace_s, own, launch)
+
+
+def _participant(said: Mapping[str, str | None], faults: list[str]) -> tuple["Participant", str | None]:
+    """Which of several it is, and of which launch."""
+    from lastbeat.in_place.participants import MOST, Participant, launch_of, launch_word, participant_of  # noqa: PLC0415
+
+    own = participant_of(os.environ)
+    if said["--nodes"] is not None or said["--node-rank"] is not None:
+        nodes = values.count("--nodes", said["--nodes"] or f"{own.count}", faults, MOST)
+        number = values.count("--node-rank", said["--node-rank"] or f"{own.number}", faults, MOST)
+        if nodes < 1 or number >= nodes:
+            faults.append(f"--node-rank {number} is none of --nodes {nodes}; they are counted from 0")
+            return own, None
+        if nodes > 1 and said["--node-rank"] is None and own.count != nodes:
+            faults.append("--nodes needs --node-rank; use for example --nodes 2 --node-rank 0 on the first of them")
+        own = Participant(number, nodes)
+    launch = launch_word(said["--launch-id"]) if said["--launch-id"] else launch_of(os.environ)
+    if own.count > 1 and launch is None:
+        faults.append(
+            f"{own.count} of these are to start together, and nothing names this launch: give --launch-id, the same "
+            "word to each, and another one next time"
+        )
+    return own, launch
 
 
 def _script(command: Sequence[str]) -> str:

@@ -21,7 +21,6 @@ from lastbeat.child.output_summary import OutputSummary
 from lastbeat.child.process import ChildProcess
 from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
 from lastbeat.child.waiting import dump_waiting
-from lastbeat.codec import codec
 from lastbeat.decide.quarantine import quarantined
 from lastbeat.decide.restart import entry
 from lastbeat.guardian.start import WRAPPED
@@ -33,6 +32,8 @@ from lastbeat.in_place.gpu_memory import MemoryWatch
 from lastbeat.in_place.hangs import HangWatch, Printed
 from lastbeat.in_place.looking import PAID_EACH_S, LeftBehind, StoreLook, StoreWatch
 from lastbeat.in_place.output_tail import OutputTail
+from lastbeat.in_place.participants import Participant
+from lastbeat.in_place.together import Together, encode_starts
 from lastbeat.model import runid
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.in_place import RESTARTS_VARIABLE, VARIABLE, InPlace
@@ -40,9 +41,9 @@ from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, 
 from lastbeat.model.starts_in_place import FOLDER, KEPT, KEY, StartsInPlace
 from lastbeat.model.text import fit, one_line
 from lastbeat.sdk.capture import Capture
-from lastbeat.sdk.documents import encode
 from lastbeat.sdk.gpus import GpuMonitor
 from lastbeat.sdk.process_mark import process_mark
+from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.resources import ResourceMeter, tree_of
 from lastbeat.sdk.run import CANCELLED, Run
@@ -67,6 +68,14 @@ _TICK_S: Final = 0.5
 _STACKS_BYTES: Final = 64 * 1024
 _STARTED_S: Final = 30.0
 """What else a start may take."""
+_CALL_S: Final = 5.0
+"""How long the others are told that it is over: they find out in any case, later."""
+_NAMED: Final = 8
+_LEFT: Final = RestartDecision(
+    restart=False, reason="some of its processes could not be ended, and still run; nothing is started beside them"
+)
+_UNDECIDED: Final = RestartDecision(restart=False, reason="nobody could tell in time how it ended")
+_UNKNOWN_END: Final = JobEnd(Mode.CRASH)
 _FAILED: Final = 1
 """Exit status after a command that was ended because it hung."""
 
@@ -86,11 +95,18 @@ class InPlaceTerms:
     stall_s: float | None
     launch: str
     """Of this job."""
+    own: Participant
+    """Which of several commands of this job it is."""
 
     @property
     def takes_s(self) -> float:
         """How long it may be from a hang to the next start, if all goes well."""
         return self.grace_s + KILLED_S + GPU_S + PAID_EACH_S + _STARTED_S
+
+    @property
+    def gather_s(self) -> float:
+        """How long the others are awaited: they have to notice, and to end theirs."""
+        return self.takes_s + 2 * PAID_EACH_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +117,11 @@ class StartOrder:
     history: tuple[RestartEntry, ...] = ()
     resume_from: str | None = None
     resume_step: int | None = None
+
+    @classmethod
+    def of(cls, starts: StartsInPlace) -> "StartOrder":
+        """As the others know it, too."""
+        return cls(starts.number, starts.restarts, starts.resume_from, starts.resume_step)
 
 
 @dataclass
@@ -159,6 +180,8 @@ class CommandInPlace:
         self._steps, self._settings, self._terms = steps, settings, terms
         self._program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
         self._gpus = MemoryWatch(GpuMonitor().read)
+        several = terms.own.count > 1
+        self._together = Together(name, terms.launch, terms.own) if several else None
 
     def run(self) -> int:
         """Returns the exit status of the last start, or dies by its signal.
@@ -185,8 +208,8 @@ class CommandInPlace:
                 except StoppedError as stop:
                     return self._stopped(life, stop)
                 try:
-                    ended = self._await(life, child, group.process)
-                    following = self._following(life, child, ended, attention, group.process)
+                    ended, called = self._await(life, child, group.process)
+                    following = self._following(life, child, ended, called, attention, group.process)
                     if isinstance(following, int):
                         return following
                 except StoppedError as stop:
@@ -212,14 +235,22 @@ class CommandInPlace:
         summary, printed, meter = OutputSummary(), Capture(), ResourceMeter(wraps=True)
 
         def adapt(environment: RunEnvironment) -> RunEnvironment:
+            if self._together is not None:
+                own, host = terms.own, environment.rank.host
+                # Only what fails is told apart; the ranks that beat are those of training.
+                environment = replace(environment, rank=Rank(own.number, own.count, None, host), rank_beat_s=0.0)
+            else:
+                environment = replace(environment, rank=Rank())
             return replace(environment, in_place=ours, yields=life.says_itself)
 
         def look() -> tuple[Store, StoreLook]:
-            store = opening.bare_store(self._settings, training=True)
+            store = self._store()
             return store, StoreLook(store, self._name, ours, began, self._settings.redactor)
 
         reports = reporter(self._settings, printed, summary, meter, adapt)
-        watch = StoreWatch(look)
+        if self._together is not None:
+            self._together.number, self._together.called = turn.number, None
+        watch = StoreWatch(look) if self._together is None else StoreWatch(look, self._together.look)
         run = Run(self._name, None, self._steps)
         life = CommandStart(turn, ours, run, reports, meter, summary, OutputTail(), printed, watch, began)
         life.run = run = Run(self._name, reports, self._steps)
@@ -258,8 +289,9 @@ class CommandInPlace:
         life.meter.root = child.pid
         return child
 
-    def _await(self, life: CommandStart, child: ChildProcess, monitor: int) -> HowItEnded:
-        """Wait until it ends, or end it because it hangs."""
+    def _await(self, life: CommandStart, child: ChildProcess, monitor: int) -> tuple[HowItEnded, StartsInPlace | None]:
+        """Wait until it ends, or end it because it hangs, or because the others make another start, which is returned
+        then."""
         hang = HangWatch(life.began, self._terms.sections, self._terms.stall_s)
         why: list[str] = []
 
@@ -270,67 +302,141 @@ class CommandInPlace:
             leaves = child.told_to_stop or life.run.stopped is not None or life.run.stop_wanted is not None
             found = None if leaves else hang.why(said, now)
             why[:] = [found] if found is not None else []
-            return bool(why)
+            return bool(why) or self._called() is not None
 
-        ended, text = child.wait_until(hangs, _TICK_S), None
+        ended, text, called = child.wait_until(hangs, _TICK_S), None, None
         if ended is None:
             # What it says while it is being ended is not why it hung.
             text = life.tail.text()
-            self._tell(f"{self._program} hangs, {why[0]}: it is being ended")
-            life.run.set_phase("ending a hang", why[0])
-            life.stacks = dump_waiting(child.pid, tree_of(child.pid), f"Hang: {why[0]}")
+            called = None if why else self._called()
+            told = f"hangs, {why[0]}" if called is None else f"ends with those on other nodes ({called.by})"
+            self._tell(f"{self._program} {told}: it is being ended")
+            life.run.set_phase("ending a hang" if called is None else "ending with the others", told)
+            life.stacks = dump_waiting(child.pid, tree_of(child.pid), f"Hang: {why[0]}" if why else f"It {told}")
             ended, _ = end_all(child, None, {monitor}, self._terms.grace_s)
         life.over = True
         life.meter.root = None
         child.let_go(_OUTPUT_S)
         turn, lived_s = life.turn, time.monotonic() - life.began
-        return HowItEnded(
+        how = HowItEnded(
             ended, why[0] if why else None, text or life.tail.text(), "", LeftBehind(), lived_s, life.step,
             turn.resume_from, turn.resume_step, os.uname().nodename,
         )  # fmt: skip
+        return how, called
+
+    def _called(self) -> StartsInPlace | None:
+        return self._together.called if self._together is not None else None
 
     # Between two starts.
 
     def _following(
-        self, life: CommandStart, child: ChildProcess, ended: HowItEnded, attention: Attention, monitor: int
+        self,
+        life: CommandStart,
+        child: ChildProcess,
+        ended: HowItEnded,
+        called: StartsInPlace | None,
+        attention: Attention,
+        monitor: int,
     ) -> StartOrder | int:
         """The next start, once it may begin; or the exit status, once how this one ended is written."""
+        if called is not None:
+            ended = replace(
+                ended, error=f"It ended with those on other nodes ({called.by}): {called.over or called.why}\n"
+            )
+            if ended.exit is None:
+                return self._finish(life, child, ended, _LEFT)
+            return self._all_together(life, child, ended, called, attention)
         if ended.exit is not None and ended.exit.succeeded and ended.hang is None:
             return self._finish(life, child, ended, None)
-        nothing = JobEnd(Mode.CRASH)
-        failed = EndRuling(RestartDecision(restart=False, reason="nobody could tell in time how it ended"), nothing)
         left = attention.while_doing(lambda: self._left_behind(life), _LOOK_S, LeftBehind())
         if left.asked is not None and not left.asked.after_checkpoint:
             life.run.stopped = life.run.stopped or left.asked.summary
         ended = replace(ended, left=left, step=ended.step if ended.step is not None else left.step)
         ended = replace(ended, error=self._error_text(life, ended))
-        ruling = attention.while_doing(lambda: self._ruled(life, ended), _JUDGE_S, failed)
-        if ruling.decision.restart:
-            # What it started may write into its checkpoints, too.
-            _, remaining = end_all(child, ended.exit, {monitor}, self._terms.grace_s)
-            if remaining:
-                why = RestartDecision(restart=False, reason="some of its processes could not be ended, and still run")
-                ruling = replace(ruling, decision=why)
+        ruling = attention.while_doing(lambda: self._ruled(life, ended), _JUDGE_S, EndRuling(_UNDECIDED, _UNKNOWN_END))
+        # What it started may write into its checkpoints, too.
+        if ruling.decision.restart and end_all(child, ended.exit, {monitor}, self._terms.grace_s)[1]:
+            return self._finish(life, child, ended, _LEFT)
         if not ruling.decision.restart:
-            return self._finish(life, child, ended, ruling)
-        turn = self._next_turn(life, ruling)
-        resumes = f", from {turn.resume_from}" if turn.resume_from is not None else ""
-        self._tell(f"restarting in place, {turn.number} of {self._terms.most}{resumes}: {ruling.decision.reason}")
-        life.run.set_phase("restarting in place", ruling.decision.reason)
+            return self._finish(life, child, ended, ruling.decision)
+        starts = self._next_starts(life, ended, ruling)
+        if self._together is not None:
+            return self._all_together(life, child, ended, self._asked(starts, attention), attention)
+        attention.while_doing(lambda: self._keep(life, ended, starts), _KEEP_S, None)
+        return self._ready(life, starts, ends.pause_s(life.turn.history, ruling.end, ended.lived_s), attention)
+
+    def _ready(self, life: CommandStart, starts: StartsInPlace, pause_s: float, attention: Attention) -> StartOrder:
+        """``starts``, once the machine is free for it."""
+        resumes = f", from {starts.resume_from}" if starts.resume_from is not None else ""
+        self._tell(f"restarting in place, {starts.number} of {self._terms.most}{resumes}: {starts.why}")
+        life.run.set_phase("restarting in place", starts.why)
         life.reporter.beat_now()
-        attention.while_doing(lambda: self._keep(life, ended, turn, ruling), _KEEP_S, None)
         if not self._gpus.wait_free(GPU_S, attention.pause):
             log.warning("the GPUs have not given all of their memory back after %.0f s; lastbeat goes on", GPU_S)
-        attention.pause(ends.pause_s(life.turn.history, ruling.end, ended.lived_s))
-        return turn
+        attention.pause(pause_s)
+        return StartOrder.of(starts)
+
+    # With those on other nodes.
+
+    def _asked(self, starts: StartsInPlace, attention: Attention) -> StartsInPlace | None:
+        """What all of them do, now that this one wants ``starts``; None: nobody can tell."""
+        together = self._together
+        if together is None:
+            return starts
+        limit_s = self._terms.gather_s
+        return attention.while_doing(lambda: together.ask_for(self._store(), starts, limit_s), limit_s + 30.0, None)
+
+    def _all_together(
+        self,
+        life: CommandStart,
+        child: ChildProcess,
+        ended: HowItEnded,
+        starts: StartsInPlace | None,
+        attention: Attention,
+    ) -> StartOrder | int:
+        """The start that all of them make, once all are ready for it; or the exit status, if there is none."""
+        together, limit_s = self._together, self._terms.gather_s
+        while starts is not None and not starts.over and together is not None:
+            attention.while_doing(partial(self._keep, life, ended, starts), _KEEP_S, None)
+            order = self._ready(life, starts, self._pause_of(starts), attention)
+            nobody: tuple[StartsInPlace | None, tuple[int, ...]] = (None, (together.own.number,))
+            gather = partial(self._gathered, together, starts.number)
+            starts, missing = attention.while_doing(gather, limit_s + 30.0, nobody)
+            if not missing:
+                return order
+            if starts is None:
+                names = ", ".join(map(str, missing[:_NAMED])) + (", …" if len(missing) > _NAMED else "")
+                why = f"{len(missing)} of {together.own.count} did not come within {limit_s:.0f} s ({names})"
+                decision = RestartDecision(restart=False, reason=f"{why}: none goes on alone")
+                return self._finish(life, child, ended, decision)
+        why = "the store did not answer: none goes on alone" if starts is None else f"{starts.by}: {starts.over}"
+        return self._finish(life, child, ended, RestartDecision(restart=False, reason=why), told=starts is not None)
+
+    def _gathered(self, together: Together, number: int) -> tuple[StartsInPlace | None, tuple[int, ...]]:
+        return together.gather(self._store(), number, self._terms.gather_s)
+
+    def _pause_of(self, starts: StartsInPlace) -> float:
+        """How long all of them wait: whoever failed at once has said so."""
+        last = starts.restarts[-1] if starts.restarts else None
+        if last is None or last.first_step is not False:
+            return 0.0
+        end = JobEnd(last.mode, last.error_type, first_step=False)
+        return ends.pause_s(starts.restarts[:-1], end, 0.0)
+
+    def _call_off(self, life: CommandStart, why: str, limit_s: float) -> None:
+        """Have the others end, too."""
+        if self._together is not None:
+            over = StartsInPlace(
+                self._terms.launch, life.turn.number, life.turn.history, by=self._node, over=fit(one_line(why), 300)
+            )
+            self._together.ask_for(self._store(), over, limit_s)
 
     def _left_behind(self, life: CommandStart) -> LeftBehind:
         look = life.store.look
         return LeftBehind() if look is None else look.left_behind()
 
     def _ruled(self, life: CommandStart, ended: HowItEnded) -> EndRuling:
-        store = opening.bare_store(self._settings, training=True)
-        now = store.clock()
+        now = self._store().clock()
         why = ends.explained(ended, catalogues.load(catalogues.DEFAULT))
         found = None
         if self._terms.checkpoints:
@@ -347,12 +453,15 @@ class CommandInPlace:
         decision = ends.ruled(self._terms.policy, ended, end, life.turn.history, self._terms.most, now)
         return EndRuling(decision, end, found)
 
-    def _next_turn(self, life: CommandStart, ruling: EndRuling) -> StartOrder:
+    def _next_starts(self, life: CommandStart, ended: HowItEnded, ruling: EndRuling) -> StartsInPlace:
         chosen = ruling.found.chosen if ruling.found is not None else None
-        history = (*life.turn.history, entry(ruling.end, datetime.now(timezone.utc)))
-        return StartOrder(
+        history = (*life.turn.history, entry(ruling.end, datetime.now(timezone.utc)))[-KEPT:]
+        return StartsInPlace(
+            self._terms.launch,
             life.turn.number + 1,
             history,
+            ended.hang or ruling.decision.reason,
+            self._node,
             chosen.url if chosen is not None else None,
             chosen.step if chosen is not None else None,
         )
@@ -363,16 +472,23 @@ class CommandInPlace:
         theirs = "" if own is None else f"\nWhat training said itself:\n{own.body.decode('utf-8', 'replace')}"
         return life.stacks.decode("utf-8", "replace") + theirs
 
-    def _keep(self, life: CommandStart, ended: HowItEnded, turn: StartOrder, ruling: EndRuling) -> None:
+    def _keep(self, life: CommandStart, ended: HowItEnded, starts: StartsInPlace) -> None:
         """Leave word of what has ended: the next start overwrites its log and its stacks."""
-        store = opening.bare_store(self._settings, training=True)
-        said = StartsInPlace(
-            self._terms.launch, turn.number, turn.history[-KEPT:], ended.hang or ruling.decision.reason, ended.node,
-            turn.resume_from, turn.resume_step,
-        )  # fmt: skip
-        store.write(f"{self._name}/{KEY}", encode(codec(StartsInPlace).document(said)))
+        store, own = self._store(), self._terms.own
+        if self._together is None:
+            store.write(f"{self._name}/{KEY}", encode_starts(starts))
         told = self._settings.redactor(f"{ended.error}\n{self._stacks(life, store)}")
-        store.write(f"{self._name}/{FOLDER}{life.turn.number}.txt", told.encode("utf-8", "replace"))
+        which = f"{life.turn.number}-{own.number}" if own.count > 1 else f"{life.turn.number}"
+        store.write(f"{self._name}/{FOLDER}{which}.txt", told.encode("utf-8", "replace"))
+
+    def _store(self) -> Store:
+        return opening.bare_store(self._settings, training=True)
+
+    @property
+    def _node(self) -> str:
+        """Who speaks, for people on other nodes."""
+        own, host = self._terms.own, os.uname().nodename
+        return host if own.count < 2 else f"{host}, {own.number} of {own.count}"
 
     # The end.
 
@@ -387,33 +503,50 @@ class CommandInPlace:
             return sentinel_text(exited, self._program, life.summary.error, life.summary.tail)
         return own
 
-    def _finish(self, life: CommandStart, child: ChildProcess, ended: HowItEnded, ruling: EndRuling | None) -> int:
-        """Write how it ended, as ``exec`` does without restarts, and return its exit status."""
+    def _finish(
+        self,
+        life: CommandStart,
+        child: ChildProcess,
+        ended: HowItEnded,
+        decision: RestartDecision | None,
+        *,
+        told: bool = False,
+    ) -> int:
+        """Write how it ended, as ``exec`` does without restarts, and return its exit status. ``decision`` is why it is
+        not started again, None after a success; ``told``: the others know."""
         exited = ended.exit or ChildExit(_FAILED)
         text, run = None, life.run
         asked = exited.cancelled or run.stopped is not None or run.stop_wanted is not None
-        if ruling is not None and not asked:
+        if decision is not None and not asked:
             before = f"restarted in place {life.turn.number} of {self._terms.most} times; " if life.turn.number else ""
-            note = f"{before}not restarted in place: {ruling.decision.reason}"
+            note = f"{before}not restarted in place: {decision.reason}"
             text = f"{ended.error.rstrip()}\n\n{note}\n"
             self._tell(note)
         if life.stacks:
             with suppress(RuntimeError):
                 threading.Thread(target=self._keep_stacks, args=(life,), daemon=True).start()
-        arguments = (life.run, exited, self._program, life.summary, text)
-        ending = threading.Thread(target=write_sentinel, args=arguments, name="lastbeat-end", daemon=True)
+
+        def write() -> None:
+            write_sentinel(run, exited, self._program, life.summary, text)
+            if decision is not None and not told:
+                # After the sentinel: theirs would be taken for the first.
+                why = f"{CANCELLED}{first_line(exited, self._program)}" if asked else decision.reason
+                self._call_off(life, why, _CALL_S)
+
+        ending = threading.Thread(target=write, name="lastbeat-end", daemon=True)
         start_or_run(ending)
         child.wait_for(lambda: not ending.is_alive())
         life.store.stop()
-        if ended.hang is not None or ended.exit is None:
+        if exited.succeeded and decision is None:
+            return 0
+        if ended.hang is not None or ended.exit is None or ended.exit.status == 0 or (told and not asked):
             return _FAILED
         return exit_by_signal(-exited.status) if exited.status < 0 else exited.status
 
     def _keep_stacks(self, life: CommandStart) -> None:
         with suppress(StoreError):
             # Training's own know better.
-            store = opening.bare_store(self._settings, training=True)
-            store.write(f"{self._name}/{runid.STACKS}", life.stacks, Expect.NOTHING)
+            self._store().write(f"{self._name}/{runid.STACKS}", life.stacks, Expect.NOTHING)
 
     def _stopped(self, life: CommandStart, stop: StoppedError) -> int:
         """A signal asked for the end while nothing ran."""
@@ -422,6 +555,7 @@ class CommandInPlace:
         what = life.run.fail(text) if life.run.stopped is None else life.run.cancel(f"KeyboardInterrupt ({text})")
         if not what:
             log.warning("lastbeat could not write that %s was ended by %s", self._program, signal_name(stop.number))
+        self._call_off(life, f"{CANCELLED}{text}", _CALL_S)
         return exit_by_signal(stop.number)
 
     def _tell(self, what: str) -> None:

@@ -1,5 +1,6 @@
 """``lastbeat exec --max-restarts``: what ends, and what is started again in its place."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from support.checkpoint_files import torch_file
+from support.cli import LASTBEAT
+from support.http_sink import http_sink
 from support.started_in_place import WELL, by_start, document, starts
 from support.waiting import text_in, until
 from support.wrapped import exec_command, left, run_exec, settings, watched
@@ -154,10 +157,12 @@ def test_everything_that_it_started_is_ended_first(tmp_path: Path) -> None:
     {NCCL}
     """
     then = f"""
-    pid = int(open("pid").read())
-    alive = os.path.exists(f"/proc/{{pid}}") and open(f"/proc/{{pid}}/stat").read().split()[2] not in "ZX"
+    try:
+        state = open("/proc/" + open("pid").read() + "/stat").read().split()[2]
+    except OSError:
+        state = "gone"
     {WELL}
-    os._exit(9 if alive else 0)
+    os._exit(9 if state not in ("gone", "Z", "X") else 0)
     """
     done = run_exec(tmp_path, *by_start(first, then), options=ONCE)
     assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
@@ -215,6 +220,76 @@ def test_a_person_who_ends_the_run_ends_it_for_good(tmp_path: Path) -> None:
     assert starts(tmp_path) == [0]
     said = watched(tmp_path)
     assert (said["status"], said["attempt"]) == ("CANCELLED", 1)
+
+
+def test_watchers_see_attempts_and_tell_of_them_once(tmp_path: Path) -> None:
+    first = """
+    print("step 1200/2000 loss 2.5", flush=True)
+    while not os.path.exists("fail"):
+        time.sleep(0.05)
+    sys.exit("RuntimeError: NCCL error: unhandled system error")
+    """
+    then = """
+    print("step 1500/2000 loss 2.4", flush=True)
+    while not os.path.exists("end"):
+        time.sleep(0.05)
+    """
+    no_step = 'sys.exit("RuntimeError: NCCL error: unhandled system error")'
+    command = by_start(first, no_step, then)
+    with http_sink() as sink, started(tmp_path, *command, options=("--max-restarts", "3", "--grace", "1")) as process:
+        until(lambda: document(tmp_path, "progress.json").get("step") == 1200)
+        told = settings(tmp_path, LASTBEAT_WEBHOOK_URL=sink.url)
+        arguments = [*LASTBEAT, "watch", "--run-id", "run-1", "--interval", "1", "--json"]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(arguments, cwd=tmp_path, env=told, **pipes) as watcher:  # type: ignore[call-overload]
+            try:
+                until(lambda: document(tmp_path, "_watchdog.json").get("status") == "RUNNING")
+                (tmp_path / "fail").touch()
+                until(lambda: sink.requests)
+                (tmp_path / "end").touch()
+                assert (process.wait(60), watcher.wait(60)) == (0, 0)
+            finally:
+                watcher.kill()
+    alerts = [json.loads(each.body) for each in sink.requests]
+    assert [each["event"] for each in alerts] == ["RESTARTED", "SUCCEEDED"]
+    assert alerts[0]["reason"] == "restarted in place 2 times, now at step 1,500"
+    assert starts(tmp_path) == [0, 1, 2]
+    history = document(tmp_path, "_watchdog.json")["history"]
+    assert {each["after"] for each in history} == {"RUNNING", "SUCCEEDED"}, "nobody called it a failure"
+    assert history[-1]["attempt"] == 3
+
+
+KILLED_AT = [
+    pytest.param("run", id="while its command runs"),
+    pytest.param("ended", id="between two starts"),
+    pytest.param("again", id="in its second start"),
+]
+
+
+@pytest.mark.parametrize("when", KILLED_AT)
+def test_who_is_killed_leaves_a_run_that_falls_silent(tmp_path: Path, when: str) -> None:
+    """As today: the silence is told, and a job that supervises it starts a new one."""
+    fails = "os._exit(3)" if when == "ended" else NCCL
+    acts = ["time.sleep(600)"] if when == "run" else [fails] * 7 if when == "ended" else [fails, "time.sleep(600)"]
+    options = ("--max-restarts", "9", "--grace", "1", *DEFAULT)
+    with started(tmp_path, *by_start(*acts), options=options) as process:
+        if when == "run":
+            until(lambda: starts(tmp_path) == [0] and document(tmp_path, "metadata.json"))
+        elif when == "ended":
+            until(lambda: document(tmp_path, "metadata.json").get("phase") == "restarting in place")
+        else:
+            until(lambda: starts(tmp_path) == [0, 1] and document(tmp_path, "metadata.json").get("attempt") == 2)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(60)
+    assert left(tmp_path, "_error") is None
+    said = watched(tmp_path, "--stale-minutes", "60")
+    assert said["status"] == "RUNNING"
+    said = watched(tmp_path, "--stale-minutes", "0.001")
+    assert said["status"] == "TIMED_OUT"
+    # A new job begins with a budget of its own.
+    done = run_exec(tmp_path, *by_start(WELL), options=ONCE)
+    assert done.returncode == 0
+    assert watched(tmp_path)["status"] == "SUCCEEDED"
 
 
 def test_without_who_starts_it_training_says_itself_how_it_ended(tmp_path: Path) -> None:
