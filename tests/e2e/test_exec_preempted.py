@@ -92,6 +92,9 @@ def test_a_clouds_notice_reaches_only_a_program_whose_signal_is_named(tmp_path: 
             time.sleep(1.0)
             assert process.poll() is None
             assert SPOT not in cloud.asked
+            # The program ends with it, which a SIGKILL would leave behind.
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT_S) == 0
         finally:
             end(process)
 
