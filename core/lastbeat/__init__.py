@@ -60,6 +60,7 @@ def run(  # noqa: PLR0913 - all of them by name
     exit_signal: "int | str | None" = None,
     sections: "Mapping[str, float] | None" = None,
     out_of_section: "SupportsFloat | None" = None,
+    learn: bool | None = None,
 ) -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
@@ -95,7 +96,8 @@ def run(  # noqa: PLR0913 - all of them by name
     TIMED_OUT, as ``{"setup": 600, "step": 180, "checkpointing": 420}``; ``run.step`` alone tells of ``step``.
     ``out_of_section`` are seconds without a step, a section or the end of one: 300 where sections have limits, and 1800
     at least before the first step. 0 means no limit. Else LASTBEAT_SECTION_TIMEOUTS and LASTBEAT_OUT_OF_SECTION_TIMEOUT
-    say so. No watcher needs to know of them.
+    say so. No watcher needs to know of them. ``learn`` has the run set itself limits where it has none, by how long its
+    sections and steps have taken so far; else LASTBEAT_LEARN says so.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -115,6 +117,7 @@ def run(  # noqa: PLR0913 - all of them by name
         exit_signal=exit_signal,
         sections=sections,
         out_of_section=out_of_section,
+        learn=learn,
     )
 
 
@@ -135,6 +138,7 @@ def start(  # noqa: PLR0913 - as above
     exit_signal: "int | str | None" = None,
     sections: "Mapping[str, float] | None" = None,
     out_of_section: "SupportsFloat | None" = None,
+    learn: bool | None = None,
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
@@ -162,6 +166,7 @@ def start(  # noqa: PLR0913 - as above
         exit_signal=exit_signal,
         sections=sections,
         out_of_section=out_of_section,
+        learn=learn,
         at_exit=True,
     )
 

@@ -36,6 +36,7 @@ from lastbeat.settings.table import (
     CLOUD_NOTICES,
     EXIT_SIGNAL,
     GUARDIAN,
+    LEARN,
     MOST_OF_A_NAME,
     MOST_SECTIONS,
     OUT_OF_SECTION_TIMEOUT,
@@ -81,6 +82,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     exit_signal: object = None,
     sections: object = None,
     out_of_section: object = None,
+    learn: object = None,
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
@@ -116,15 +118,21 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             ("stall_minutes", stall_minutes, as_number),
             ("owner", owner, as_text),
             ("team", team, as_text),
+            ("learn", learn, as_bool),
         ]
-        given_rank, given_size, stale, stall, whose, of_team = reader.read(asked)
+        given_rank, given_size, stale, stall, whose, of_team, learns = reader.read(asked)
         section_limits = _section_limits(settings, sections, out_of_section, reader)
         reader.close()
         limits = {"stale_minutes": stale, "stall_minutes": stall}
         environment = run_environment(settings, rank=given_rank, world_size=given_size, stall_minutes=stall)
         told = told_place(environment.store.url, name, given=root is not None)
-        if section_limits.any:
+        learns = settings[LEARN] if learns is None else learns
+        if section_limits.any or learns:
             environment = replace(environment, tasks=_with_stacks(environment))
+        if learns:
+            from lastbeat.sdk.learning import Learning  # noqa: PLC0415 - as in run_environment
+
+            environment = replace(environment, learning=Learning(section_limits))
         return replace(
             environment,
             guard=guard,
@@ -198,17 +206,22 @@ def _section_limits(settings: Settings, sections: object, outside: object, reade
     *given, outside_s = reader.read([*asked, ("out_of_section", outside, as_number)])
     stated = settings[SECTION_TIMEOUTS]
     limits = dict(stated or {})
+    without = set[str]()
     for name, seconds in zip(named, given, strict=True):
         # 0: it has none, whatever the settings say.
         limits.pop(name, None)
         if _is_span(seconds) and seconds > 0:
             limits[name] = float(seconds)
+        elif _is_span(seconds):
+            without.add(name)
     outside_s = outside_s if _is_span(outside_s) else settings[OUT_OF_SECTION_TIMEOUT]
+    by_hand = outside_s is not None
     if outside_s is None:
         outside_s = _OUTSIDE_S if limits else 0.0
+    found = SectionLimits(limits, without=frozenset(without), outside_by_hand=by_hand)
     if not outside_s:
-        return SectionLimits(limits)
-    return SectionLimits(limits, float(outside_s), max(float(outside_s), _STARTING_S))
+        return found
+    return replace(found, outside_s=float(outside_s), starting_s=max(float(outside_s), _STARTING_S))
 
 
 def _with_stacks(environment: RunEnvironment) -> "tuple[BeatTask, ...]":

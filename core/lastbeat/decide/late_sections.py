@@ -99,12 +99,14 @@ def when_late(
 
 
 def told_of(late: Sequence[LateSection]) -> str:
-    """One line: ``rank 3: checkpointing for 14m (limit 7m)``."""
+    """One line: ``rank 3: checkpointing for 14m (usual 2m 10s, limit 10m 50s)``; ``usual`` where it was learned."""
     first = late[0]
     who = "" if first.rank is None else f"rank {first.rank}: "
     name = fit(one_line(first.section.name or ""), _NAME_LIMIT)
     what = name or "in no section"
-    line = f"{who}{what} for {format_duration(first.open_s)} (limit {format_duration(first.limit_s)})"
+    usual_s = first.section.usual_s
+    usual = "" if usual_s is None else f"usual {format_duration(usual_s)}, "
+    line = f"{who}{what} for {format_duration(first.open_s)} ({usual}limit {format_duration(first.limit_s)})"
     others = len(late) - 1
     if others:
         line += f"; {counted(others, 'other rank')}, too"

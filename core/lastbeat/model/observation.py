@@ -24,6 +24,8 @@ class OpenSection:
     """For how long, by its monotonic clock."""
     limit_s: float | None = None
     """For how long it may be."""
+    usual_s: float | None = None
+    """How long it usually takes at most, where its limit was learned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _sections(value: object, mask: Callable[[str], str]) -> tuple[OpenSection, .
         name = _text(each.get("name"), mask)
         if name is None and "name" in each:
             continue
-        found.append(OpenSection(name, open_s, _span(each.get("limit_s"))))
+        found.append(OpenSection(name, open_s, _span(each.get("limit_s")), _span(each.get("usual_s"))))
     return tuple(found)
 
 

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lastbeat.model import runid
 from lastbeat.sdk.beat_tasks import Beat, BeatStep
@@ -15,6 +16,9 @@ from lastbeat.sdk.run import Run, is_cancelled
 from lastbeat.sdk.safe_log import safe_log
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.stores.port import Store, StoreError
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.learning import Learning
 
 _IDLE_S = 3600.0
 
@@ -90,6 +94,8 @@ class FollowingRank:
     ) -> None:
         self._store = store
         self._run_id = run_id
+        self.learning: Learning | None = None
+        """Knows how long its sections may last, where that is learned."""
         self._rank = rank
         self._started_monotonic = started
         self._heartbeat = RankHeartbeat(store, run_id, rank, every_s, started, reader)
@@ -140,6 +146,9 @@ class FollowingRank:
         if now or self.wait_s == 0.0:
             yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, now=now))
             yield BeatStep(lambda: self._mark.set(self._store, f"{run.run_id}/", late=late))
+            learning = self.learning
+            if learning is not None and ending is None:
+                yield BeatStep(lambda: learning.follow(run, self._store))
 
     def _delete_error(self) -> None:
         """Delete this rank's error of an earlier attempt."""

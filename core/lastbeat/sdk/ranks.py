@@ -7,7 +7,7 @@ from typing import Any
 
 from lastbeat.sdk.documents import iso_time
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import section_fields
+from lastbeat.sdk.sections import section_fields, time_fields
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_int, as_number, as_process_count, as_text
 
@@ -126,6 +126,7 @@ def rank_document(
         "thread_error": run.thread_error.line if run.thread_error is not None else None,
         "beat_seconds": beat_s,
         **section_fields(() if run.ended else run.sections.spans()),
+        **time_fields(run.sections),
         "last_update": iso_time(at),
     }
 

@@ -40,6 +40,7 @@ from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, Stor
 
 if TYPE_CHECKING:
     from lastbeat.model.in_place import InPlace
+    from lastbeat.sdk.learning import Learning
     from lastbeat.sdk.raising import AlertWriter
     from lastbeat.sdk.resources import ResourceMeter
     from lastbeat.sdk.time_limit import StopTime
@@ -106,6 +107,8 @@ class RunEnvironment:
     """Called once, after the first beat: has training asked to stop when its cloud takes the machine away."""
     time_limit: "StopTime | None" = None
     """When training is asked to stop, because its job's time is over soon."""
+    learning: "Learning | None" = None
+    """Learns how long its sections may last. None: nothing does."""
     on_begun: Callable[[], None] | None = None
     """Called once, by rank 0, when its first metadata.json is written."""
     in_place: "InPlace | None" = None
@@ -338,11 +341,7 @@ class Reporter:
             except BaseException as fault:
                 self._given_up = ending is not None and not _may_pass(fault)
                 raise
-            run.sections.limits = self._environment.sections
-            self._tasks.add(self._environment.tasks)
-            self._environment.guard.begin(self._environment.rank, self._started_unix, self._started_monotonic)
-            if self._environment.notices is not None and ending is None:
-                self._environment.notices(run)
+            self._enter(run, self._environment, ending)
         environment = self._environment
         if ending is not None:
             environment.guard.ending(*ending)
@@ -371,6 +370,16 @@ class Reporter:
         self._end_written = end_written
         if faults:
             raise faults[0]
+
+    def _enter(self, run: Run, environment: RunEnvironment, ending: tuple[str, str] | None) -> None:
+        """What is done once, as soon as the environment is known."""
+        run.sections.limits = environment.sections
+        if environment.learning is not None:
+            environment.learning.begin(run)
+        self._tasks.add(environment.tasks)
+        environment.guard.begin(environment.rank, self._started_unix, self._started_monotonic)
+        if environment.notices is not None and ending is None:
+            environment.notices(run)
 
     def _take(self, run: Run, ending: tuple[str, str] | None, steps: Iterable[BeatStep]) -> list[BaseException]:
         """Take ``steps`` in order and return their faults. A fault ends them only where it concerns the rest too.
@@ -448,6 +457,7 @@ class Reporter:
             self._follower = FollowingRank(
                 environment.store, run.run_id, environment.rank, every_s, started, self._reader
             )
+            self._follower.learning = environment.learning
         return self._follower
 
     def _write_metadata(self, run: Run, environment: RunEnvironment, now: float, *, quick: bool) -> None:
@@ -541,6 +551,8 @@ class Reporter:
             for name in runid.SENTINELS:
                 self._delete(store, f"{run.run_id}/{name}")
             self._tasks.add([LateMark(0)])
+        if environment.learning is not None:
+            self._tasks.add([environment.learning])
         self._begun = True
         if environment.on_begun is not None:
             environment.on_begun()
@@ -564,6 +576,8 @@ class Reporter:
             if begun is not None:
                 return begun
         before = attempt_of(blob.body) if blob is not None else None
+        if blob is not None and environment.learning is not None:
+            environment.learning.died_in(blob.body)
         resume, *_ = self._reader.read([("resume", self._resume, as_bool)])
         return next_attempt(before, environment.restarts, resume=bool(resume)), self._started_unix
 

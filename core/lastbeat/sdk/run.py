@@ -136,7 +136,11 @@ class Run:
         self.latest = (step, loss, learning_rate, epoch, metrics)
         self.steps += 1
         sections = self.sections
-        sections.marked, sections.stepped = monotonic(), True
+        if sections.times is None:
+            sections.marked = monotonic()
+        else:
+            sections.mark(monotonic())
+        sections.stepped = True
         self.between.add(step, loss, learning_rate, metrics)
         if self.phase_now[0] is STARTING:
             self.set_phase("training")
@@ -175,7 +179,7 @@ class Run:
             self._warnings.warn("log", "lastbeat leaves out what run.log was given: %s", fault_text(fault))
 
     def _log(self, values: object, step: object, named: dict[str, object]) -> None:
-        self.sections.marked = monotonic()
+        self.sections.mark(monotonic())
         given = dict.copy(values) if issubclass(type(values), dict) else {}  # type: ignore[arg-type]
         if values is not None and not issubclass(type(values), dict):
             self._warnings.warn("log", NO_MAPPING, type_name(values))

@@ -13,6 +13,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
+from lastbeat.model.learned_limits import MOST_SPANS, OUTSIDE, STARTING, SpanKey, Taken, taken_fields
+
 STEP: Final = "step"
 """The section that :meth:`Run.step` alone tells of, where training has none of this name: since the last step."""
 MOST_OPEN: Final = 64
@@ -27,6 +29,9 @@ _LONG_S: Final = 1.0
 """Other ranks wait for one that is in a section for so long,"""
 _LATELY_S: Final = 900.0
 """and say that they do for as long as this after it, if they beat."""
+_WARM_UP: Final = 3
+_STEPPING: Final = SpanKey("section", STEP)
+_WARMS_UP: Final = frozenset({_STEPPING, OUTSIDE})
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -40,6 +45,12 @@ class SectionLimits:
     """Since the last step, or since the last section was left. None: that is not watched."""
     starting_s: float | None = None
     """The same before the first step."""
+    without: frozenset[str] = frozenset()
+    """Sections that may last for ever, as training said."""
+    outside_by_hand: bool = False
+    """Training or its settings said ``outside_s``, or that it is not watched."""
+    usual_s: Mapping[SpanKey, float] = field(default_factory=dict)
+    """Of those that are learned: how long it usually takes at most."""
 
     @property
     def any(self) -> bool:
@@ -55,6 +66,8 @@ class OpenSpan:
     """None: in no section."""
     open_s: float
     limit_s: float | None = None
+    usual_s: float | None = None
+    """How long it usually takes at most, where its limit was learned."""
 
     @property
     def is_late(self) -> bool:
@@ -67,10 +80,41 @@ class OpenSpan:
         return None if self.limit_s is None or self.is_late else self.limit_s - self.open_s
 
 
+class SpanTimes:
+    """How long spans took, by what they are of: what a limit is compared with once they are at their end. Several
+    threads may lose a sample to each other, and no more."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[SpanKey, list[float]] = {}
+
+    def add(self, key: SpanKey, seconds: float) -> None:
+        """One has ended."""
+        known = self._found.get(key)
+        if known is None:
+            if len(self._found) >= MOST_SPANS:
+                return
+            # The first steps compile, and fill caches.
+            known = self._found[key] = [-_WARM_UP if key in _WARMS_UP else 0, 0.0]
+        known[0] += 1
+        if seconds > known[1] and known[0] > 0:
+            known[1] = seconds
+
+    def taken(self) -> dict[SpanKey, Taken]:
+        """Count and longest of each."""
+        found = self._found.copy()
+        return {key: Taken(int(count), longest_s) for key, (count, longest_s) in found.items() if count > 0}
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._found = {}
+
+
 class Sections:
     """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
 
-    __slots__ = ("left", "limits", "marked", "names", "open", "stepped")
+    __slots__ = ("left", "limits", "marked", "names", "open", "stepped", "times")
 
     def __init__(self) -> None:
         self.open: dict[Section, float] = {}
@@ -83,6 +127,20 @@ class Sections:
         self.names: set[str] = set()
         """Some names of sections, STEP among them if that is one."""
         self.limits = SectionLimits()
+        self.times: SpanTimes | None = None
+        """How long they took. None: nothing is learned of that."""
+
+    def mark(self, now: float) -> None:
+        """Training has made a step, or logged something."""
+        if self.times is not None and not self.open:
+            self.times.add(self._idle_key(), now - self.marked)
+        self.marked = now
+
+    def _idle_key(self) -> SpanKey:
+        """What the time is counted as in which no section is open."""
+        if not self.stepped:
+            return STARTING
+        return OUTSIDE if STEP in self.names else _STEPPING
 
     def spans(self) -> list[OpenSpan]:
         """What training is in now, the longest first: its open sections, or else none of them. Nothing at all where
@@ -91,15 +149,24 @@ class Sections:
         now = monotonic()
         if held:
             oldest = sorted(held.items(), key=lambda each: each[1])
-            named = [OpenSpan(one.name, max(0.0, now - at), limits.sections.get(one.name)) for one, at in oldest]
+            named = [
+                OpenSpan(
+                    one.name,
+                    max(0.0, now - at),
+                    limits.sections.get(one.name),
+                    limits.usual_s.get(SpanKey("section", one.name)),
+                )
+                for one, at in oldest
+            ]
             late = [span for span in named if span.is_late]
             # One that is late is told whatever else is open.
             return [*late, *(span for span in named if not span.is_late)][:MOST_TOLD]
         idle_s = max(0.0, now - marked)
         if self.stepped and STEP in limits.sections and STEP not in self.names:
-            return [OpenSpan(STEP, idle_s, limits.sections[STEP])]
+            return [OpenSpan(STEP, idle_s, limits.sections[STEP], limits.usual_s.get(_STEPPING))]
         limit_s = limits.outside_s if self.stepped else limits.starting_s
-        return [OpenSpan(None, idle_s, limit_s)] if self.names or limit_s is not None else []
+        usual_s = limits.usual_s.get(OUTSIDE if self.stepped else STARTING)
+        return [OpenSpan(None, idle_s, limit_s, usual_s)] if self.names or limit_s is not None else []
 
 
 class Section:
@@ -119,7 +186,10 @@ class Section:
         if self in held:
             self._depth += 1
         elif len(held) < MOST_OPEN:
-            held[self] = monotonic()
+            now = monotonic()
+            if sections.times is not None and not held:
+                sections.mark(now)
+            held[self] = now
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -130,8 +200,12 @@ class Section:
         sections = self._sections
         entered = sections.open.pop(self, None)
         sections.marked = now = monotonic()
-        if entered is not None and now - entered > _LONG_S and self.name != STEP:
+        if entered is None:
+            return
+        if now - entered > _LONG_S and self.name != STEP:
             sections.left.append((self.name, entered, now))
+        if sections.times is not None:
+            sections.times.add(SpanKey("section", self.name), now - entered)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """``function``, whose calls are each in a section of this name. Of an ``async`` one that is until it returns,
@@ -163,6 +237,12 @@ class Section:
         return within
 
 
+def time_fields(sections: Sections) -> dict[str, Any]:
+    """What a heartbeat says of how long its spans took; nothing where nothing is learned."""
+    taken = sections.times.taken() if sections.times is not None else {}
+    return {"section_times": taken_fields(taken)} if taken else {}
+
+
 def left_fields(sections: Sections) -> dict[str, Any]:
     """What rank 0's heartbeat says of the sections with a limit that it left lately: others may have waited for it."""
     now, limits = monotonic(), sections.limits.sections
@@ -190,5 +270,9 @@ def section_fields(spans: Sequence[OpenSpan]) -> dict[str, Any]:
     for span in spans:
         each: dict[str, Any] = {} if span.name is None else {"name": span.name[:_NAME_CHARS]}
         each["open_s"] = round(span.open_s, 3)
-        told.append(each if span.limit_s is None else {**each, "limit_s": span.limit_s})
+        if span.limit_s is not None:
+            each["limit_s"] = span.limit_s
+        if span.usual_s is not None:
+            each["usual_s"] = round(span.usual_s, 3)
+        told.append(each)
     return {"sections": told} if told else {}

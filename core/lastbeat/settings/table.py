@@ -181,6 +181,14 @@ OUT_OF_SECTION_TIMEOUT = Setting[float | None](
     "0 is off. Unset: 300 where sections have limits, else off.",
     example="300",
 )
+LEARN = Setting[bool](
+    "LASTBEAT_LEARN",
+    switch,
+    "on: training learns how long its sections and steps usually take, and sets itself limits where it has none. A "
+    "setting of training's own.",
+    default="off",
+    example="on",
+)
 STALL_MINUTES = Setting[float | None](
     "LASTBEAT_STALL_MINUTES",
     number("minutes"),
@@ -438,7 +446,7 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
     "A training that reports itself": (
-        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, GUARDIAN, EXIT_SIGNAL,
+        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, LEARN, GUARDIAN, EXIT_SIGNAL,
         TIME_MARGIN_SECONDS, CLOUD_NOTICES, OWNER, TEAM,
     ),
     "A fleet": (

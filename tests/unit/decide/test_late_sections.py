@@ -40,6 +40,8 @@ def rank(number: int, *sections: OpenSection, age_s: float = 10.0, **more: Any) 
 
 ROWS = [
     pytest.param(seen((SAVING,)), "checkpointing for 14m (limit 7m)", id="a run of one process"),
+    pytest.param(seen((OpenSection("checkpointing", 840.0, 650.0, 130.0),)),
+                 "checkpointing for 14m (usual 2m 10s, limit 10m 50s)", id="a limit that was learned"),
     pytest.param(seen((FINE,)), None, id="one that is in time"),
     pytest.param(seen((OpenSection("checkpointing", 840.0),)), None, id="one without a limit"),
     pytest.param(seen((OpenSection(None, 360.0, 300.0),)), "in no section for 6m (limit 5m)", id="out of all sections"),

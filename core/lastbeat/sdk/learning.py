@@ -1,0 +1,234 @@
+"""Learned limits, on training's side: what this rank has seen of its sections, what the other ranks say, and the file
+that keeps it for the next attempt.
+
+Rank 0 leads: it reads what each rank tells in its heartbeat, learns from that, and writes ``ft_state.json`` into the
+run's folder. Every rank takes its limits from there. Nothing of this is urgent: what cannot be read or written is tried
+again later, and until then limits stay as they are.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from lastbeat.model.learned_limits import (
+    LIMIT_BYTES,
+    OUTSIDE,
+    STARTING,
+    Learned,
+    LearnedState,
+    SpanKey,
+    Taken,
+    encode_state,
+    learned,
+    read_state,
+    read_taken,
+    together,
+)
+from lastbeat.model.numbers import finite
+from lastbeat.sdk.beat_tasks import Beat
+from lastbeat.sdk.documents import iso_time
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.sections import MOST_TOLD, SectionLimits, SpanTimes
+from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Store
+
+STATE: Final = "ft_state.json"
+"""In the run's folder, by the name that people know."""
+EVERY_S: Final = 300.0
+"""So often rank 0 asks the others, and they look what it has learned."""
+_BUDGET_S: Final = 2.0
+"""So long a beat may take for that; the next one goes on with it."""
+_RANK_BYTES: Final = 1 << 16
+_RANK_FILE: Final = re.compile(r".*/ranks/(\d{1,9})\.json", re.ASCII)
+_TRIES: Final = 3
+
+
+def with_learned(by_hand: SectionLimits, known: Learned) -> SectionLimits:
+    """Both together: what training and its settings say outranks what was learned."""
+    found = {key: each for key, each in known.items() if each.limit_s is not None}
+    sections, usual_s = dict(by_hand.sections), dict[SpanKey, float]()
+    for key, each in found.items():
+        if key.kind == "section" and key.name not in by_hand.without and key.name not in by_hand.sections:
+            sections[key.name] = each.limit_s or 0.0
+            usual_s[key] = each.taken.longest_s
+    limits = replace(by_hand, sections=sections, usual_s=usual_s)
+    if by_hand.outside_by_hand:
+        return limits
+    if OUTSIDE in found:
+        limits, usual_s[OUTSIDE] = replace(limits, outside_s=found[OUTSIDE].limit_s), found[OUTSIDE].taken.longest_s
+    if STARTING in found:
+        limits, usual_s[STARTING] = replace(limits, starting_s=found[STARTING].limit_s), found[STARTING].taken.longest_s
+    return limits
+
+
+class Learning:
+    """Beat task of rank 0, and with :meth:`follow` of any other rank. Its own thread is the beat thread."""
+
+    purpose = "keep the limits that it learns"
+
+    def __init__(self, by_hand: SectionLimits, every_s: float = EVERY_S) -> None:
+        self._by_hand = by_hand
+        self._every_s = every_s
+        self._next = 0.0
+        self._state: LearnedState | None = None
+        """None: what is kept has not been read yet."""
+        self._version: str | None = None
+        self._sees_nothing = False
+        self._reading: Iterator[tuple[SpanKey, Taken] | None] | None = None
+        self._asked: dict[SpanKey, Taken] = {}
+        self._others: dict[SpanKey, Taken] = {}
+        self._unfinished: dict[SpanKey, Taken] = {}
+
+    def begin(self, run: Run) -> None:
+        """From now on this process counts."""
+        run.sections.times = SpanTimes()
+
+    def died_in(self, body: bytes) -> None:
+        """What the last attempt's metadata.json says that it was in: it took so long at least."""
+        self._keep_unfinished(_document(body), None)
+
+    def follow(self, run: Run, store: Store) -> None:
+        """Take the limits that rank 0 has learned. Raises :class:`StoreError`."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._every_s
+        self._read(store, f"{run.run_id}/{STATE}")
+        if self._state is not None:
+            run.sections.limits = with_learned(self._by_hand, self._state.learned)
+
+    def write(self, beat: Beat) -> None:
+        """Ask the other ranks, learn, and keep that."""
+        if beat.ending is not None:
+            # The sentinel waits for this.
+            self._reading = None
+            self._learn(beat)
+            return
+        if self._reading is None:
+            if time.monotonic() < self._next:
+                return
+            self._next = time.monotonic() + self._every_s
+            if self._state is None:
+                self._read(beat.store, beat.folder + STATE)
+            self._reading = self._ranks(beat)
+            self._asked = {}
+        try:
+            if not self._ask_on():
+                return
+        except BaseException:
+            self._reading = None
+            raise
+        self._reading, self._others = None, self._asked
+        self._learn(beat)
+
+    def _ask_on(self) -> bool:
+        """Ask more of the ranks; whether all have been asked."""
+        until = time.monotonic() + _BUDGET_S
+        for found in self._reading or ():
+            if found is not None:
+                key, taken = found
+                self._asked[key] = self._asked.get(key, Taken()) + taken
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _learn(self, beat: Beat) -> None:
+        times, sections = beat.run.sections.times, beat.run.sections
+        own = times.taken() if times is not None else {}
+        for _ in range(_TRIES):
+            state = self._state or LearnedState()
+            start = beat.start_time or ""
+            before = state.before if state.attempt == start else state.learned
+            told = together([own, self._others, self._unfinished])
+            found = before if state.applied else learned(before, told)
+            sections.limits = with_learned(self._by_hand, found)
+            new = replace(state, attempt=start, before=before, learned=found)
+            if new == state:
+                return
+            try:
+                expected = Expect.ANYTHING if self._sees_nothing else self._version or Expect.NOTHING
+                self._version = beat.store.write(beat.folder + STATE, encode_state(new), expected)
+            except ConflictError:
+                # A person has applied it, or had it forget; or our own last answer was lost.
+                known = state.forgotten_at
+                self._read(beat.store, beat.folder + STATE)
+                if self._state is not None and self._state.forgotten_at != known and times is not None:
+                    times.forget()
+                    own, self._others, self._unfinished = {}, {}, {}
+            else:
+                self._state = new
+                return
+
+    def _read(self, store: Store, key: str) -> None:
+        try:
+            blob = store.read(key, LIMIT_BYTES)
+        except DeniedError:
+            # Some policies let training write and not read: then each attempt begins anew.
+            self._state, self._sees_nothing = LearnedState(), True
+            return
+        self._version = blob.version if blob is not None else None
+        self._state = (read_state(blob.body) if blob is not None else None) or LearnedState()
+
+    def _ranks(self, beat: Beat) -> Iterator[tuple[SpanKey, Taken] | None]:
+        """What the other ranks tell, one after the other; None after each that tells nothing."""
+        after = ""
+        while True:
+            try:
+                page = beat.store.list(f"{beat.folder}ranks/", after)
+            except DeniedError:
+                # Some policies let training write alone.
+                return
+            for entry in page.entries:
+                number = _RANK_FILE.fullmatch(entry.key)
+                if number is not None and int(number[1]) and entry.fault is None:
+                    yield from self._rank(beat, entry)
+                    yield None
+            if not page.more or not page.entries:
+                return
+            after = page.entries[-1].key
+
+    def _rank(self, beat: Beat, entry: Entry) -> Iterator[tuple[SpanKey, Taken]]:
+        if entry.size_bytes > _RANK_BYTES:
+            return
+        try:
+            blob = beat.store.read(entry.key, _RANK_BYTES)
+        except DeniedError:
+            return
+        document = _document(blob.body) if blob is not None else {}
+        attempt = document.get("attempt")
+        if attempt is None or attempt == beat.attempt:
+            yield from read_taken(document.get("section_times")).items()
+        else:
+            self._keep_unfinished(document, beat.attempt)
+
+    def _keep_unfinished(self, document: Mapping[str, Any], attempt: int | None) -> None:
+        """What a process was in that has ended without a word, unless that took too long already."""
+        number = document.get("attempt")
+        last = attempt is None or number == attempt - 1
+        if not last or document.get("status", "running") != "running":
+            return
+        sections = document.get("sections")
+        for each in sections[:MOST_TOLD] if isinstance(sections, list) else ():
+            told = each if isinstance(each, dict) else {}
+            open_s, limit_s = finite(told.get("open_s")), finite(told.get("limit_s"))
+            if told.get("name") is None or open_s is None or (limit_s is not None and open_s > limit_s):
+                continue
+            row = {"kind": "section", "name": told["name"], "samples": 0, "at_least_s": open_s}
+            self._unfinished = together([self._unfinished, read_taken([row])])
+
+
+def forgotten(now: float) -> LearnedState:
+    """The state after a person had it forget, at Unix time ``now``."""
+    return LearnedState(forgotten_at=iso_time(now))
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
