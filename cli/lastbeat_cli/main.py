@@ -18,6 +18,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "archive": ("archive", "Leave runs out of the fleet; they stay readable.", "Watch a fleet"),
     "forget": ("forget", "Remove what was recorded of runs, or all of them.", "Watch a fleet"),
     "limits": ("limits", "How long runs may be silent, stand still or take to begin.", "Watch a fleet"),
+    "timeouts": ("timeouts", "The limits that a run has learned of itself.", "Watch a run"),
     "routes": ("routes.command", "Which channels an alert goes to, and whom it mentions.", "Watch a fleet"),
     "cost": ("cost", "What watching costs, measured.", "Watch a fleet"),
     "fleet": ("fleet.command", "Every run at a glance, live.", "Look at runs"),

@@ -159,6 +159,11 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         return opening.run_link(settings, name)
 
     run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
+    if learn is True or (learn is None and settings[LEARN]):
+        from lastbeat.sdk.learning import SpanTimes  # noqa: PLC0415 - few trainings learn
+
+        # What takes long is often the start.
+        run.sections.times = SpanTimes()
     run.exit_signal = _exit_signal(exit_signal, settings)
     run.heeds_stop = run.exit_signal is not None
     try:

@@ -18,6 +18,9 @@ LEAST_SAMPLES: Final = 16
 """Spans of one name, over all ranks and attempts, before it has a limit."""
 FLOOR_S: Final = 60.0
 """No limit is shorter: a store, a garbage collector or a network may be slow for a moment."""
+IDLE_FLOOR_S: Final = 1800.0
+"""Nor one for the time in which no section is open, before an attempt has ended: the first evaluation, or the first
+checkpoint, may be yet to come, and in no section either."""
 CEILING_S: Final = 6 * 3600.0
 """No limit is longer."""
 _ROOM: Final = 1.5
@@ -27,12 +30,15 @@ MOST_SPANS: Final = 32
 LIMIT_BYTES: Final = 65536
 _MOST_S: Final = 10 * 365 * 86400.0
 _NAME_CHARS: Final = 60
-Kind = Literal["section", "outside", "starting"]
-_KINDS: Final[Mapping[str, Kind]] = {"section": "section", "outside": "outside", "starting": "starting"}
+Kind = Literal["section", "between", "outside", "starting"]
+_KINDS: Final[Mapping[str, Kind]] = {
+    "section": "section", "between": "between", "outside": "outside", "starting": "starting",
+}  # fmt: skip
 
 
 class SpanKey(NamedTuple):
-    """What a span is of. ``outside``: out of all sections, after the first step; ``starting``: before it."""
+    """What a span is of. Out of all sections: ``starting``, before the first step; ``between`` two steps, where steps
+    are no sections; else ``outside``."""
 
     kind: Kind
     name: str = ""
@@ -40,6 +46,7 @@ class SpanKey(NamedTuple):
 
 
 OUTSIDE: Final = SpanKey("outside")
+BETWEEN: Final = SpanKey("between")
 STARTING: Final = SpanKey("starting")
 
 
@@ -77,7 +84,8 @@ Learned = Mapping[SpanKey, LearnedLimit]
 def learned(before: Learned, now: Mapping[SpanKey, Taken]) -> dict[SpanKey, LearnedLimit]:
     """What is known with ``now``, the spans of one attempt, after the attempts ``before``.
 
-    1. The longest span counts, finished or not, :data:`FACTOR` times, from :data:`FLOOR_S` to :data:`CEILING_S`.
+    1. The longest span counts, finished or not, :data:`FACTOR` times, from :data:`FLOOR_S` (out of sections, in a
+       first attempt, :data:`IDLE_FLOOR_S`) to :data:`CEILING_S`.
     2. The mean of that and the limit from before, if there was one.
     3. Not before :data:`LEAST_SAMPLES`; until then the limit from before stays.
     """
@@ -90,7 +98,8 @@ def learned(before: Learned, now: Mapping[SpanKey, Taken]) -> dict[SpanKey, Lear
             continue
         limit_s = known.limit_s if known is not None else None
         if samples >= LEAST_SAMPLES:
-            own_s = min(max(FACTOR * longest_s, FLOOR_S), CEILING_S)
+            floor_s = FLOOR_S if key.kind == "section" or known is not None else IDLE_FLOOR_S
+            own_s = min(max(FACTOR * longest_s, floor_s), CEILING_S)
             limit_s = own_s if limit_s is None else (own_s + limit_s) / 2
             limit_s = limit_s if limit_s >= _ROOM * longest_s else None
         found[key] = LearnedLimit(replace(taken, samples=samples), limit_s)

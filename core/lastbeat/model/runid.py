@@ -15,6 +15,8 @@ SENTINELS = (ERROR, COMPLETE, PREEMPTED)
 RECORD = "_watchdog.json"
 STOP = "_stop"
 """A request to end the run, see ``model.stop_request``."""
+LEARNED = "ft_state.json"
+"""How long its sections usually take, and the limits that it has learned from that, see ``model.learned_limits``."""
 ALERTS = "_alerts.json"
 """Alerts that training raised itself, see ``model.raised_alert``."""
 

@@ -13,8 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from lastbeat.model import runid
 from lastbeat.model.learned_limits import (
+    BETWEEN,
     LIMIT_BYTES,
+    MOST_SPANS,
     OUTSIDE,
     STARTING,
     Learned,
@@ -25,17 +28,15 @@ from lastbeat.model.learned_limits import (
     learned,
     read_state,
     read_taken,
+    taken_fields,
     together,
 )
 from lastbeat.model.numbers import finite
 from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.documents import iso_time
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import MOST_TOLD, SectionLimits, SpanTimes
+from lastbeat.sdk.sections import MOST_TOLD, STEP, SectionLimits
 from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Store
 
-STATE: Final = "ft_state.json"
-"""In the run's folder, by the name that people know."""
 EVERY_S: Final = 300.0
 """So often rank 0 asks the others, and they look what it has learned."""
 _BUDGET_S: Final = 2.0
@@ -43,15 +44,55 @@ _BUDGET_S: Final = 2.0
 _RANK_BYTES: Final = 1 << 16
 _RANK_FILE: Final = re.compile(r".*/ranks/(\d{1,9})\.json", re.ASCII)
 _TRIES: Final = 3
+_WARM_UP: Final = 3
+_WARMS_UP: Final = frozenset({SpanKey("section", STEP), BETWEEN, OUTSIDE})
+
+
+class SpanTimes:
+    """How long spans took, by what they are of: what a limit is compared with once they are at their end. Several
+    threads may lose a sample to each other, and no more."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], list[float]] = {}
+
+    def add(self, key: tuple[str, str], seconds: float) -> None:
+        """One has ended."""
+        known = self._found.get(key)
+        if known is None:
+            if len(self._found) >= MOST_SPANS:
+                return
+            # The first steps compile, and fill caches.
+            known = self._found[key] = [-_WARM_UP if key in _WARMS_UP else 0, 0.0]
+        known[0] += 1
+        if seconds > known[1] and known[0] > 0:
+            known[1] = seconds
+
+    def taken(self) -> dict[SpanKey, Taken]:
+        """Count and longest of each."""
+        found = self._found.copy()
+        return {
+            SpanKey._make(key): Taken(int(count), longest_s) for key, (count, longest_s) in found.items() if count > 0
+        }
+
+    def told(self) -> list[dict[str, Any]]:
+        """The same for a heartbeat."""
+        return taken_fields(self.taken())
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._found = {}
 
 
 def with_learned(by_hand: SectionLimits, known: Learned) -> SectionLimits:
     """Both together: what training and its settings say outranks what was learned."""
     found = {key: each for key, each in known.items() if each.limit_s is not None}
-    sections, usual_s = dict(by_hand.sections), dict[SpanKey, float]()
+    sections, usual_s = dict(by_hand.sections), dict[tuple[str, str], float]()
     for key, each in found.items():
-        if key.kind == "section" and key.name not in by_hand.without and key.name not in by_hand.sections:
-            sections[key.name] = each.limit_s or 0.0
+        name = {"section": key.name, "between": STEP}.get(key.kind)
+        if name is not None and name not in by_hand.without and name not in by_hand.sections:
+            sections[name] = max(each.limit_s or 0.0, sections.get(name, 0.0))
             usual_s[key] = each.taken.longest_s
     limits = replace(by_hand, sections=sections, usual_s=usual_s)
     if by_hand.outside_by_hand:
@@ -82,8 +123,9 @@ class Learning:
         self._unfinished: dict[SpanKey, Taken] = {}
 
     def begin(self, run: Run) -> None:
-        """From now on this process counts."""
-        run.sections.times = SpanTimes()
+        """From now on this process counts, unless it does already."""
+        if run.sections.times is None:
+            run.sections.times = SpanTimes()
 
     def died_in(self, body: bytes) -> None:
         """What the last attempt's metadata.json says that it was in: it took so long at least."""
@@ -94,7 +136,7 @@ class Learning:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._every_s
-        self._read(store, f"{run.run_id}/{STATE}")
+        self._read(store, f"{run.run_id}/{runid.LEARNED}")
         if self._state is not None:
             run.sections.limits = with_learned(self._by_hand, self._state.learned)
 
@@ -109,8 +151,6 @@ class Learning:
             if time.monotonic() < self._next:
                 return
             self._next = time.monotonic() + self._every_s
-            if self._state is None:
-                self._read(beat.store, beat.folder + STATE)
             self._reading = self._ranks(beat)
             self._asked = {}
         try:
@@ -139,6 +179,8 @@ class Learning:
     def _learn(self, beat: Beat) -> None:
         times, sections = beat.run.sections.times, beat.run.sections
         own = times.taken() if times is not None else {}
+        if self._state is None:
+            self._read(beat.store, beat.folder + runid.LEARNED)
         for _ in range(_TRIES):
             state = self._state or LearnedState()
             start = beat.start_time or ""
@@ -151,11 +193,11 @@ class Learning:
                 return
             try:
                 expected = Expect.ANYTHING if self._sees_nothing else self._version or Expect.NOTHING
-                self._version = beat.store.write(beat.folder + STATE, encode_state(new), expected)
+                self._version = beat.store.write(beat.folder + runid.LEARNED, encode_state(new), expected)
             except ConflictError:
                 # A person has applied it, or had it forget; or our own last answer was lost.
                 known = state.forgotten_at
-                self._read(beat.store, beat.folder + STATE)
+                self._read(beat.store, beat.folder + runid.LEARNED)
                 if self._state is not None and self._state.forgotten_at != known and times is not None:
                     times.forget()
                     own, self._others, self._unfinished = {}, {}, {}
@@ -219,11 +261,6 @@ class Learning:
                 continue
             row = {"kind": "section", "name": told["name"], "samples": 0, "at_least_s": open_s}
             self._unfinished = together([self._unfinished, read_taken([row])])
-
-
-def forgotten(now: float) -> LearnedState:
-    """The state after a person had it forget, at Unix time ``now``."""
-    return LearnedState(forgotten_at=iso_time(now))
 
 
 def _document(body: bytes) -> dict[str, Any]:

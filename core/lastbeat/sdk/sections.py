@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
-from lastbeat.model.learned_limits import MOST_SPANS, OUTSIDE, STARTING, SpanKey, Taken, taken_fields
+if TYPE_CHECKING:
+    from lastbeat.sdk.learning import SpanTimes
 
 STEP: Final = "step"
 """The section that :meth:`Run.step` alone tells of, where training has none of this name: since the last step."""
@@ -29,9 +30,9 @@ _LONG_S: Final = 1.0
 """Other ranks wait for one that is in a section for so long,"""
 _LATELY_S: Final = 900.0
 """and say that they do for as long as this after it, if they beat."""
-_WARM_UP: Final = 3
-_STEPPING: Final = SpanKey("section", STEP)
-_WARMS_UP: Final = frozenset({_STEPPING, OUTSIDE})
+_STARTING: Final = ("starting", "")
+_BETWEEN: Final = ("between", "")
+_OUTSIDE: Final = ("outside", "")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -49,8 +50,8 @@ class SectionLimits:
     """Sections that may last for ever, as training said."""
     outside_by_hand: bool = False
     """Training or its settings said ``outside_s``, or that it is not watched."""
-    usual_s: Mapping[SpanKey, float] = field(default_factory=dict)
-    """Of those that are learned: how long it usually takes at most."""
+    usual_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Of those that are learned, by ``model.learned_limits.SpanKey``: how long it usually takes at most."""
 
     @property
     def any(self) -> bool:
@@ -80,37 +81,6 @@ class OpenSpan:
         return None if self.limit_s is None or self.is_late else self.limit_s - self.open_s
 
 
-class SpanTimes:
-    """How long spans took, by what they are of: what a limit is compared with once they are at their end. Several
-    threads may lose a sample to each other, and no more."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self) -> None:
-        self._found: dict[SpanKey, list[float]] = {}
-
-    def add(self, key: SpanKey, seconds: float) -> None:
-        """One has ended."""
-        known = self._found.get(key)
-        if known is None:
-            if len(self._found) >= MOST_SPANS:
-                return
-            # The first steps compile, and fill caches.
-            known = self._found[key] = [-_WARM_UP if key in _WARMS_UP else 0, 0.0]
-        known[0] += 1
-        if seconds > known[1] and known[0] > 0:
-            known[1] = seconds
-
-    def taken(self) -> dict[SpanKey, Taken]:
-        """Count and longest of each."""
-        found = self._found.copy()
-        return {key: Taken(int(count), longest_s) for key, (count, longest_s) in found.items() if count > 0}
-
-    def forget(self) -> None:
-        """Begin anew."""
-        self._found = {}
-
-
 class Sections:
     """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
 
@@ -136,11 +106,11 @@ class Sections:
             self.times.add(self._idle_key(), now - self.marked)
         self.marked = now
 
-    def _idle_key(self) -> SpanKey:
+    def _idle_key(self) -> tuple[str, str]:
         """What the time is counted as in which no section is open."""
         if not self.stepped:
-            return STARTING
-        return OUTSIDE if STEP in self.names else _STEPPING
+            return _STARTING
+        return _OUTSIDE if STEP in self.names else _BETWEEN
 
     def spans(self) -> list[OpenSpan]:
         """What training is in now, the longest first: its open sections, or else none of them. Nothing at all where
@@ -154,7 +124,7 @@ class Sections:
                     one.name,
                     max(0.0, now - at),
                     limits.sections.get(one.name),
-                    limits.usual_s.get(SpanKey("section", one.name)),
+                    limits.usual_s.get(("section", one.name)),
                 )
                 for one, at in oldest
             ]
@@ -163,9 +133,9 @@ class Sections:
             return [*late, *(span for span in named if not span.is_late)][:MOST_TOLD]
         idle_s = max(0.0, now - marked)
         if self.stepped and STEP in limits.sections and STEP not in self.names:
-            return [OpenSpan(STEP, idle_s, limits.sections[STEP], limits.usual_s.get(_STEPPING))]
+            return [OpenSpan(STEP, idle_s, limits.sections[STEP], limits.usual_s.get(_BETWEEN))]
         limit_s = limits.outside_s if self.stepped else limits.starting_s
-        usual_s = limits.usual_s.get(OUTSIDE if self.stepped else STARTING)
+        usual_s = limits.usual_s.get(_OUTSIDE if self.stepped else _STARTING)
         return [OpenSpan(None, idle_s, limit_s, usual_s)] if self.names or limit_s is not None else []
 
 
@@ -205,7 +175,7 @@ class Section:
         if now - entered > _LONG_S and self.name != STEP:
             sections.left.append((self.name, entered, now))
         if sections.times is not None:
-            sections.times.add(SpanKey("section", self.name), now - entered)
+            sections.times.add(("section", self.name), now - entered)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """``function``, whose calls are each in a section of this name. Of an ``async`` one that is until it returns,
@@ -239,8 +209,8 @@ class Section:
 
 def time_fields(sections: Sections) -> dict[str, Any]:
     """What a heartbeat says of how long its spans took; nothing where nothing is learned."""
-    taken = sections.times.taken() if sections.times is not None else {}
-    return {"section_times": taken_fields(taken)} if taken else {}
+    told = sections.times.told() if sections.times is not None else []
+    return {"section_times": told} if told else {}
 
 
 def left_fields(sections: Sections) -> dict[str, Any]:

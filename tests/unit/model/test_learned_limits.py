@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.model.learned_limits import (
+    BETWEEN,
     CEILING_S,
     FACTOR,
     FLOOR_S,
@@ -51,6 +52,13 @@ def test_the_rule(attempts: list[tuple[int, float, float]], expected: float | No
     for samples, longest_s, at_least_s in attempts:
         known = learned(known, {SAVING: Taken(samples, longest_s, at_least_s)})
     assert known[SAVING].limit_s == expected
+
+
+def test_out_of_sections_an_attempt_has_to_have_ended_before_less_than_half_an_hour_counts() -> None:
+    first = learned({}, {BETWEEN: Taken(5000, 0.4), OUTSIDE: Taken(500, 700.0)})
+    assert (first[BETWEEN].limit_s, first[OUTSIDE].limit_s) == (1800.0, 3500.0)
+    second = learned(first, {BETWEEN: Taken(5000, 0.4)})
+    assert second[BETWEEN].limit_s == 930.0
 
 
 SECONDS = st.floats(0.001, 1e6)
@@ -96,7 +104,12 @@ def test_ranks_may_be_told_of_in_any_order(ranks: list[tuple[int, float, float]]
     assert together(told) == together(reversed(told))
 
 
-KEYS = st.one_of(st.just(OUTSIDE), st.just(STARTING), st.builds(lambda n: SpanKey("section", n), st.text(max_size=60)))
+KEYS = st.one_of(
+    st.just(BETWEEN),
+    st.just(OUTSIDE),
+    st.just(STARTING),
+    st.builds(lambda n: SpanKey("section", n), st.text(max_size=60)),
+)
 
 
 @given(st.dictionaries(KEYS, st.builds(Taken, st.integers(1, 1 << 40), SECONDS, st.just(0.0)), max_size=12))

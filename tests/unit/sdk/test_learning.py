@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from lastbeat.model import runid
 from lastbeat.model.learned_limits import (
+    BETWEEN,
     MOST_SPANS,
     OUTSIDE,
     STARTING,
@@ -19,12 +21,13 @@ from lastbeat.model.learned_limits import (
     taken_fields,
 )
 from lastbeat.sdk.beat_tasks import Beat
-from lastbeat.sdk.learning import STATE, Learning, forgotten, with_learned
+from lastbeat.sdk.learning import Learning, SpanTimes, with_learned
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import SectionLimits, SpanTimes
+from lastbeat.sdk.sections import SectionLimits
 from lastbeat.stores.port import DeniedError, UnreachableError
 from support.memory import MemoryStore
 
+STATE = f"r/{runid.LEARNED}"
 SAVING, STEPPING = SpanKey("section", "checkpointing"), SpanKey("section", "step")
 
 
@@ -54,7 +57,7 @@ def rank(store: MemoryStore, number: int, attempt: int = 1, sections: Any = (), 
 
 
 def kept(store: MemoryStore) -> LearnedState:
-    state = read_state(store.held[f"r/{STATE}"].body)
+    state = read_state(store.held[STATE].body)
     assert state is not None
     return state
 
@@ -96,7 +99,7 @@ def test_the_time_of_a_run_is_counted_as_what_its_limit_is_of() -> None:
         run.step(0)
     for step in range(8):
         run.step(step)
-    assert times.taken().keys() == {STARTING, SpanKey("section", "setup"), STEPPING}
+    assert times.taken().keys() == {STARTING, SpanKey("section", "setup"), BETWEEN}
     with run.section("step"):
         run.step(9)
     for step in range(8):
@@ -164,6 +167,7 @@ def test_what_is_said_by_hand_outranks_what_is_learned(
         STEPPING: LearnedLimit(Taken(99, 2.0), 60.0),
         OUTSIDE: LearnedLimit(Taken(99, 3.0), 90.0),
         STARTING: LearnedLimit(Taken(16, 400.0), 2000.0),
+        BETWEEN: LearnedLimit(Taken(99, 9.0), 45.0),
         SpanKey("section", "rare"): LearnedLimit(Taken(3, 400.0)),
     }
     found = with_learned(by_hand, known)
@@ -206,20 +210,28 @@ def test_a_person_has_it_forget_what_it_knew() -> None:
     store, learning = MemoryStore(), Learning(SectionLimits(), every_s=0.0)
     run = training(learning, checkpointing=100.0)
     learning.write(beat(run, store))
-    store.write(f"r/{STATE}", encode_state(forgotten(1e9)))
+    store.write(STATE, encode_state(LearnedState(forgotten_at="now")))
     spend(run, loading=30.0)
     learning.write(beat(run, store))
     assert limits(run) == {}
-    assert kept(store).forgotten_at == forgotten(1e9).forgotten_at
+    assert kept(store).forgotten_at == "now"
     spend(run, loading=30.0)
     learning.write(beat(run, store))
     assert limits(run) == {"loading": 150.0}, "what it sees from then on counts"
 
 
+def test_what_was_forgotten_before_it_began_costs_it_nothing() -> None:
+    store, learning = MemoryStore(), Learning(SectionLimits())
+    store.write(STATE, encode_state(LearnedState(forgotten_at="before")))
+    run = training(learning, checkpointing=100.0)
+    learning.write(beat(run, store, ending=True))
+    assert kept(store).learned[SAVING].limit_s == 500.0
+
+
 def test_what_a_person_has_applied_stays() -> None:
     store, learning = MemoryStore(), Learning(SectionLimits(), every_s=0.0)
     applied = LearnedState("start 0", {}, {SAVING: LearnedLimit(Taken(16, 50.0), 250.0)}, applied=True)
-    store.write(f"r/{STATE}", encode_state(applied))
+    store.write(STATE, encode_state(applied))
     run = training(learning, checkpointing=1000.0, loading=9.0)
     learning.write(beat(run, store))
     assert limits(run) == {"checkpointing": 250.0}

@@ -1,0 +1,183 @@
+"""``timeouts``: the limits that a run has learned of itself, and the data behind them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from lastbeat import opening
+from lastbeat.model import runid
+from lastbeat.model.learned_limits import (
+    CEILING_S,
+    FLOOR_S,
+    LEAST_SAMPLES,
+    LIMIT_BYTES,
+    OUTSIDE,
+    LearnedLimit,
+    LearnedState,
+    SpanKey,
+    encode_state,
+    read_state,
+)
+from lastbeat.model.text import fit
+from lastbeat.model.times import format_duration
+from lastbeat.sdk.sections import STEP
+from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
+from lastbeat.stores.port import ConflictError, Expect, Store
+from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli.terminal.signs import harmless
+
+_TRIES = 5
+_NAME = 40
+_EPILOG = """\
+\b
+Exit status:
+  0  there is a limit that was learned
+  1  there is none yet
+  3  it could not be read or written; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat timeouts llama
+  lastbeat timeouts llama --apply
+"""
+
+
+@click.command("timeouts", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@click.argument("run", metavar="RUN")
+@options.option(
+    "--apply", "applies", is_flag=True, help="Keep these limits as they are from now on, and print settings."
+)
+@options.option("--reset", "resets", is_flag=True, help="Forget all of it; training begins to learn anew.")
+@options.place
+@options.form
+def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bool, **given: str | None) -> int:
+    """The limits that a run has learned of itself (LASTBEAT_LEARN), and how long its sections have taken."""
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    name = report.run_id(run, faults)
+    if applies and resets:
+        faults.append("--apply and --reset: name one of them")
+    settings = values.settings(given, faults)
+    logs.follow(settings)
+    store, key = opening.store(settings), f"{name}/{runid.LEARNED}"
+    state = _state(store, key)[0]
+    if state is None:
+        if store.read(f"{name}/{runid.METADATA}", 1) is None:
+            raise SettingsError([f"there is no run {name} in {store.url}"])
+        state = LearnedState()
+    if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
+        state = _changed(store, key, resets=resets)
+    if as_json:
+        print(dump(masked_throughout(document(name, state), settings.redactor)))
+    else:
+        shown = replace(state, learned={_masked(key, settings): known for key, known in state.learned.items()})
+        print("\n".join(lines(name, shown, applies=applies, resets=resets)))
+    return exits.OK if any(each.limit_s is not None for each in state.learned.values()) else exits.WARNING
+
+
+def _masked(key: SpanKey, settings: Settings) -> SpanKey:
+    return SpanKey(key.kind, harmless(settings.redactor(key.name)))
+
+
+def _state(store: Store, key: str) -> tuple[LearnedState | None, str | None]:
+    """What is kept, and its version."""
+    blob = store.read(key, LIMIT_BYTES)
+    if blob is None:
+        return None, None
+    return read_state(blob.body) or LearnedState(), blob.version
+
+
+def _changed(store: Store, key: str, *, resets: bool) -> LearnedState:
+    """What is kept now. Training may write between our look and our write: then look again."""
+    for left in range(_TRIES, 0, -1):
+        state, version = _state(store, key)
+        new = (
+            LearnedState(forgotten_at=store.clock().isoformat())
+            if resets
+            else replace(state or LearnedState(), applied=True)
+        )
+        try:
+            store.write(key, encode_state(new), version or Expect.NOTHING)
+        except ConflictError:
+            if left == 1:
+                raise
+        else:
+            break
+    return new
+
+
+def document(run_id: str, state: LearnedState) -> dict[str, Any]:
+    """``state`` for programs."""
+    return {
+        "run_id": run_id,
+        "applied": state.applied,
+        "limits": [
+            {
+                "kind": key.kind,
+                "name": key.name or None,
+                "samples": known.taken.samples,
+                "longest_s": known.taken.longest_s or None,
+                "at_least_s": known.taken.at_least_s or None,
+                "limit_s": known.limit_s,
+            }
+            for key, known in sorted(state.learned.items())
+        ],
+    }
+
+
+def lines(run_id: str, state: LearnedState, *, applies: bool = False, resets: bool = False) -> Iterator[str]:
+    """``state`` for people."""
+    if resets:
+        yield f"Run {run_id}: forgotten; a training that learns begins anew"
+        return
+    if not state.learned:
+        yield f"Run {run_id} has learned nothing: start its training with {LEARN.name}=on, or learn=True"
+        return
+    held = "; they stay as they are (--reset forgets them)" if state.applied else ""
+    yield f"Run {run_id}: limits that it has learned{held}"
+    rows = [("", "samples", "longest", "limit")]
+    rows += [_row(key, known) for key, known in sorted(state.learned.items())]
+    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    for row in rows:
+        told = [row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), row[3]]
+        yield "  " + "  ".join(told).rstrip()
+    if applies:
+        yield from _settings(state.learned)
+
+
+def _row(key: SpanKey, known: LearnedLimit) -> tuple[str, str, str, str]:
+    name = {"between": "(between steps)", "outside": "(in no section)", "starting": "(until the first step)"}.get(
+        key.kind
+    )
+    name = name or fit(key.name, _NAME)
+    longest = _seconds(known.taken.longest_s)
+    if known.taken.at_least_s > known.taken.longest_s:
+        longest = f"at least {_seconds(known.taken.at_least_s)}"
+    if known.limit_s is not None:
+        bound = {FLOOR_S: " (the least)", CEILING_S: " (the most)"}.get(known.limit_s, "")
+        return name, f"{known.taken.samples:,}", longest, format_duration(known.limit_s) + bound
+    few = known.taken.samples < LEAST_SAMPLES
+    why = f"none yet: {LEAST_SAMPLES} samples are needed" if few else "none: it takes too long to be told from a hang"
+    return name, f"{known.taken.samples:,}", longest, why
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2g}s" if seconds < 10 else format_duration(seconds)
+
+
+def _settings(learned: Mapping[SpanKey, LearnedLimit]) -> Iterator[str]:
+    """What says the same in the environment of a training that does not learn."""
+    found = {key: known.limit_s for key, known in learned.items() if known.limit_s is not None}
+    # A name with a comma cannot be said there.
+    names = {key: STEP if key.kind == "between" else key.name for key in found}
+    named = [f"{names[key]}:{limit_s:.0f}" for key, limit_s in sorted(found.items())
+             if names[key].isprintable() and names[key] and not set(names[key]) & set(", ")]  # fmt: skip
+    yield "The same for a training that does not learn:"
+    if named:
+        yield f"  {SECTION_TIMEOUTS.name}={','.join(named)}"
+    if OUTSIDE in found:
+        yield f"  {OUT_OF_SECTION_TIMEOUT.name}={found[OUTSIDE]:.0f}"

@@ -1,0 +1,112 @@
+"""``lastbeat timeouts``: what a training that learns has found out, kept from attempt to attempt."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, LIMIT_S, call, environment
+
+TRAINS = """
+import sys, lastbeat
+with lastbeat.run("llama", root="runs", learn=True) as run:
+    for step in range(40):
+        with run.section("step"):
+            pass
+        run.step(step)
+        if step % 2:
+            with run.section(sys.argv[1]):
+                pass
+"""
+
+
+def train(folder: Path, section: str = "checkpointing") -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINS, section],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def timeouts(folder: Path, *arguments: str, run: str = "llama") -> "subprocess.CompletedProcess[str]":
+    return call(LASTBEAT, "timeouts", run, "--root", "runs", *arguments, cwd=folder)
+
+
+def limits(folder: Path) -> dict[str, dict[str, object]]:
+    told = json.loads(timeouts(folder, "--json").stdout)
+    return {each["name"] or each["kind"]: each for each in told["limits"]}
+
+
+def test_each_attempt_adds_to_what_is_known(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    train(tmp_path)
+    first = limits(tmp_path)
+    assert (first["checkpointing"]["samples"], first["checkpointing"]["limit_s"]) == (20, 60.0)
+    assert first["outside"]["limit_s"] == 1800.0
+    train(tmp_path)
+    second = limits(tmp_path)
+    assert second["checkpointing"]["samples"] == 40
+    assert second["outside"]["limit_s"] == 930.0
+    shown = timeouts(tmp_path)
+    assert shown.returncode == 0
+    assert "1m (the least)" in shown.stdout
+
+
+def test_limits_that_are_applied_stay_until_they_are_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    train(tmp_path)
+    applied = timeouts(tmp_path, "--apply")
+    assert "LASTBEAT_SECTION_TIMEOUTS=checkpointing:60,step:60" in applied.stdout
+    assert "LASTBEAT_OUT_OF_SECTION_TIMEOUT=1800" in applied.stdout
+    train(tmp_path)
+    assert limits(tmp_path)["checkpointing"]["samples"] == 20
+    forgotten = timeouts(tmp_path, "--reset")
+    assert forgotten.returncode == 1, "there is none now"
+    assert "llama: forgotten" in forgotten.stdout
+    assert limits(tmp_path) == {}
+    train(tmp_path)
+    assert limits(tmp_path)["checkpointing"]["samples"] == 20
+
+
+def test_a_run_that_has_learned_nothing_says_how_to_begin(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "llama").mkdir(parents=True)
+    (tmp_path / "runs" / "llama" / "metadata.json").write_text("{}")
+    done = timeouts(tmp_path, "--apply")
+    assert done.returncode == 1
+    assert "LASTBEAT_LEARN=on" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(("--apply", "--reset"), "name one of them"), ((), "there is no run llama"), (("--aply",), "--apply")],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    (tmp_path / "runs").mkdir()
+    done = timeouts(tmp_path, *arguments)
+    assert done.returncode == 3
+    assert says in done.stderr
+
+
+def test_a_hostile_name_is_one_line_and_no_setting(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    train(tmp_path, "a,b:1\n\x1b[31m")
+    done = timeouts(tmp_path, "--apply")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "LASTBEAT_SECTION_TIMEOUTS=step:60\n" in done.stdout
+
+
+@pytest.mark.parametrize("body", [b"{ torn", b"[" * 60_000, b'{"learned": [7, {"kind": "section"}], "before": {}}'])
+def test_a_file_that_is_no_state_is_one_that_knows_nothing(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "runs" / "llama").mkdir(parents=True)
+    (tmp_path / "runs" / "llama" / "ft_state.json").write_bytes(body)
+    assert timeouts(tmp_path).returncode == 1
+    train(tmp_path)
+    assert limits(tmp_path)["checkpointing"]["samples"] == 20
