@@ -139,6 +139,8 @@ class CommandStart:
     store: StoreWatch
     began: float = field(default_factory=time.monotonic)
     stacks: bytes = b""
+    last_words: str | None = None
+    """Of one that hung: the end of its output before it was ended."""
     over: bool = False
     """The command is dead: nobody else reports it."""
 
@@ -149,9 +151,9 @@ class CommandStart:
         return printed if printed is not None else said.step if said is not None else None
 
     def says_itself(self) -> bool:
-        """Whether the command reports itself now."""
-        said = self.store.said
-        return said is not None and said.reports and not self.over
+        """Whether the command reports itself now. Asks the store, as long as it does not: :class:`StoreError`."""
+        look = self.store.look
+        return not self.over and look is not None and look.sees_report()
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +309,7 @@ class CommandInPlace:
         ended, text, called = child.wait_until(hangs, _TICK_S), None, None
         if ended is None:
             # What it says while it is being ended is not why it hung.
-            text = life.tail.text()
+            text, life.last_words = life.tail.text(), life.summary.tail
             called = None if why else self._called()
             told = f"hangs, {why[0]}" if called is None else f"ends with those on other nodes ({called.by})"
             self._tell(f"{self._program} {told}: it is being ended")
@@ -495,7 +497,8 @@ class CommandInPlace:
     def _error_text(self, life: CommandStart, ended: HowItEnded) -> str:
         """What ``_error`` says of it: training's own word where there is one."""
         if ended.hang is not None:
-            tail = f"The last lines of its output:\n{life.summary.tail}\n" if life.summary.tail else ""
+            words = life.last_words or ""
+            tail = f"The last lines of its output:\n{words}\n" if words else ""
             return f"Hang: {ended.hang}; lastbeat exec ended {self._program}\n\n{tail}"
         own = next((each.text for each in ended.left.errors if not each.text.startswith(CANCELLED)), None)
         exited = ended.exit or ChildExit(_FAILED)

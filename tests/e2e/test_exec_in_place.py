@@ -19,7 +19,8 @@ from support.started_in_place import WELL, by_start, document, starts
 from support.waiting import text_in, until
 from support.wrapped import exec_command, left, run_exec, settings, watched
 
-NCCL = 'print("step 7/100 loss 2.5", flush=True); sys.exit("RuntimeError: NCCL error: unhandled system error")'
+# All on one stream: what comes on two has no order.
+NCCL = 'print("step 7/100 loss 2.5", file=sys.stderr); sys.exit("RuntimeError: NCCL error: unhandled system error")'
 ONCE = ("--max-restarts", "1", "--grace", "2")
 DEFAULT = ("--policy", "default")
 
@@ -290,6 +291,38 @@ def test_who_is_killed_leaves_a_run_that_falls_silent(tmp_path: Path, when: str)
     done = run_exec(tmp_path, *by_start(WELL), options=ONCE)
     assert done.returncode == 0
     assert watched(tmp_path)["status"] == "SUCCEEDED"
+
+
+def supervised(folder: Path, *command: str, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[bytes]":
+    """A job of ``lastbeat supervise``, which may start it again twice, that runs ``exec``."""
+    inner = [*LASTBEAT, "exec", "--max-restarts", "1", "--grace", "2", *DEFAULT, *options, "--", *command]
+    outer = ["supervise", "--run-id", "run-1", "--launcher", "local", *DEFAULT, "--interval", "0.3", "--", *inner]
+    own = settings(folder, LASTBEAT_RESTART_DELAY_SECONDS="0", LASTBEAT_STATE_DIR=str(folder / "state"))
+    (folder / "runs").mkdir()
+    return subprocess.run([*LASTBEAT, *outer], cwd=folder, env=own, capture_output=True, timeout=180, check=False)
+
+
+def test_the_budgets_of_jobs_and_of_starts_in_place_both_hold(tmp_path: Path) -> None:
+    done = supervised(tmp_path, *by_start(NCCL))
+    assert done.returncode == 2, done.stderr.decode()
+    assert starts(tmp_path) == [0, 1] * 3, done.stderr.decode()
+    assert len(document(tmp_path, "_watchdog.json")["restarts"]) == 2
+
+
+def test_a_supervisor_leaves_a_hang_to_who_starts_it_in_place(tmp_path: Path) -> None:
+    hangs = """
+    import lastbeat
+    with lastbeat.run() as run:
+        run.step(7)
+        with run.section("checkpointing"):
+            time.sleep(600)
+    """
+    done = supervised(tmp_path, *by_start(hangs, WELL), options=("--section-timeouts", "checkpointing:1"))
+    assert done.returncode == 0, done.stderr.decode()
+    assert starts(tmp_path) == [0, 1]
+    record = document(tmp_path, "_watchdog.json")
+    assert record["restarts"] == []
+    assert {each["after"] for each in record["history"]} == {"RUNNING", "SUCCEEDED"}
 
 
 def test_without_who_starts_it_training_says_itself_how_it_ended(tmp_path: Path) -> None:

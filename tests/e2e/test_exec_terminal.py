@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.cli import LIMIT_S
+from support.started_in_place import by_start, starts
 from support.waiting import until
 from support.wrapped import exec_command, left, python, settings, watched
 
@@ -21,7 +22,14 @@ from support.wrapped import exec_command, left, python, settings, watched
 class Screen:
     """``lastbeat exec`` as the leader of a session on a pseudo-terminal of its own."""
 
-    def __init__(self, folder: Path, *command: str, redirect: int | None = None, target: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *command: str,
+        redirect: int | None = None,
+        target: Path | None = None,
+        options: tuple[str, ...] = (),
+    ) -> None:
         self.text = b""
         self.keys, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
@@ -29,7 +37,7 @@ class Screen:
         if redirect is not None and target is not None:
             streams[redirect] = os.open(target, os.O_WRONLY | os.O_CREAT)
         self.process = subprocess.Popen(
-            exec_command(*command),
+            exec_command(*command, options=options),
             cwd=folder,
             env=settings(folder),
             stdin=streams[0],
@@ -143,3 +151,25 @@ def test_a_terminal_that_goes_away_hangs_the_command_up(tmp_path: Path) -> None:
     os.close(screen.keys)
     assert screen.process.wait(LIMIT_S) == -signal.SIGHUP
     assert "SIGHUP" in (left(tmp_path, "_error") or "")
+
+
+def test_a_start_in_place_has_the_terminal_of_the_last_one(tmp_path: Path, screens: list[Screen]) -> None:
+    command = by_start(
+        """
+        print("first", input(), flush=True)
+        sys.exit("RuntimeError: NCCL error: unhandled system error")
+        """,
+        """
+        print("again", os.get_terminal_size().columns, sys.stdin.isatty(), flush=True)
+        print("typed", input(), flush=True)
+        """,
+    )
+    screen = Screen(tmp_path, *command, options=("--max-restarts", "1"))
+    screens.append(screen)
+    os.write(screen.keys, b"one\n")
+    screen.until(b"first one")
+    screen.until(b"again 111 True")
+    os.write(screen.keys, b"two\n")
+    screen.until(b"typed two")
+    assert screen.status() == 0
+    assert starts(tmp_path) == [0, 1]

@@ -35,13 +35,14 @@ def still_late(late: Sequence[LateSection], starter: InPlace | None) -> tuple[La
 
 def restart_news(before: Record, number: int, seen: Seen, step: int | None, now: datetime) -> str | None:
     """What people are to be told of the restart that attempt ``number`` is, at ``step``: once for each attempt, when it
-    has made a step or has had time to. None: nothing."""
+    has made a step or has had time to: before that it may fail again. None: nothing."""
     beat = seen.metadata
     restarts = beat.in_place.restarts if beat is not None and beat.in_place is not None else 0
-    if not restarts or before.in_place_told == number or before.attempt.number != number:
+    if not restarts or before.in_place_told == number:
         return None
     times = "once" if restarts == 1 else counted(restarts, "time")
     if step is not None:
         return f"restarted in place {times}, now at step {step:,}"
-    waited_s = (now - before.since).total_seconds() if before.since is not None else 0.0
+    since = before.since if before.attempt.number == number else None
+    waited_s = (now - since).total_seconds() if since is not None else 0.0
     return f"restarted in place {times}, no step since" if waited_s >= TOLD_AFTER_S else None

@@ -424,7 +424,7 @@ def _conclude(
     changed = before.status != verdict.status
     transition = None
     resumed = None
-    if verdict.status is Status.RUNNING and not (match.is_new or changed):
+    if verdict.status is Status.RUNNING and not changed:
         resumed = restart_news(before, match.attempt.number, match.seen, _last_step(evidence), now)
     if resumed is not None:
         verdict = replace(verdict, reason=resumed)

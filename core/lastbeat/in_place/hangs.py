@@ -72,7 +72,8 @@ class HangWatch:
         fresh = said is not None and now - said.at <= SEEN_LATELY_S
         if said is not None and fresh and said.late is not None:
             return said.late
-        if said is not None and not said.reports:
+        # A step that it has not printed was written by itself.
+        if said is not None and not said.reports and (self._step[0] is not None or self._step[1] is None):
             late = self._late(now)
             if late is not None:
                 return late

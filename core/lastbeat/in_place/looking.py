@@ -82,9 +82,7 @@ class StoreLook:
             # The last start's, as long as this one has not begun.
             return SaidOfItself(at)
         if metadata.version != self._metadata_version:
-            blob = self._store.read(f"{self._run_id}/{runid.METADATA}", _METADATA_BYTES)
-            # Once it has reported itself it does, whoever wrote the document last.
-            self._reports |= blob is not None and reported_by_training(blob.body, self._ours)
+            self.sees_report()
             self._metadata_version = metadata.version
         attempt = _attempt(metadata)
         looked = self._ranks.add_to(seen, self._observer.ranks, attempt, _SILENT_S, now)
@@ -98,6 +96,14 @@ class StoreLook:
         # A rank of which nothing is heard is left to whoever has a longer patience.
         late = tuple(each for each in late if not each.silent)
         return SaidOfItself(at, self._reports, told_of(late) if late else None, _is_busy(metadata), step)
+
+    def sees_report(self) -> bool:
+        """Whether training reports itself: it does once it has, whoever wrote metadata.json last. Asked before each
+        beat of ours, so that none of its own goes unseen. Raises :class:`StoreError`."""
+        if not self._reports:
+            blob = self._store.read(f"{self._run_id}/{runid.METADATA}", _METADATA_BYTES)
+            self._reports = blob is not None and reported_by_training(blob.body, self._ours)
+        return self._reports
 
     def left_behind(self) -> LeftBehind:
         """What it left, now that it has ended. Raises :class:`StoreError`."""

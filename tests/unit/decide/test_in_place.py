@@ -79,6 +79,17 @@ def test_one_alert_tells_of_restarts_in_place_when_it_goes_on() -> None:
     assert found[3].record.in_place_told == 3
 
 
+def test_who_looks_seldom_tells_at_once() -> None:
+    again = replace(STARTER, restarts=2, left=1)
+    found = looks(
+        (1.0, Seen(metadata=beat(0.0, 1, STARTER), progress=progress(0.5, 1200))),
+        (301.0, Seen(metadata=beat(300.0, 3, again), progress=progress(290.0, 1500))),
+        (601.0, Seen(metadata=beat(600.0, 3, again), progress=progress(590.0, 1700))),
+    )
+    assert [each.events for each in found] == [(), (Event.RESTARTED,), ()]
+    assert found[1].verdict.reason == "restarted in place 2 times, now at step 1,500"
+
+
 def test_one_that_makes_no_step_is_told_of_in_the_end() -> None:
     again = replace(STARTER, restarts=1, left=2)
     found = looks(
