@@ -162,7 +162,7 @@ WATCHDOGS = (
 @pytest.mark.parametrize(
     ("options", "most"),
     [
-        pytest.param("", 66, id="as most begin"),
+        pytest.param("", 67, id="as most begin"),
         pytest.param("log_file='train.log', rank=0, world_size=2, resume=True", 69, id="with all there is"),
     ],
 )

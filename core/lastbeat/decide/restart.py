@@ -21,13 +21,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION, EXIT_CODE_RESUME_TO_DISAMBIGUATE
 from lastbeat.model.restart import Budget, JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy, RestartRule
 from lastbeat.signals.error_types import UNKNOWN, traits_of
 
-RESUME_ELSEWHERE: Final = 16
-"""Exit status by which Megatron-LM asks for other hardware: a result could not be reproduced."""
-VALIDATION_FAILED: Final = 17
-"""Exit status by which Megatron-LM says that a result was validated, and was wrong."""
+RESUME_ELSEWHERE: Final = EXIT_CODE_RESUME_TO_DISAMBIGUATE
+"""By which training asks for other hardware: Megatron-LM's re-runs and ``lastbeat.rerun`` do."""
+VALIDATION_FAILED: Final = EXIT_CODE_FAILED_ON_RESULT_VALIDATION
+"""By which they say that a result was looked at, and was wrong."""
 DO_NOT_REQUEUE: Final = 93
 """Exit status by which a job says that it must not be started again."""
 _NODE_FAILURES: Final = 2

@@ -20,7 +20,7 @@ class StopAgreement:
     def ask(self, *, here: bool) -> bool:
         """Whether all ranks stop now. ``here``: this one is told to. Without torch.distributed, or alone, that is the
         answer. Raises what the all-reduce does, when a peer has died."""
-        dist = _in_use()
+        dist = in_use()
         if dist is None:
             return here
         self._asked += 1
@@ -43,7 +43,7 @@ def device_for(torch: Any, backend: str) -> Any:
     return accelerator.current_accelerator() if accelerator is not None and accelerator.is_available() else "cpu"
 
 
-def _in_use() -> Any:
+def in_use() -> Any:
     """torch.distributed, where it connects several ranks."""
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() < 2:

@@ -102,6 +102,7 @@ def metadata_document(
         "raised_at": iso_time(raised_at) if raised_at is not None else None,
         **section_fields(() if run.ended else run.sections.spans()),
         **left_fields(run.sections),
+        **(run.rerun.fields() if run.rerun is not None else {}),
         "lastbeat": identity.version,
     }
 

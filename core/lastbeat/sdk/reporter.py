@@ -29,6 +29,7 @@ from lastbeat.sdk.first_error import is_leftover, leftovers, started_at, write_i
 from lastbeat.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.late_mark import LateMark, is_late, late_in_s
+from lastbeat.sdk.open_run import remember
 from lastbeat.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
 from lastbeat.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
 from lastbeat.sdk.run import Run
@@ -179,6 +180,7 @@ class Reporter:
         self._beaten: float | None = None
         """When the last heartbeat was written, by the monotonic clock."""
         self._longest_gap_s = 0.0
+        remember(run)
         thread = threading.Thread(target=self._beat_until_end, args=(run,), name="lastbeat", daemon=True)
         delay_unsafe_forks(thread)
         try:

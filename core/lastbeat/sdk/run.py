@@ -18,6 +18,7 @@ from lastbeat.sdk.timed_calls import call_with_timeout
 from lastbeat.sdk.values import as_seconds, immediate_int, plain_str, type_name
 
 if TYPE_CHECKING:
+    from lastbeat.model.rerun import RerunReport
     from lastbeat.sdk.agreement import StopAgreement
     from lastbeat.sdk.raising import RaisedAlerts
     from lastbeat.sdk.termination import Termination
@@ -92,6 +93,8 @@ class Run:
         """The sentinel to write and its text, once the run is over."""
         self.raised: RaisedAlerts | None = None
         """Alerts that training has raised; None: none so far."""
+        self.rerun: RerunReport | None = None
+        """What re-runs of its steps have shown, see ``lastbeat.rerun``; None: nothing."""
         self.stopped: str | None = None
         """Who asked for its end from elsewhere, and why: ``stopped by ann@login1: wrong data``."""
         self.thread_error: ThreadError | None = None
@@ -241,6 +244,12 @@ class Run:
         if taken:
             self._reporter.beat_now()
         return taken
+
+    def report_rerun(self, report: "RerunReport") -> None:
+        """Tell what re-runs of its steps have shown so far. Returns at once."""
+        self.rerun = report
+        if self._reporter is not None:
+            self._reporter.beat_now()
 
     @property
     def should_stop(self) -> bool:
@@ -399,6 +408,8 @@ class Run:
                 return self._end_well(wait_s)
             said = short_text(code)
             if issubclass(type(code), int):
+                if self.rerun is not None and self.rerun.exit_code == code:
+                    return self.fail(self.rerun.error(), wait_s=wait_s)
                 said = f"training ended with exit status {said}"
             return self.fail_unexplained(f"SystemExit: {said}", wait_s=wait_s)
         if issubclass(type(error), KeyboardInterrupt):

@@ -1,0 +1,147 @@
+"""What re-runs of a step have shown: in metadata.json, in checkpoints, and for whoever decides about a restart.
+
+The exit statuses are Megatron-LM's, so that schedulers' scripts which know them go on working.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from lastbeat.model.numbers import whole
+from lastbeat.model.text import clean, fit, one_line
+
+EXIT_CODE_RESUME_TO_DISAMBIGUATE: Final = 16
+"""A bad result was reproduced: the job is to be resumed on other hardware, which tells whose fault it is."""
+EXIT_CODE_FAILED_ON_RESULT_VALIDATION: Final = 17
+"""A bad result stands, or is known to be the hardware's: nothing is to be resumed."""
+FIELD: Final = "rerun"
+"""In metadata.json."""
+MOST_FINDINGS: Final = 8
+"""The latest are told."""
+TEXT_LIMIT: Final = 120
+
+
+class RerunVerdict(str, Enum):
+    """What the re-run of a step says about a bad result."""
+
+    TRANSIENT_ERROR = "transient_error"
+    """The same device gave a good result, when it was asked again."""
+    REPRODUCED = "reproduced"
+    """The same device gave a bad result again: only another device can tell why."""
+    SAME_DEVICE = "same_device"
+    """Resumed on the very device that is in doubt: nothing can be told."""
+    PERSISTENT_ERROR = "persistent_error"
+    """Another device gave another result: the first one computes wrongly."""
+    CORRECT_RESULT = "correct_result"
+    """Another device gave the same result: it is the computation's."""
+    UNDECIDED = "undecided"
+    """The re-run did not come to this result again."""
+
+    @property
+    def told(self) -> str:
+        """In the words that people search logs for."""
+        return _TOLD[self]
+
+
+_TOLD: Final = {
+    RerunVerdict.TRANSIENT_ERROR: "Possible transient error!",
+    RerunVerdict.REPRODUCED: "Need to rerun on a different GPU to verify correctness",
+    RerunVerdict.SAME_DEVICE: "Got rescheduled on the same GPU",
+    RerunVerdict.PERSISTENT_ERROR: "Possible persistent error!",
+    RerunVerdict.CORRECT_RESULT: "Correct result (but possible Application error)",
+    RerunVerdict.UNDECIDED: "The rerun did not come to this result again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RerunFinding:
+    """One verdict. ``host``, ``device`` and ``what`` are hostile text where they were read."""
+
+    verdict: RerunVerdict
+    rank: int
+    host: str
+    """Of the device in doubt."""
+    device: str
+    """The device in doubt: its UUID, where it has one."""
+    iteration: int
+    what: str
+    """What was wrong, and what the re-run gave: ``loss is NaN (nan, then 2.5)``."""
+
+    def __str__(self) -> str:
+        """``Possible persistent error! Rank 3, node n1, device GPU-1f2e: loss is NaN (nan, then 2.5) at iteration
+        #7``."""
+        who = f"Rank {self.rank}, node {self.host}, device {self.device}"
+        return f"{self.verdict.told} {who}: {self.what} at iteration #{self.iteration}"
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "verdict": self.verdict.value,
+            "rank": self.rank,
+            "host": fit(self.host, TEXT_LIMIT),
+            "device": fit(self.device, TEXT_LIMIT),
+            "iteration": self.iteration,
+            "what": fit(self.what, TEXT_LIMIT),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RerunReport:
+    """All that a run's re-runs have shown."""
+
+    findings: tuple[RerunFinding, ...] = ()
+    """The latest, oldest first."""
+    exit_code: int | None = None
+    """With which training ends because of the last of them. Launchers between may turn it into another one."""
+
+    def fields(self) -> dict[str, Any]:
+        """For metadata.json."""
+        told = [each.document() for each in self.findings[-MOST_FINDINGS:]]
+        return {FIELD: {"exit_code": self.exit_code, "findings": told}}
+
+    @property
+    def suspect_hosts(self) -> tuple[str, ...]:
+        """Where the devices are that training asks not to be resumed on: those that gave a bad result twice in its last
+        step, and that nobody has compared with others."""
+        if self.exit_code != EXIT_CODE_RESUME_TO_DISAMBIGUATE:
+            return ()
+        doubts = {RerunVerdict.REPRODUCED, RerunVerdict.SAME_DEVICE}
+        last = [each for each in self.findings if each.iteration == self.findings[-1].iteration]
+        return tuple(dict.fromkeys(each.host for each in last if each.verdict in doubts and each.host))
+
+    def error(self) -> str:
+        """The text of the ``_error`` of a training that ends because of them."""
+        return "\n".join([*map(str, reversed(self.findings)), f"exit status {self.exit_code}"])
+
+
+def read_rerun(value: object) -> RerunReport | None:
+    """What a document says of it; None where it makes no sense. Never raises."""
+    if not isinstance(value, Mapping):
+        return None
+    code = value.get("exit_code")
+    codes = (EXIT_CODE_RESUME_TO_DISAMBIGUATE, EXIT_CODE_FAILED_ON_RESULT_VALIDATION)
+    return RerunReport(read_findings(value.get("findings")), code if type(code) is int and code in codes else None)
+
+
+def read_findings(value: object) -> tuple[RerunFinding, ...]:
+    """Those that are understood. Never raises."""
+    entries: Sequence[object] = value[-MOST_FINDINGS:] if isinstance(value, list) else ()
+    return tuple(each for each in map(_finding, entries) if each is not None)
+
+
+def _finding(entry: object) -> RerunFinding | None:
+    if not isinstance(entry, Mapping):
+        return None
+    rank, iteration = whole(entry.get("rank")), whole(entry.get("iteration"))
+    known = {each.value: each for each in RerunVerdict}
+    named = entry.get("verdict")
+    verdict = known.get(named) if isinstance(named, str) else None
+    if verdict is None or rank is None or iteration is None:
+        return None
+    host, device, what = (_text(entry.get(name)) for name in ("host", "device", "what"))
+    return RerunFinding(verdict, rank, host, device, iteration, what)
+
+
+def _text(value: object) -> str:
+    return fit(one_line(clean(value)), TEXT_LIMIT) if isinstance(value, str) else ""

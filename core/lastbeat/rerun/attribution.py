@@ -1,0 +1,207 @@
+"""Who is to blame for a bad result: the hardware, by chance or for good, or the computation. Pure.
+
+A step whose result is rejected is run again on the same device, with the same data and the same random numbers. A bad
+result that does not come back was the hardware's, by chance. One that does is computed once more on another device,
+after a resume: if that gives another result, the first device computes wrongly; if it gives the same, so does the
+computation. The method is that of Megatron-LM's re-run state machine.
+
+A result *comes back* where it is the same within the tolerance, or is rejected once more: two bad results that differ
+are no good one. So hardware is blamed only where one device rejects what another, or the same one, accepts.
+
+``READY → INITIAL → READY`` is a step without anything to tell. With a rejected result, on any rank::
+
+    INITIAL → IN_PLACE ┬ came back on any rank ─────────► LEAVING (checkpoint, 16) ~ resumed ~► ELSEWHERE
+                       ├ something else was rejected ───► IN_PLACE (three times at most, then LEAVING)
+                       └ a good result ─────────────────► READY
+
+    ELSEWHERE ┬ another result, by any rank in doubt ───► FAILED (17)
+              ├ on the same device ─────────────────────► STUCK (16)
+              ├ the same result, where that is fatal ───► FAILED (17)
+              ├ something else was rejected ────────────► IN_PLACE
+              └ the same result ────────────────────────► READY
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from lastbeat.model.rerun import (
+    EXIT_CODE_FAILED_ON_RESULT_VALIDATION,
+    EXIT_CODE_RESUME_TO_DISAMBIGUATE,
+    RerunVerdict,
+)
+
+MOST_RERUNS: Final = 3
+"""In place, of one step."""
+
+
+class RerunPhase(str, Enum):
+    """Where a training is in a step."""
+
+    READY = "ready"
+    """Between two steps."""
+    INITIAL = "initial_run"
+    IN_PLACE = "rerunning_in_place"
+    LEAVING = "will_rerun_from_checkpoint"
+    """The step is done, and its result bad: training is to save a checkpoint and to be resumed elsewhere."""
+    ELSEWHERE = "rerunning_from_checkpoint"
+    """In that step again, after a resume."""
+    STUCK = "rerunning_again_from_checkpoint"
+    """Done again, but on the same device: as LEAVING, with the checkpoint that is there."""
+    FAILED = "failed"
+    """Done again, and nothing is to be resumed."""
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the step is being run."""
+        return self in {RerunPhase.INITIAL, RerunPhase.IN_PLACE, RerunPhase.ELSEWHERE}
+
+    @property
+    def leaves(self) -> tuple[bool, bool, int]:
+        """Whether to save a checkpoint, whether to end, and with which exit status."""
+        return _LEAVES.get(self, (False, False, 0))
+
+
+_LEAVES: Final = {
+    RerunPhase.LEAVING: (True, True, EXIT_CODE_RESUME_TO_DISAMBIGUATE),
+    RerunPhase.STUCK: (False, True, EXIT_CODE_RESUME_TO_DISAMBIGUATE),
+    RerunPhase.FAILED: (False, True, EXIT_CODE_FAILED_ON_RESULT_VALIDATION),
+}
+
+
+class PassEvent(str, Enum):
+    """What one rank's pass through a step showed. All ranks tell each other these, in this order."""
+
+    REJECTED = "rejected"
+    """A result was rejected of which nothing is known yet."""
+    NOT_REPRODUCED = "not_reproduced"
+    REPRODUCED = "reproduced"
+    SAME_DEVICE = "same_device"
+    DIFFERS = "differs"
+    """Another device gave another result."""
+    SAME_RESULT = "same_result"
+    """Another device gave the same."""
+    FATAL = "fatal"
+    """And that is to end training."""
+    UNREACHED = "unreached"
+    """The pass did not come to the result again, or nobody could compare the two."""
+
+
+VERDICTS: Final = {
+    PassEvent.NOT_REPRODUCED: RerunVerdict.TRANSIENT_ERROR,
+    PassEvent.REPRODUCED: RerunVerdict.REPRODUCED,
+    PassEvent.SAME_DEVICE: RerunVerdict.SAME_DEVICE,
+    PassEvent.DIFFERS: RerunVerdict.PERSISTENT_ERROR,
+    PassEvent.SAME_RESULT: RerunVerdict.CORRECT_RESULT,
+    PassEvent.UNREACHED: RerunVerdict.UNDECIDED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A rejected result."""
+
+    name: str
+    number: int
+    """Which result of that name in the step, from 1."""
+    value: object
+    why: str
+    """What was wrong with it."""
+    iteration: int
+    rank: int
+    device: str
+    host: str
+    fatal: bool = False
+    """Training is to end where it turns out to be correct."""
+    injected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedResult:
+    """One result of a pass, looked at."""
+
+    name: str
+    number: int
+    value: object
+    why: str | None
+    """Why it is rejected. None: it is not."""
+    same_as: Callable[[object], bool | None]
+    """Whether another value is the same within the tolerance. None: nobody can tell."""
+    fatal: bool = False
+    injected: bool = False
+    """It is rejected on purpose: its value says nothing."""
+
+    def is_again(self, suspect: Suspect) -> bool | None:
+        """Whether ``suspect`` has come back in it."""
+        if self.injected or suspect.injected:
+            return self.why is not None
+        return True if self.why is not None else self.same_as(suspect.value)
+
+
+@dataclass(frozen=True, slots=True)
+class PassOutcome:
+    """What a pass showed on this rank."""
+
+    events: frozenset[PassEvent]
+    again: CheckedResult | None = None
+    """The result that was in doubt before the pass, as it came now."""
+    fresh: CheckedResult | None = None
+    """The first one that is rejected, and was not in doubt before."""
+
+
+def look(
+    phase: RerunPhase, suspect: Suspect | None, results: Sequence[CheckedResult], device: str, settled: Collection[str]
+) -> PassOutcome:
+    """What a pass with ``results`` says of ``suspect``, the result in doubt on this rank, if there is one.
+
+    ``settled`` are the names of results that are known to be bad because of the computation, and are not run again.
+    """
+    again, found, known = None, set[PassEvent](), set(settled)
+    call: tuple[str, int] | None = None
+    if suspect is not None:
+        call = (suspect.name, suspect.number)
+        again = next((each for each in results if (each.name, each.number) == call), None)
+        found = _of_suspect(phase, suspect, again, device)
+        if PassEvent.SAME_RESULT in found:
+            # Its maths are to blame, and would be again for each other result of that name.
+            known.add(suspect.name)
+    others = (each for each in results if (each.name, each.number) != call and each.name not in known)
+    fresh = next((each for each in others if each.why is not None), None)
+    return PassOutcome(frozenset(found | {PassEvent.REJECTED} if fresh is not None else found), again, fresh)
+
+
+def _of_suspect(phase: RerunPhase, suspect: Suspect, again: CheckedResult | None, device: str) -> set[PassEvent]:
+    if phase is RerunPhase.ELSEWHERE and device == suspect.device:
+        return {PassEvent.SAME_DEVICE}
+    came_back = again.is_again(suspect) if again is not None else None
+    if came_back is None:
+        return {PassEvent.UNREACHED}
+    if phase is RerunPhase.IN_PLACE:
+        return {PassEvent.REPRODUCED if came_back else PassEvent.NOT_REPRODUCED}
+    if not came_back:
+        return {PassEvent.DIFFERS}
+    return {PassEvent.SAME_RESULT, PassEvent.FATAL} if suspect.fatal else {PassEvent.SAME_RESULT}
+
+
+def following(phase: RerunPhase, agreed: Collection[PassEvent], reruns: int) -> RerunPhase:
+    """The phase after a pass that showed ``agreed``, on all ranks together, and was the ``reruns``-th in place."""
+    if phase is RerunPhase.ELSEWHERE:
+        for event, then in _ELSEWHERE:
+            if event in agreed:
+                return then
+        return RerunPhase.READY
+    if phase is RerunPhase.IN_PLACE and PassEvent.REPRODUCED in agreed:
+        return RerunPhase.LEAVING
+    if PassEvent.REJECTED not in agreed:
+        return RerunPhase.READY
+    return RerunPhase.IN_PLACE if reruns < MOST_RERUNS else RerunPhase.LEAVING
+
+
+_ELSEWHERE: Final = (
+    (PassEvent.DIFFERS, RerunPhase.FAILED),
+    (PassEvent.SAME_DEVICE, RerunPhase.STUCK),
+    (PassEvent.FATAL, RerunPhase.FAILED),
+    (PassEvent.REJECTED, RerunPhase.IN_PLACE),
+)
+"""The first that any rank has found decides."""

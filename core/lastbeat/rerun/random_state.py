@@ -1,0 +1,89 @@
+"""The state of all random number generators of a training: of Python, numpy, and torch on the CPU and on this rank's
+CUDA device. Only libraries that training has loaded count, so nothing is imported for it."""
+
+import base64
+import random
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RandomState:
+    """As each library tells of it. None: it is not loaded."""
+
+    python: tuple[Any, ...]
+    numpy: tuple[Any, ...] | None = None
+    torch: Any = None
+    cuda: Any = None
+
+    @classmethod
+    def now(cls) -> "RandomState":
+        """The present state. Takes some microseconds, and waits for no device."""
+        numpy, torch = _numpy(), _torch()
+        return cls(
+            random.getstate(),
+            numpy.random.get_state() if numpy is not None else None,
+            torch.get_rng_state() if torch is not None else None,
+            torch.cuda.get_rng_state() if torch is not None and _uses_cuda(torch) else None,
+        )
+
+    def restore(self) -> None:
+        """Make it the present state again."""
+        random.setstate(self.python)
+        numpy, torch = _numpy(), _torch()
+        if numpy is not None and self.numpy is not None:
+            numpy.random.set_state(self.numpy)
+        if torch is not None and self.torch is not None:
+            torch.set_rng_state(self.torch)
+        if torch is not None and self.cuda is not None and _uses_cuda(torch):
+            torch.cuda.set_rng_state(self.cuda)
+
+    def document(self) -> dict[str, Any]:
+        """For a checkpoint: numbers and text alone, about 20 KB."""
+        version, words, gauss = self.python
+        found: dict[str, Any] = {"python": [version, list(words), gauss]}
+        # A generator of another kind than numpy's usual one tells of itself in other ways.
+        if isinstance(self.numpy, tuple):
+            name, keys, *rest = self.numpy
+            found["numpy"] = [str(name), [int(key) for key in keys], int(rest[0]), int(rest[1]), float(rest[2])]
+        for library, state in (("torch", self.torch), ("cuda", self.cuda)):
+            if state is not None:
+                found[library] = base64.b64encode(bytes(state.tolist())).decode()
+        return found
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "RandomState":
+        """What :meth:`document` made. Raises ValueError, KeyError or TypeError for anything else."""
+        version, words, gauss = document["python"]
+        numpy, torch = _numpy(), _torch()
+        named = document.get("numpy")
+        return cls(
+            (version, tuple(words), gauss),
+            (named[0], numpy.array(named[1], dtype=numpy.uint32), *named[2:])
+            if named is not None and numpy is not None
+            else None,
+            *(_tensor(torch, document.get(library)) for library in ("torch", "cuda")),
+        )
+
+
+def _tensor(torch: Any, text: str | None) -> Any:
+    if torch is None or text is None:
+        return None
+    return torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8)
+
+
+def _numpy() -> Any:
+    return sys.modules.get("numpy")
+
+
+def _torch() -> Any:
+    torch = sys.modules.get("torch")
+    # While it is being imported, it is there and has nothing.
+    return torch if hasattr(torch, "get_rng_state") else None
+
+
+def _uses_cuda(torch: Any) -> bool:
+    # A training that has not touched CUDA is not made to.
+    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())

@@ -1,0 +1,596 @@
+"""The re-run state machine as training holds it: runs a step again whose result is bad, and says who is to blame."""
+
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, Final, Protocol
+
+from lastbeat.model.rerun import (
+    MOST_FINDINGS,
+    RerunFinding,
+    RerunReport,
+    RerunVerdict,
+    read_findings,
+)
+from lastbeat.model.text import fit, one_line
+from lastbeat.rerun.attribution import (
+    VERDICTS,
+    CheckedResult,
+    PassEvent,
+    PassOutcome,
+    RerunPhase,
+    Suspect,
+    following,
+    look,
+)
+from lastbeat.rerun.devices import ComputeDevice, present_device
+from lastbeat.rerun.injection import ErrorInjector, read_injection
+from lastbeat.rerun.peers import from_all, on_any, own_rank
+from lastbeat.rerun.random_state import RandomState
+from lastbeat.rerun.results import UsualMagnitude, not_finite, relative_difference
+from lastbeat.rerun.telling import tell
+from lastbeat.rerun.variation import MARGIN, Variation, VariationSummary, combined
+from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
+from lastbeat.sdk.values import type_name
+
+MOST_RESULTS: Final = 4096
+"""Of one pass; more are not looked at."""
+MOST_NAMES: Final = 64
+REPORT_EACH: Final = 1024
+"""``report_stats`` reports after so many steps; before, after 1, 2, 4, 8, …"""
+_NAME_CHARS: Final = 60
+_VALUE_CHARS: Final = 40
+_EVENTS: Final = tuple(PassEvent)
+_FORMAT: Final = 1
+
+
+class RerunMode(str, Enum):
+    """What is run again."""
+
+    DISABLED = "disabled"
+    VALIDATE_RESULTS = "validate_results"
+    """A step whose result is rejected."""
+    REPORT_STATS = "report_stats"
+    """Every step, to measure by how much its results differ."""
+
+
+class Rewindable(Protocol):
+    """What :class:`lastbeat.rerun.RerunDataIterator` does for a re-run."""
+
+    def rewind(self) -> None:
+        """The batches of the step come again."""
+        ...
+
+    def advance(self) -> None:
+        """The step is done."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As it was saved."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenResult:
+    """A result as training gave it. Not read before the pass is over, since reading waits for the device."""
+
+    name: str
+    number: int
+    value: object
+    rejects: Callable[[Any], str | None]
+    compare: Callable[[Any, Any], float]
+    tolerance: float
+    fatal: bool
+    is_loss: bool
+
+
+class RerunStateMachine:
+    """Runs steps again, and finds out whose fault a bad result is; see docs/rerun.md.
+
+    ::
+
+        rerun = RerunStateMachine(mode="validate_results")
+        batches = RerunDataIterator(loader)
+        for step in range(steps):
+            while rerun.should_run_forward_backward(batches):
+                optimizer.zero_grad()
+                loss = loss_of(next(batches))
+                rerun.validate(loss)
+                loss.backward()
+            should_checkpoint, should_exit, exit_code = rerun.should_checkpoint_and_exit()
+            if should_checkpoint:
+                save(model, optimizer, rerun.state_dict(batches))
+            if should_exit:
+                sys.exit(exit_code)
+            optimizer.step()
+
+    Every rank calls it alike. Where torch.distributed is in use, each pass ends with an all-reduce of eight numbers,
+    and raises what that raises when a peer has died. Nothing else is raised into training.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a choice of its own, by name
+        self,
+        *,
+        mode: "RerunMode | str" = RerunMode.DISABLED,
+        device: str | None = None,
+        check_for_nan_in_loss: bool = True,
+        check_for_spiky_loss: bool = False,
+        spike_factor: float = 10.0,
+        tolerance: float | None = None,
+        error_injection_rate: int = 0,
+        error_injection_type: "RerunVerdict | str" = RerunVerdict.TRANSIENT_ERROR,
+        state_save_func: Callable[[], Any] | None = None,
+        state_restore_func: Callable[[Any], None] | None = None,
+    ) -> None:
+        """``device`` identifies the hardware that this rank computes on; without it torch's CUDA device is asked for
+        its UUID. A loss is a spike whose magnitude is more than ``spike_factor`` times the median of the last 64. Two
+        results are the same up to the relative difference ``tolerance``; without it what ``report_stats`` has measured
+        holds, else none. One result in ``error_injection_rate`` is made bad, 0 for none; what re-runs are to find then
+        is ``error_injection_type``. ``state_save_func`` and ``state_restore_func`` keep what else a pass changes.
+
+        The latest machine is the one that :func:`get_rerun_state_machine` gives. Raises ValueError for a mode, a rate
+        or a type that there is not: training has not begun yet.
+        """
+        try:
+            self.mode = RerunMode(mode)
+        except ValueError:
+            known = ", ".join(each.value for each in RerunMode)
+            raise ValueError(f"mode={mode!r} is none of {known}") from None
+        kind = error_injection_type.value if isinstance(error_injection_type, RerunVerdict) else error_injection_type
+        self._injector = ErrorInjector(error_injection_rate, kind, own_rank() if error_injection_rate else 0)
+        self._named_device = device
+        self._checks_finite, self._checks_spikes = check_for_nan_in_loss, check_for_spiky_loss
+        self._spike_factor, self._tolerance = spike_factor, tolerance
+        self._save_other, self._restore_other = state_save_func, state_restore_func
+        self._phase = RerunPhase.READY
+        self._resumed = False
+        """The next step is one that was run before the resume."""
+        self._reruns = 0
+        """How often the step was run again in place."""
+        self.iteration = -1
+        """Steps so far, from 0."""
+        self._given: list[_GivenResult] = []
+        self._counts: dict[str, int] = {}
+        self._suspect: Suspect | None = None
+        self._settled: set[str] = set()
+        """Names of results that are bad because of the computation, until one of them is good."""
+        self._usual: dict[str, UsualMagnitude] = {}
+        self._variations: dict[str, Variation] = {}
+        self._measured: dict[str, float] = {}
+        """Name → the largest relative difference that ``report_stats`` saw on any rank."""
+        self._first_pass: dict[tuple[str, int], _GivenResult] = {}
+        self._random: RandomState | None = None
+        self._other: Any = None
+        self._batches: list[Any] | None = None
+        """States of the data iterators of a step that is to be run again after a resume."""
+        self._iterators: tuple[Rewindable, ...] = ()
+        self._findings: tuple[RerunFinding, ...] = ()
+        self.verdicts: tuple[RerunFinding, ...] = ()
+        """What was found in the present step, on all ranks."""
+        self._warnings = WarnOnce()
+        _Present.machine = self
+
+    # The loop.
+
+    def should_run_forward_backward(self, data_iterator: "Rewindable | Sequence[Rewindable] | None" = None) -> bool:
+        """Whether to run the step's forward and backward pass now, for the first time or again."""
+        if self.mode is RerunMode.DISABLED:
+            self._phase = RerunPhase.INITIAL if self._phase is RerunPhase.READY else RerunPhase.READY
+            return self._phase is RerunPhase.INITIAL
+        if not self._phase.in_step:
+            self._begin(data_iterator)
+            return True
+        if self.mode is RerunMode.REPORT_STATS:
+            return self._after_measured_pass()
+        return self._after_pass()
+
+    def validate(
+        self, result: object, *, name: str = "loss", tolerance: float | None = None, fatal: bool = False
+    ) -> None:
+        """Look at a loss (a number, or a tensor with one): NaN and Inf are bad, and spikes where they are looked for.
+
+        Returns at once: a tensor is read when the pass is over. ``name`` tells several losses apart. ``fatal`` ends
+        training with exit status 17 where the bad loss turns out to be correct, and not the hardware's.
+        """
+        if self.mode is RerunMode.DISABLED:
+            return
+        self._take(result, name, partial(self._bad_loss, name), _difference, tolerance, fatal=fatal, is_loss=True)
+
+    def validate_result(
+        self,
+        result: Any,
+        rejection_func: Callable[[Any], object],
+        message: str = "unexpected result",
+        comparison_func: Callable[[Any, Any], float] | None = None,
+        tolerance: float = 0.0,
+        fatal: bool = True,
+    ) -> None:
+        """Look at any result: ``rejection_func(result)`` is true where it is bad, ``comparison_func(one, other)`` the
+        relative difference of two. Both are called when the pass is over, and whatever they raise is logged."""
+        if self.mode is RerunMode.DISABLED:
+            return
+
+        def rejects(value: Any) -> str | None:
+            return message if rejection_func(value) else None
+
+        self._take(result, message, rejects, comparison_func or _difference, tolerance, fatal=fatal, is_loss=False)
+
+    def should_checkpoint_and_exit(self) -> tuple[bool, bool, int]:
+        """After the step: whether to save a checkpoint (without having applied the step), whether to end then, and with
+        which exit status. Ask before the optimizer's step."""
+        return self._phase.leaves if self.mode is RerunMode.VALIDATE_RESULTS else (False, False, 0)
+
+    def stats(self) -> dict[str, VariationSummary]:
+        """What ``report_stats`` has measured on this rank so far, by the result's name."""
+        return {name: each.summary() for name, each in self._variations.items()}
+
+    # Checkpoints.
+
+    def state_dict(self, data_iterator: "Rewindable | Sequence[Rewindable] | None" = None) -> dict[str, Any]:
+        """For a checkpoint; one for each rank. Numbers and text alone, but for the batches of ``data_iterator`` and for
+        results that are no numbers."""
+        again = self._resumed or self._phase in {RerunPhase.LEAVING, RerunPhase.STUCK}
+        injected = self._injector.active if again else None
+        iterators = _listed(data_iterator)
+        return {
+            "format": _FORMAT,
+            "mode": self.mode.value,
+            "rank": own_rank(),
+            "iteration": self.iteration,
+            "reruns_step": again,
+            "suspect": asdict(self._suspect) if again and self._suspect is not None else None,
+            "injected": injected.document() if injected is not None else None,
+            "settled": sorted(self._settled),
+            "usual": {name: each.latest for name, each in self._usual.items()},
+            "measured": dict(self._measured),
+            "random": self._random.document() if again and self._random is not None else None,
+            "batches": [each.state_dict() for each in iterators] if iterators else self._batches,
+            "findings": [each.document() for each in self._findings],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on as :meth:`state_dict` left it. Mode and arguments stay those of this machine. What does not make sense
+        is left out, with a line in the log."""
+        if self.mode is RerunMode.DISABLED:
+            safe_log(logging.INFO, "lastbeat.rerun is disabled, and leaves the state in the checkpoint alone")
+            return
+        try:
+            self._load(state)
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            safe_log(logging.WARNING, "lastbeat.rerun cannot use its state in the checkpoint: %s", fault_text(fault))
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.iteration = int(state["iteration"])
+        self._settled = set(map(str, state["settled"]))
+        self._usual = {str(name): UsualMagnitude(latest) for name, latest in state["usual"].items()}
+        self._measured = {str(name): float(largest) for name, largest in state["measured"].items()}
+        self._findings = read_findings(state["findings"])
+        self._phase, self._suspect, self._random, self._batches = RerunPhase.READY, None, None, None
+        self._resumed = bool(state["reruns_step"]) and self.mode is RerunMode.VALIDATE_RESULTS
+        if state["rank"] != own_rank():
+            # Its random numbers and its batches are not this rank's, nor is its result.
+            what = "lastbeat.rerun was given the state of rank %s on rank %s: save one for each rank"
+            safe_log(logging.WARNING, what, state["rank"], own_rank())
+            return
+        self._batches = state["batches"]
+        if self._resumed:
+            self._suspect = Suspect(**state["suspect"]) if state["suspect"] is not None else None
+            self._injector.active = read_injection(state["injected"])
+            self._random = RandomState.read(state["random"]) if state["random"] is not None else None
+
+    # A step.
+
+    def _begin(self, data_iterator: "Rewindable | Sequence[Rewindable] | None") -> None:
+        """A step begins: a new one, or the one that was run before the resume."""
+        self._iterators = _listed(data_iterator)
+        if self._phase.leaves[1]:
+            self._ignored()
+        self._reruns, self.verdicts = 0, ()
+        for iterator in self._iterators:
+            iterator.advance()
+        for iterator, state in zip(self._iterators, self._batches or (), strict=False):
+            iterator.load_state_dict(state)
+        self._batches = None
+        if self._resumed:
+            self._resumed, self._phase = False, RerunPhase.ELSEWHERE
+            self._restore()
+        else:
+            self.iteration += 1
+            self._phase, self._suspect = RerunPhase.INITIAL, None
+            self._injector.begin()
+        self._random = RandomState.now()
+        self._other = self._guarded("state_save_func", self._save_other) if self._save_other is not None else None
+        self._given, self._counts = [], {}
+
+    def _ignored(self) -> None:
+        """Training was to end and goes on: what it accepts is not run again with each step."""
+        what = "lastbeat.rerun had asked for the end of this training (exit status %d), and it goes on"
+        self._warnings.warn("ignored", what, self._phase.leaves[2])
+        if self._suspect is not None:
+            self._settled.add(self._suspect.name)
+
+    def _again(self) -> bool:
+        """The same pass once more."""
+        self._phase = RerunPhase.IN_PLACE
+        self._reruns += 1
+        self._given, self._counts = [], {}
+        self._rewind()
+        return True
+
+    def _rewind(self) -> None:
+        for iterator in self._iterators:
+            iterator.rewind()
+        self._restore()
+
+    def _restore(self) -> None:
+        if self._random is not None:
+            self._guarded("the state of the random numbers", self._random.restore)
+        if self._restore_other is not None and self._other is not None:
+            self._guarded("state_restore_func", partial(self._restore_other, self._other))
+
+    def _guarded(self, what: str, call: Callable[[], Any]) -> Any:
+        """What ``call`` returns; None where it raised, with a line in the log: training goes on without it."""
+        try:
+            return call()
+        except Exception as fault:  # noqa: BLE001 - a training's own function may raise anything
+            self._warnings.warn(what, "lastbeat.rerun runs steps again without %s: %s", what, fault_text(fault))
+            return None
+
+    def _after_pass(self) -> bool:
+        """What follows from the pass that has just ended.
+
+        1. Look at its results, on this rank.
+        2. All ranks tell each other what they found, and draw the same conclusion.
+        3. Where there was a result in doubt, all hear of each verdict: the log, metadata.json and the alert tell it.
+        4. Run the step again, or leave it: as it began, if it is to be run again elsewhere.
+        """
+        device = self._device()
+        found, results = self._looked_at(device)
+        agreed = {
+            each for each, on in zip(_EVENTS, on_any([each in found.events for each in _EVENTS]), strict=True) if on
+        }
+        was, self._phase = self._phase, following(self._phase, agreed, self._reruns)
+        if agreed & VERDICTS.keys():
+            self._judge(found)
+        if self._suspect is not None and PassEvent.SAME_RESULT in found.events:
+            self._settled.add(self._suspect.name)
+        if found.fresh is not None and (was is not RerunPhase.ELSEWHERE or self._phase is RerunPhase.IN_PLACE):
+            self._say_rejected(found.fresh)
+        self._suspect = self._next_suspect(found, device)
+        if self._phase is RerunPhase.IN_PLACE:
+            return self._again()
+        if self._phase is RerunPhase.READY:
+            self._done(results)
+        else:
+            self._rewind()
+        return False
+
+    def _looked_at(self, device: ComputeDevice) -> tuple[PassOutcome, list[CheckedResult]]:
+        results = [each for each in (self._checked(given, device) for given in self._given) if each is not None]
+        return look(self._phase, self._suspect, results, device.id, self._settled), results
+
+    def _next_suspect(self, found: PassOutcome, device: ComputeDevice) -> Suspect | None:
+        """The result that is in doubt on this rank from now on."""
+        if found.events & {PassEvent.REPRODUCED, PassEvent.SAME_DEVICE}:
+            return self._suspect
+        fresh = found.fresh
+        if fresh is None or self._phase not in {RerunPhase.IN_PLACE, RerunPhase.LEAVING}:
+            return None
+        number = _number(fresh.value)
+        return Suspect(
+            fresh.name, fresh.number, fresh.value if number is None else number, fresh.why or "",
+            self.iteration, own_rank(), device.id, device.host, fresh.fatal, fresh.injected,
+        )  # fmt: skip
+
+    def _done(self, results: Sequence[CheckedResult]) -> None:
+        """The step's results stand."""
+        bad = {each.name for each in results if each.why is not None}
+        self._settled -= {each.name for each in results} - bad
+        self._settled |= bad
+        for given in self._given:
+            if given.is_loss and given.name not in bad:
+                value = _number(given.value)
+                if value is not None:
+                    self._usual.setdefault(given.name, UsualMagnitude()).add(value)
+        self._given, self._suspect, self._random, self._other = [], None, None, None
+        for iterator in self._iterators:
+            iterator.advance()
+
+    def _judge(self, found: PassOutcome) -> None:
+        """Have all ranks hear of each verdict, and tell people."""
+        mine = list[dict[str, Any]]()
+        suspect = self._suspect
+        verdict = next((VERDICTS[each] for each in _EVENTS if each in found.events and each in VERDICTS), None)
+        if suspect is not None and verdict is not None:
+            now = _shown(found.again.value) if found.again is not None else "nothing"
+            what = f"{suspect.why} ({_shown(suspect.value)}, then {now})"
+            finding = RerunFinding(verdict, suspect.rank, suspect.host, suspect.device, suspect.iteration, what)
+            self._say_verdict(finding, suspect, now)
+            mine.append(finding.document())
+        told = tuple(each for said in from_all(mine) for each in read_findings(said))
+        self.verdicts = (*self.verdicts, *told)
+        self._findings = (*self._findings, *told)[-MOST_FINDINGS:]
+        leaves = self._phase.leaves
+        report = RerunReport(self._findings, leaves[2] if leaves[1] else None)
+        tell(report, told, leads=own_rank() == 0)
+
+    def _say_rejected(self, fresh: CheckedResult) -> None:
+        what = "Unexpected result %s on rank %d at iteration #%d invocation #%d (message='%s')"
+        safe_log(logging.ERROR, what, _shown(fresh.value), own_rank(), self.iteration, fresh.number, fresh.why)
+
+    def _say_verdict(self, finding: RerunFinding, suspect: Suspect, now: str) -> None:
+        then = _shown(suspect.value)
+        first = {
+            RerunVerdict.TRANSIENT_ERROR: (
+                f"First rerun: unexpected result is not reproducible within the tolerance ({now} != {then})"
+            ),
+            RerunVerdict.REPRODUCED: (
+                f"First rerun: unexpected result is reproducible within the tolerance ({now}, after {then})"
+            ),
+            RerunVerdict.PERSISTENT_ERROR: (
+                "Second rerun: unexpected result is not reproducible on a different GPU, therefore was likely incorrect"
+                f" ({now} != {then})"
+            ),
+            RerunVerdict.CORRECT_RESULT: (
+                "Second rerun: unexpected result is reproducible on a different GPU, therefore it was likely correct"
+                f" ({now}, after {then})"
+            ),
+        }.get(finding.verdict)
+        level = logging.WARNING if finding.verdict is RerunVerdict.REPRODUCED else logging.ERROR
+        if first is not None:
+            safe_log(level, "%s", first)
+        # The words that people search for stand at the end of their line, too.
+        who = f"Rank {finding.rank}, node {finding.host}, device {finding.device}, iteration #{finding.iteration}"
+        safe_log(level, "%s: %s", who, finding.verdict.told)
+
+    # Results.
+
+    def _take(  # noqa: PLR0913 - all that a result is looked at by
+        self,
+        result: object,
+        name: str,
+        rejects: Callable[[Any], str | None],
+        compare: Callable[[Any, Any], float],
+        tolerance: float | None,
+        *,
+        fatal: bool,
+        is_loss: bool,
+    ) -> None:
+        if not self._phase.in_step:
+            self._warnings.warn("outside", "lastbeat.rerun looks at results in its loop alone: see docs/rerun.md")
+            return
+        if len(self._given) >= MOST_RESULTS or (name not in self._counts and len(self._counts) >= MOST_NAMES):
+            what = "lastbeat.rerun looks at %d results of a step, of %d names, and leaves the others out"
+            self._warnings.warn("most", what, MOST_RESULTS, MOST_NAMES)
+            return
+        name = fit(one_line(name), _NAME_CHARS)
+        self._counts[name] = number = self._counts.get(name, 0) + 1
+        if tolerance is None:
+            tolerance = self._tolerance
+        if tolerance is None:
+            tolerance = MARGIN * self._measured.get(name, 0.0)
+        try:
+            value = _kept(result)
+        except Exception as fault:  # noqa: BLE001 - a result may be of any type, and training goes on
+            self._unreadable(name, result, fault)
+            return
+        self._given.append(_GivenResult(name, number, value, rejects, compare, tolerance, fatal, is_loss))
+
+    def _checked(self, given: _GivenResult, device: ComputeDevice) -> CheckedResult | None:
+        """``given``, read. None: it cannot be."""
+        try:
+            value = float(given.value) if given.is_loss else given.value  # type: ignore[arg-type]
+            why = given.rejects(value)
+        except Exception as fault:  # noqa: BLE001 - as above
+            self._unreadable(given.name, given.value, fault)
+            return None
+        injected = self._injects(given, device) if why is None else False
+        if injected:
+            why = "error injected on purpose"
+        return CheckedResult(
+            given.name, given.number, value, why, partial(self._same, given, value), given.fatal, injected
+        )
+
+    def _injects(self, given: _GivenResult, device: ComputeDevice) -> bool:
+        return self._injector.strikes(given.name, given.number, device.id, self._phase)
+
+    def _same(self, given: _GivenResult, value: object, other: object) -> bool | None:
+        try:
+            return float(given.compare(other, value)) <= given.tolerance
+        except Exception as fault:  # noqa: BLE001 - as above
+            self._unreadable(given.name, other, fault)
+            return None
+
+    def _bad_loss(self, name: str, value: float) -> str | None:
+        found = not_finite(value)
+        if found is not None:
+            return f"{name} is {found}" if self._checks_finite else None
+        usual = self._usual.get(name)
+        found = usual.spike(value, self._spike_factor) if usual is not None and self._checks_spikes else None
+        return f"{name} is {found}" if found is not None else None
+
+    def _unreadable(self, name: str, value: object, fault: Exception) -> None:
+        what = "lastbeat.rerun cannot look at %s, a value of type %s: %s"
+        self._warnings.warn(f"result {name}", what, name, type_name(value), fault_text(fault))
+
+    def _device(self) -> ComputeDevice:
+        return present_device(self._named_device)
+
+    # Measuring.
+
+    def _after_measured_pass(self) -> bool:
+        if self._phase is RerunPhase.INITIAL:
+            self._first_pass = {(each.name, each.number): each for each in self._given}
+            return self._again()
+        for given in self._given:
+            first = self._first_pass.get((given.name, given.number))
+            difference = self._compared(given, first) if first is not None else None
+            if difference is not None:
+                self._variations.setdefault(given.name, Variation()).add(difference)
+        self._first_pass, self._given, self._phase, self._random = {}, [], RerunPhase.READY, None
+        steps = self.iteration + 1
+        if steps & (steps - 1) == 0 or steps % REPORT_EACH == 0:
+            self._report()
+        return False
+
+    def _compared(self, given: _GivenResult, first: _GivenResult) -> float | None:
+        try:
+            return abs(float(given.compare(first.value, given.value)))
+        except Exception as fault:  # noqa: BLE001 - as above
+            self._unreadable(given.name, given.value, fault)
+            return None
+
+    def _report(self) -> None:
+        """Add up what all ranks have measured, and say it once."""
+        found = combined(from_all({name: asdict(each) for name, each in self.stats().items()}))
+        self._measured = {name: each.largest for name, each in found.items()}
+        if own_rank() == 0:
+            for name, each in found.items():
+                safe_log(logging.INFO, "lastbeat.rerun: %s after %d steps: %s", name, self.iteration + 1, each)
+
+
+class _Present:
+    machine: RerunStateMachine | None = None
+
+
+def get_rerun_state_machine() -> RerunStateMachine:
+    """The machine of this process: the one that was made last, or a disabled one."""
+    return _Present.machine or RerunStateMachine()
+
+
+def _listed(given: "Rewindable | Sequence[Rewindable] | None") -> tuple[Rewindable, ...]:
+    if given is None:
+        return ()
+    several = given if isinstance(given, (list, tuple)) else (given,)
+    return tuple(each for each in several if each is not None)
+
+
+def _kept(result: object) -> object:
+    """``result`` as it is now: a tensor's copy on its own device, which waits for nothing."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(result, torch.Tensor):
+        return result.detach().clone()
+    return result
+
+
+def _difference(one: Any, other: Any) -> float:
+    return relative_difference(float(one), float(other))
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001 - a result may be of any type
+        return None
+
+
+def _shown(value: object) -> str:
+    number = _number(value)
+    return f"{number:.6g}" if number is not None else fit(one_line(type_name(value)), _VALUE_CHARS)

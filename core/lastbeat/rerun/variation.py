@@ -1,0 +1,86 @@
+"""By how much results of the same step differ on the same device: what ``report_stats`` measures."""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+KEPT: Final = 4096
+"""So many of the latest differences give the percentiles."""
+MARGIN: Final = 2.0
+"""A tolerance is so many times the largest difference that was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariationSummary:
+    """Relative differences between two runs of one step, for one result."""
+
+    samples: int
+    identical: int
+    """How many of them did not differ at all."""
+    unequal: int
+    """How many were finite in one of the two runs alone: no tolerance covers that."""
+    median: float
+    percentile_99: float
+    largest: float
+
+    @property
+    def tolerance(self) -> float:
+        """What the measurement makes of ``tolerance``."""
+        return MARGIN * self.largest
+
+    def __str__(self) -> str:
+        if self.identical == self.samples:
+            return f"{self.samples:,} samples, all identical: tolerance=0"
+        unequal = f", {self.unequal:,} not finite in one of two runs" if self.unequal else ""
+        spread = f"p50 {self.median:.3g}, p99 {self.percentile_99:.3g}, max {self.largest:.3g}"
+        return (
+            f"{self.samples:,} samples, {self.identical:,} identical{unequal},"
+            f" relative difference {spread}: tolerance={self.tolerance:.3g}"
+        )
+
+
+class Variation:
+    """Adds differences up."""
+
+    def __init__(self) -> None:
+        self._samples = self._identical = self._unequal = 0
+        self._largest = 0.0
+        self._latest = deque[float](maxlen=KEPT)
+
+    def add(self, difference: float) -> None:
+        """One more, from 0 to infinity."""
+        self._samples += 1
+        if not math.isfinite(difference):
+            self._unequal += 1
+            return
+        self._identical += difference == 0.0
+        self._largest = max(self._largest, difference)
+        self._latest.append(difference)
+
+    def summary(self) -> VariationSummary:
+        """What is known so far. Percentiles are by nearest rank."""
+        known = sorted(self._latest)
+
+        def percentile(share: float) -> float:
+            return known[max(0, math.ceil(share * len(known)) - 1)] if known else 0.0
+
+        return VariationSummary(
+            self._samples, self._identical, self._unequal, percentile(0.5), percentile(0.99), self._largest
+        )
+
+
+def combined(ranks: list[dict[str, Any]]) -> dict[str, VariationSummary]:
+    """The same of several ranks' summaries, by name. Percentiles are those of the rank that has the largest."""
+    found = dict[str, VariationSummary]()
+    for name in sorted({name for each in ranks for name in each}):
+        known = [VariationSummary(**each[name]) for each in ranks if name in each]
+        found[name] = VariationSummary(
+            sum(each.samples for each in known),
+            sum(each.identical for each in known),
+            sum(each.unequal for each in known),
+            max(each.median for each in known),
+            max(each.percentile_99 for each in known),
+            max(each.largest for each in known),
+        )
+    return found

@@ -1,0 +1,22 @@
+"""The run that this process reports, for parts of the SDK that training does not hand it to."""
+
+import os
+import weakref
+
+from lastbeat.sdk.run import Run
+
+
+class _Latest:
+    run: "weakref.ref[Run] | None" = None
+    pid = 0
+
+
+def remember(run: Run) -> None:
+    """``run`` has begun."""
+    _Latest.run, _Latest.pid = weakref.ref(run), os.getpid()
+
+
+def open_run() -> Run | None:
+    """The run that began last in this very process, until it has ended. None: there is none."""
+    run = _Latest.run() if _Latest.run is not None and _Latest.pid == os.getpid() else None
+    return run if run is not None and not run.ended else None
