@@ -61,6 +61,7 @@ def run(  # noqa: PLR0913 - all of them by name
     sections: "Mapping[str, float] | None" = None,
     out_of_section: "SupportsFloat | None" = None,
     learn: bool | None = None,
+    stragglers: "bool | str | None" = None,
 ) -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
@@ -98,6 +99,9 @@ def run(  # noqa: PLR0913 - all of them by name
     at least before the first step. 0 means no limit. Else LASTBEAT_SECTION_TIMEOUTS and LASTBEAT_OUT_OF_SECTION_TIMEOUT
     say so. No watcher needs to know of them. ``learn`` has the run set itself limits where it has none, by how long its
     sections and steps have taken so far; else LASTBEAT_LEARN says so.
+
+    ``stragglers`` has it find out which of its ranks are slow, by the time of their sections ``compute``; with
+    ``"stop"``, ``run.should_stop`` is true once one is. Else LASTBEAT_STRAGGLERS says so.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -118,6 +122,7 @@ def run(  # noqa: PLR0913 - all of them by name
         sections=sections,
         out_of_section=out_of_section,
         learn=learn,
+        stragglers=stragglers,
     )
 
 
@@ -139,6 +144,7 @@ def start(  # noqa: PLR0913 - as above
     sections: "Mapping[str, float] | None" = None,
     out_of_section: "SupportsFloat | None" = None,
     learn: bool | None = None,
+    stragglers: "bool | str | None" = None,
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
@@ -167,6 +173,7 @@ def start(  # noqa: PLR0913 - as above
         sections=sections,
         out_of_section=out_of_section,
         learn=learn,
+        stragglers=stragglers,
         at_exit=True,
     )
 

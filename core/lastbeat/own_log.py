@@ -41,10 +41,10 @@ def file_handler(path: Path, formatter: logging.Formatter) -> logging.Handler:
     return made
 
 
-def announce(text: str) -> None:
-    """Tell people one line in the log of training, also where that shows warnings alone: then on stderr. Not where the
-    settings show even less. Never raises."""
-    own = logging.getLogger(NAMES[0])
+def announce(text: str, name: str = NAMES[0]) -> None:
+    """Tell people something in the log of training, by the logger of that ``name``, also where that shows warnings
+    alone: then on stderr. Not where the settings show even less. Never raises."""
+    own = logging.getLogger(name)
     try:
         if own.isEnabledFor(logging.INFO) and own.hasHandlers():
             own.info("%s", text)

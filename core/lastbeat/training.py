@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat import own_log
@@ -39,10 +40,18 @@ from lastbeat.settings.table import (
     LEARN,
     MOST_OF_A_NAME,
     MOST_SECTIONS,
+    OFF,
     OUT_OF_SECTION_TIMEOUT,
     OWNER,
     RANK_BEAT_SECONDS,
     SECTION_TIMEOUTS,
+    STRAGGLER_EVERY,
+    STRAGGLER_JSON,
+    STRAGGLER_RANKS,
+    STRAGGLER_SCORES,
+    STRAGGLER_SECONDS,
+    STRAGGLER_WORDS,
+    STRAGGLERS,
     TEAM,
     TIME_MARGIN_SECONDS,
 )
@@ -52,6 +61,7 @@ if TYPE_CHECKING:
 
     from lastbeat.model.in_place import InPlace
     from lastbeat.sdk.beat_tasks import BeatTask
+    from lastbeat.sdk.stragglers import StragglerWatch
     from lastbeat.sdk.time_limit import StopTime
     from lastbeat.stores.port import Store
 
@@ -83,6 +93,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     sections: object = None,
     out_of_section: object = None,
     learn: object = None,
+    stragglers: object = None,
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
@@ -107,7 +118,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     for mistake in settings.misspelt:
         safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
-    guard, starter = _guard(settings, name), _starter(name)
+    guard, starter, straggler_word = _guard(settings, name), _starter(name), _straggler_word(settings, stragglers)
 
     def prepare() -> RunEnvironment:
         reader = ValueReader(warnings=warnings)
@@ -133,6 +144,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
             from lastbeat.sdk.learning import Learning  # noqa: PLC0415 - as in run_environment
 
             environment = replace(environment, learning=Learning(section_limits))
+        if straggler_word != OFF:
+            environment = replace(environment, stragglers=_straggler_watch(settings, environment, straggler_word))
         return replace(
             environment,
             guard=guard,
@@ -159,11 +172,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         return opening.run_link(settings, name)
 
     run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
-    if learn is True or (learn is None and settings[LEARN]):
-        from lastbeat.sdk.learning import SpanTimes  # noqa: PLC0415 - few trainings learn
-
-        # What takes long is often the start.
-        run.sections.times = SpanTimes()
+    _take_times(run, settings, learns=learn is True or (learn is None and settings[LEARN]), word=straggler_word)
     run.exit_signal = _exit_signal(exit_signal, settings)
     run.heeds_stop = run.exit_signal is not None
     try:
@@ -176,6 +185,48 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         what = "lastbeat cannot see how this process ends; end the run yourself: %s"
         safe_log(logging.ERROR, what, fault_text(fault))
     return run
+
+
+def _take_times(run: Run, settings: Settings, *, learns: bool, word: str) -> None:
+    """From now on, and not from its first beat on, the run notes how long what it does takes, where anybody asks."""
+    if learns:
+        from lastbeat.sdk.learning import SpanTimes  # noqa: PLC0415 - few trainings learn
+
+        # What takes long is often the start.
+        run.sections.times = SpanTimes()
+    if word != OFF:
+        from lastbeat.sdk.step_times import StepTimes  # noqa: PLC0415 - few trainings look for stragglers
+
+        run.sections.steps = StepTimes(settings[STRAGGLER_EVERY])
+
+
+def _straggler_word(settings: Settings, given: object) -> str:
+    """``off``, ``on``, or ``stop`` where a straggler ends training."""
+    if given is None:
+        return settings[STRAGGLERS]
+    if type(given) is str and given.lower() in STRAGGLER_WORDS:
+        return given.lower()
+    if given is True or given is False:
+        return "on" if given else OFF
+    what = 'lastbeat leaves stragglers out: %s is none of True, False, "on", "off" and "stop"'
+    safe_log(logging.WARNING, what, value_label(given))
+    return settings[STRAGGLERS]
+
+
+def _straggler_watch(settings: Settings, environment: RunEnvironment, word: str) -> "StragglerWatch":
+    from lastbeat.model.stragglers import Thresholds  # noqa: PLC0415 - few trainings look for stragglers
+    from lastbeat.sdk.stragglers import LOGGER, StragglerOptions, StragglerWatch  # noqa: PLC0415 - as above
+
+    chosen = settings[STRAGGLER_SCORES]
+    options = StragglerOptions(
+        settings[STRAGGLER_SECONDS],
+        Thresholds(chosen.get("relative"), chosen.get("individual")),
+        settings[STRAGGLER_RANKS],
+        settings[STRAGGLER_JSON],
+        settings[STRAGGLER_EVERY],
+        stops=word == "stop",
+    )
+    return StragglerWatch(options, environment.rank, environment.rank_beat_s, partial(own_log.announce, name=LOGGER))
 
 
 def _exit_signal(given: object, settings: Settings) -> int | None:

@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lastbeat.model import runid
 from lastbeat.sdk.beat_tasks import Beat, BeatStep
@@ -19,6 +19,7 @@ from lastbeat.stores.port import Store, StoreError
 
 if TYPE_CHECKING:
     from lastbeat.sdk.learning import Learning
+    from lastbeat.sdk.stragglers import StragglerWatch
 
 _IDLE_S = 3600.0
 
@@ -53,13 +54,13 @@ class RankHeartbeat:
         """Whether it is ever written."""
         return self._every_s > 0
 
-    def beat(self, run: Run, attempt: int | None, *, now: bool = False) -> None:
-        """Write it if it is due, or ``now`` in any case. Raises :class:`StoreError`."""
+    def beat(self, run: Run, attempt: int | None, *, now: bool = False, more: Mapping[str, Any] | None = None) -> None:
+        """Write it if it is due, or ``now`` in any case, with ``more`` fields. Raises :class:`StoreError`."""
         due = self.wait_s == 0.0
         if not self._every_s or not (now or due):
             return
         document = rank_document(run, self._rank, attempt, time.time(), self._reader, self._every_s)
-        self._store.write(self._key, encode(document))
+        self._store.write(self._key, encode({**document, **(more or {})}))
         if not due:
             return
         # Keep the schedule: counted from now, all ranks would beat at the same moment after an outage.
@@ -96,6 +97,8 @@ class FollowingRank:
         self._run_id = run_id
         self.learning: Learning | None = None
         """Knows how long its sections may last, where that is learned."""
+        self.stragglers: StragglerWatch | None = None
+        """Sums up its steps, where stragglers are looked for."""
         self._rank = rank
         self._started_monotonic = started
         self._heartbeat = RankHeartbeat(store, run_id, rank, every_s, started, reader)
@@ -111,7 +114,8 @@ class FollowingRank:
     @property
     def wait_s(self) -> float:
         """Seconds until it has something to write."""
-        return self._heartbeat.wait_s
+        wait_s = self._heartbeat.wait_s
+        return wait_s if self.stragglers is None else min(wait_s, self.stragglers.wait_s)
 
     @property
     def attempt(self) -> int | None:
@@ -141,10 +145,14 @@ class FollowingRank:
         """Its heartbeat, if it is due, or if it is news that a section takes too long."""
         if self._is_run_error and self._maybe_leftover:
             yield BeatStep(self._delete_error)
+        stragglers = self.stragglers
+        if stragglers is not None and ending is None:
+            yield BeatStep(lambda: stragglers.follow(self._attempt))
         late = ending is None and self._heartbeat.beats and is_late(run)
         now = ending is not None or late is not self._mark.there
         if now or self.wait_s == 0.0:
-            yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, now=now))
+            more = stragglers.rank_fields() if stragglers is not None else None
+            yield BeatStep(lambda: self._heartbeat.beat(run, self._attempt, now=now, more=more))
             yield BeatStep(lambda: self._mark.set(self._store, f"{run.run_id}/", late=late))
             learning = self.learning
             if learning is not None and ending is None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lastbeat.sdk.learning import Learning
     from lastbeat.sdk.raising import AlertWriter
     from lastbeat.sdk.resources import ResourceMeter
+    from lastbeat.sdk.stragglers import StragglerWatch
     from lastbeat.sdk.time_limit import StopTime
 
 _RETRY_S = 1.0
@@ -110,6 +111,8 @@ class RunEnvironment:
     """When training is asked to stop, because its job's time is over soon."""
     learning: "Learning | None" = None
     """Learns how long its sections may last. None: nothing does."""
+    stragglers: "StragglerWatch | None" = None
+    """Looks which ranks are slow. None: nothing does."""
     on_begun: Callable[[], None] | None = None
     """Called once, by rank 0, when its first metadata.json is written."""
     in_place: "InPlace | None" = None
@@ -272,6 +275,8 @@ class Reporter:
         self._tasks.close()
         for reader in (self._reader, self._history.reader):
             reader.close()
+        if self._follower is not None and self._follower.stragglers is not None:
+            self._follower.stragglers.close()
         if self._alerts is not None:
             self._alerts.close()
         atexit.unregister(self._stop)
@@ -378,6 +383,8 @@ class Reporter:
         run.sections.limits = environment.sections
         if environment.learning is not None:
             environment.learning.begin(run)
+        if environment.stragglers is not None:
+            environment.stragglers.begin(run)
         self._tasks.add(environment.tasks)
         environment.guard.begin(environment.rank, self._started_unix, self._started_monotonic)
         if environment.notices is not None and ending is None:
@@ -460,6 +467,7 @@ class Reporter:
                 environment.store, run.run_id, environment.rank, every_s, started, self._reader
             )
             self._follower.learning = environment.learning
+            self._follower.stragglers = environment.stragglers
         return self._follower
 
     def _write_metadata(self, run: Run, environment: RunEnvironment, now: float, *, quick: bool) -> None:
@@ -470,6 +478,8 @@ class Reporter:
         document = metadata_document(run, self._identity, now, used, self._reader, self._offset.seconds)
         fields = rank_zero_fields(environment.rank, begun=True, beat_s=environment.rank_beat_s)
         fields |= _in_place_fields(environment)
+        if environment.stragglers is not None:
+            fields |= environment.stragglers.run_fields()
         if self._meter is not None and self._meter.root is not None:
             fields |= process_fields(self._meter.root, wraps=True)
         self._late = tells_late(document)
@@ -555,6 +565,8 @@ class Reporter:
             self._tasks.add([LateMark(0)])
         if environment.learning is not None:
             self._tasks.add([environment.learning])
+        if environment.stragglers is not None:
+            self._tasks.add([environment.stragglers])
         self._begun = True
         if environment.on_begun is not None:
             environment.on_begun()

@@ -138,11 +138,13 @@ class Run:
         """
         self.latest = (step, loss, learning_rate, epoch, metrics)
         self.steps += 1
-        sections = self.sections
+        sections, now = self.sections, monotonic()
         if sections.times is None:
-            sections.marked = monotonic()
+            sections.marked = now
         else:
-            sections.mark(monotonic())
+            sections.mark(now)
+        if sections.steps is not None:
+            sections.steps.step(now)
         sections.stepped = True
         self.between.add(step, loss, learning_rate, metrics)
         if self.phase_now[0] is STARTING:

@@ -12,10 +12,10 @@ _MAX_NAMES = 100
 """How many names get a warning: training may make up new ones for ever."""
 
 
-def safe_log(level: int, message: str, *facts: object) -> None:
+def safe_log(level: int, message: str, *facts: object, to: logging.Logger = log) -> None:
     """Log a line. Never raises, whatever training's handlers and filters do."""
     try:
-        log.log(level, message, *facts, stacklevel=2)
+        to.log(level, message, *facts, stacklevel=2)
     except BaseException as fault:  # there is nowhere left to report it
         # But in the main thread it may be Ctrl-C, or an exit that a signal handler asks for.
         if not isinstance(fault, Exception) and threading.current_thread() is threading.main_thread():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     from lastbeat.sdk.learning import SpanTimes
+    from lastbeat.sdk.step_times import StepTimes
 
 STEP: Final = "step"
 """The section that :meth:`Run.step` alone tells of, where training has none of this name: since the last step."""
@@ -30,6 +31,7 @@ _LONG_S: Final = 1.0
 """Other ranks wait for one that is in a section for so long,"""
 _LATELY_S: Final = 900.0
 """and say that they do for as long as this after it, if they beat."""
+_COMPUTE: Final = "compute"
 _STARTING: Final = ("starting", "")
 _BETWEEN: Final = ("between", "")
 _OUTSIDE: Final = ("outside", "")
@@ -84,7 +86,7 @@ class OpenSpan:
 class Sections:
     """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
 
-    __slots__ = ("left", "limits", "marked", "names", "open", "stepped", "times")
+    __slots__ = ("left", "limits", "marked", "names", "open", "stepped", "steps", "times")
 
     def __init__(self) -> None:
         self.open: dict[Section, float] = {}
@@ -99,6 +101,8 @@ class Sections:
         self.limits = SectionLimits()
         self.times: SpanTimes | None = None
         """How long they took. None: nothing is learned of that."""
+        self.steps: StepTimes | None = None
+        """How long steps take. None: nobody looks for stragglers."""
 
     def mark(self, now: float) -> None:
         """Training has made a step, or logged something."""
@@ -160,6 +164,8 @@ class Section:
             if sections.times is not None and not held:
                 sections.mark(now)
             held[self] = now
+            if sections.steps is not None and self.name == _COMPUTE:
+                sections.steps.enter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -172,6 +178,8 @@ class Section:
         sections.marked = now = monotonic()
         if entered is None:
             return
+        if sections.steps is not None and self.name == _COMPUTE:
+            sections.steps.leave(now - entered)
         if now - entered > _LONG_S and self.name != STEP:
             sections.left.append((self.name, entered, now))
         if sections.times is not None:

@@ -23,6 +23,8 @@ MOST_SECTIONS: Final = 64
 MOST_OF_A_NAME: Final = 60
 """Characters of a section's name."""
 DEFAULT_CATALOGUE: Final = "default"
+OFF: Final = "off"
+STRAGGLER_WORDS: Final = (OFF, "on", "stop")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _EVENTS: Final = (
     Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED, Event.CANCELLED,
@@ -79,6 +81,23 @@ def _section_timeouts(text: str) -> Mapping[str, float]:
             raise ValueError(f"has {shown(part)}, and {shown(seconds)} {why}") from None
     if not found or len(found) > MOST_SECTIONS:
         raise ValueError(f"has limits for {len(found)} sections; 1 to {MOST_SECTIONS} may have one")
+    return found
+
+
+def _straggler_scores(text: str) -> Mapping[str, float]:
+    found: dict[str, float] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, _, threshold = (each.strip() for each in part.partition(":"))
+        if name not in {"relative", "individual"} or name in found:
+            raise ValueError(f"has {shown(part)}, where relative or individual belongs, each once with its threshold")
+        try:
+            found[name] = number("score")(threshold)
+        except ValueError as why:
+            raise ValueError(f"has {shown(part)}, and {shown(threshold)} {why}") from None
+        if found[name] >= 1:
+            raise ValueError(f"has {shown(part)}; a score is at most 1, so its threshold has to be less")
+    if not found:
+        raise ValueError("names no score")
     return found
 
 
@@ -186,6 +205,49 @@ LEARN = Setting[bool](
     switch,
     "on: training learns how long its sections and steps usually take, and sets itself limits where it has none. A "
     "setting of training's own.",
+    default="off",
+    example="on",
+)
+STRAGGLERS = Setting[str](
+    "LASTBEAT_STRAGGLERS",
+    _one_of(*STRAGGLER_WORDS),
+    "on: training finds out which of its ranks are slow; stop: and is asked to save a checkpoint and end when one is. "
+    "A setting of training's own, as those below.",
+    default=OFF,
+    example="on",
+)
+STRAGGLER_SECONDS = Setting[float](
+    "LASTBEAT_STRAGGLER_SECONDS",
+    number("seconds"),
+    "Seconds between two reports of slow ranks, and of the steps that each compares.",
+    default="300",
+    example="300",
+)
+STRAGGLER_SCORES = Setting[Mapping[str, float]](
+    "LASTBEAT_STRAGGLER_SCORES",
+    _straggler_scores,
+    "Which scores are computed, and below what a rank is slow; one that is left out is off.",
+    default="relative:0.7,individual:0.7",
+    example="individual:0.8",
+)
+STRAGGLER_RANKS = Setting[int](
+    "LASTBEAT_STRAGGLER_RANKS",
+    count(0),
+    "So many of the worst and of the best ranks stand in the log with each report; 0: only warnings do.",
+    default="5",
+    example="5",
+)
+STRAGGLER_EVERY = Setting[int](
+    "LASTBEAT_STRAGGLER_EVERY",
+    count(1),
+    "Each so many-th step is measured.",
+    default="1",
+    example="10",
+)
+STRAGGLER_JSON = Setting[bool](
+    "LASTBEAT_STRAGGLER_JSON",
+    switch,
+    "on: reports of slow ranks are one line of JSON each.",
     default="off",
     example="on",
 )
@@ -447,6 +509,7 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "Logs of runs": (SIGNALS, LOGS),
     "A training that reports itself": (
         BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, LEARN, GUARDIAN, EXIT_SIGNAL,
+        STRAGGLERS, STRAGGLER_SECONDS, STRAGGLER_SCORES, STRAGGLER_RANKS, STRAGGLER_EVERY, STRAGGLER_JSON,
         TIME_MARGIN_SECONDS, CLOUD_NOTICES, OWNER, TEAM,
     ),
     "A fleet": (
