@@ -47,6 +47,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "schema": ("schema", "Print the JSON Schema of a document.", "Set up"),
     "completion": ("completion.command", "Make bash, zsh or fish complete names.", "Set up"),
     "doctor": ("doctor", "Check settings, store, permissions and channels.", "Check the set-up"),
+    "check-node": ("check_node", "May this node be used, before a job starts on it?", "Check the set-up"),
     "test-alert": ("test_alert", "Send a test message to every channel.", "Check the set-up"),
 }
 

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from lastbeat.sdk.gpus import LIMIT_S, GpuMonitor
+from lastbeat.sdk.kernel_files import cgroup_folders, read_file, table, whole_number
 
 # Memory.
 
-_LIMIT_BYTES = 64 * 1024
 _NO_LIMIT = 1 << 60
-_DEPTH = 32
-"""How many groups are read, from our own outwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def available_memory(cgroups: Path = Path("/sys/fs/cgroup"), processes: Path = P
 
 
 def _machine(processes: Path) -> Memory:
-    found = _table(_read_file(processes / "meminfo"))
+    found = table(read_file(processes / "meminfo"))
     total = found.get("MemTotal:")
     if total is None:
         with suppress(AttributeError, OSError, ValueError):
@@ -57,53 +55,21 @@ def _machine(processes: Path) -> Memory:
 
 def _groups(cgroups: Path, processes: Path) -> Iterator[tuple[int, int | None]]:
     """Limit and use of each memory cgroup that this process is in, and of those around it."""
-    for line in _read_file(processes / "self" / "cgroup").splitlines():
-        controllers, _, path = line.partition(":")[2].partition(":")
-        if controllers == "":
-            for root in (cgroups, cgroups / "unified"):
-                for folder in _outwards(root, path):
-                    yield from _group(folder, "memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            # In a container the path may be the host's, while the mount has the container's own cgroup as its root.
-            for folder in _outwards(cgroups / "memory", path):
-                yield from _group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-
-
-def _outwards(root: Path, path: str) -> Iterator[Path]:
-    parts = [part for part in path.removesuffix(" (deleted)").split("/") if part and part != ".."]
-    for length in range(len(parts), max(-1, len(parts) - _DEPTH), -1):
-        yield root.joinpath(*parts[:length])
+    for version, folder in cgroup_folders("memory", cgroups, processes):
+        if version == 2:
+            yield from _group(folder, "memory.max", "memory.current", "inactive_file")
+        else:
+            yield from _group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def _group(folder: Path, limited: str, used: str, cached: str) -> Iterator[tuple[int, int | None]]:
-    limit = _number(_read_file(folder / limited))
+    limit = whole_number(read_file(folder / limited))
     if limit is None:
         return
-    inside = _number(_read_file(folder / used))
+    inside = whole_number(read_file(folder / used))
     if inside is not None:
-        inside = max(0, inside - _table(_read_file(folder / "memory.stat")).get(cached, 0))
+        inside = max(0, inside - table(read_file(folder / "memory.stat")).get(cached, 0))
     yield limit, inside
-
-
-def _read_file(path: Path) -> str:
-    """The beginning of one of the kernel's files; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_LIMIT_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _number(text: str) -> int | None:
-    text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
-
-
-def _table(text: str) -> dict[str, int]:
-    """A file with ``name number`` on each line."""
-    rows = (line.split() for line in text.splitlines())
-    found = ((row[0], _number(row[1])) for row in rows if len(row) > 1)
-    return {name: number for name, number in found if number is not None}
 
 
 # Processes.
@@ -134,7 +100,7 @@ class _Process:
 def own_usage(processes: Path = Path("/proc")) -> ProcessUsage:
     """What this process uses."""
     cpu_s = time.process_time()
-    pages = _read_file(processes / "self" / "statm").split()
+    pages = read_file(processes / "self" / "statm").split()
     with suppress(IndexError, ValueError):
         return ProcessUsage(cpu_s, int(pages[1]) * _page())
     return ProcessUsage(cpu_s, _largest())
@@ -176,8 +142,8 @@ def send_to_tree(root: int, number: int, processes: Path = Path("/proc"), *, for
 
 def _is_fork(process: "_Process", processes: Path) -> bool:
     """Whether it runs what its parent runs; what cannot be read is none."""
-    own = _read_file(processes / str(process.number) / "cmdline")
-    return bool(own) and own == _read_file(processes / str(process.parent) / "cmdline")
+    own = read_file(processes / str(process.number) / "cmdline")
+    return bool(own) and own == read_file(processes / str(process.parent) / "cmdline")
 
 
 def _tree(root: int, found: Mapping[int, "_Process"]) -> set[int]:
@@ -209,7 +175,7 @@ def _all(processes: Path, until: float) -> Iterator[_Process]:
     for name in numbers:
         if time.monotonic() > until:
             return
-        process = _process(int(name), _read_file(processes / name / "stat"))
+        process = _process(int(name), read_file(processes / name / "stat"))
         if process is not None:
             everything.append(process)
     yield from everything

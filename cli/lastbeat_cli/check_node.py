@@ -1,0 +1,66 @@
+"""``check-node``: may this node be used, before a job starts on it?"""
+
+import sys
+from dataclasses import asdict
+from typing import Final
+
+import click
+
+from lastbeat.model.text import one_line
+from lastbeat_cli import exits, logs, options
+from lastbeat_cli.document import dump
+
+EPILOG = """\
+\b
+Exit status:
+  0  the node is well
+  1  it may be used, but look at the warnings
+  2  do not use it
+  3  wrong arguments
+
+\b
+Examples:
+  lastbeat check-node
+  lastbeat check-node --gpus 8 --path /scratch --path /dev/shm
+  lastbeat check-node --json | jq '.checks[] | select(.word != "ok")'
+
+It looks, and changes nothing; it needs neither root nor a fleet. As a prolog of Slurm, let 2 alone refuse the node:
+lastbeat check-node --gpus 8; [ $? -ne 2 ]
+"""
+_PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
+
+
+@click.command("check-node", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
+@options.option(
+    "--gpus", type=click.IntRange(0, 64), metavar="N", help="So many GPUs have to be there [what is there]."
+)
+@options.option(
+    "--path", "paths", multiple=True, metavar="DIR", help="A file system that the job writes to; may be repeated."
+)
+@options.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(1, 600),
+    default=30.0,
+    metavar="SECONDS",
+    help="How long NVIDIA's driver may take to answer [30].",
+)
+@options.form
+def command(*, gpus: int | None, paths: tuple[str, ...], wait_s: float, as_json: bool, verbose: bool) -> int:
+    """Check this node before a job starts on it: its GPUs and what the kernel's log says of them, memory, disks and
+    network; one line each, with the remedy.
+    """
+    from lastbeat.health.checking import NodeCheck, NodeNeeds, check_node  # noqa: PLC0415 - for this command alone
+
+    logs.verbose(on=verbose)
+    made: list[NodeCheck] = []
+    for check in check_node(NodeNeeds(gpus, (*_PATHS, *paths)), wait_s):
+        made.append(check)
+        if not as_json:
+            remedy = f" → {check.remedy}" if check.remedy else ""
+            print(f"{check.word:<4}  {one_line(f'{check.name}: {check.detail}{remedy}')}", flush=True)
+    if as_json:
+        print(dump({"checks": [asdict(check) for check in made]}))
+    sys.stdout.flush()
+    words = {check.word for check in made}
+    return exits.CRITICAL if "fail" in words else exits.WARNING if "warn" in words else exits.OK

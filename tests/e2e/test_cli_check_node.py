@@ -1,0 +1,73 @@
+"""``check-node`` as a prolog runs it: with GPUs, without, and with a driver that hangs. The driver is a small library
+of our own; no real GPU was at hand."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import LASTBEAT, call
+from support.nvml import StubDriver, compiled
+
+QUIET = ("memory_used 0", "processes 0")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> StubDriver:
+    return compiled(tmp_path_factory.mktemp("driver"))
+
+
+def check_node(folder: Path, driver: StubDriver | None, *arguments: str) -> Any:
+    return call(LASTBEAT, "check-node", *arguments, cwd=folder, **(driver.env if driver is not None else {}))
+
+
+NODES = [
+    pytest.param(QUIET, (), "ok", "2 GPUs well: Stub A, Stub B", id="a node that is well"),
+    pytest.param(QUIET, ("--gpus", "8"), "fail", "2 of 8 are there", id="a node with too few GPUs"),
+    pytest.param((*QUIET, "1.handle error 15"), (), "fail", "GPU 1 is lost", id="a GPU that is lost"),
+    pytest.param((*QUIET, "0.ecc_uncorrected 3"), (), "fail", "GPU 0: 3 memory errors", id="memory errors"),
+    pytest.param((*QUIET, "0.throttle 0x80"), (), "warn", "slowed down by its power supply", id="a power brake"),
+    pytest.param(("init error 9",), ("--gpus", "2"), "fail", "nobody can tell", id="a driver that does not start"),
+    pytest.param(("init hang",), ("--wait", "2"), "fail", "NVIDIA's driver hangs", id="a driver that hangs"),
+]
+
+
+@pytest.mark.parametrize(("says", "arguments", "word", "detail"), NODES)
+def test_what_is_said_of_the_gpus(
+    library: StubDriver, tmp_path: Path, says: tuple[str, ...], arguments: tuple[str, ...], word: str, detail: str
+) -> None:
+    said = check_node(tmp_path, library.says(*says), "--json", *arguments)
+
+    checks = json.loads(said.stdout)["checks"]
+    [about_gpus] = [check for check in checks if check["name"] == "gpus"]
+    assert (about_gpus["word"], detail in about_gpus["detail"]) == (word, True), about_gpus
+    worst = {check["word"] for check in checks}
+    assert said.returncode == (2 if "fail" in worst else 1 if "warn" in worst else 0)
+
+
+def test_without_a_gpu_a_node_is_judged_by_the_rest(tmp_path: Path) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has a driver")
+    said = check_node(tmp_path, None, "--path", str(tmp_path))
+
+    lines = said.stdout.splitlines()
+    assert lines[0].startswith("ok    gpus: there are none here")
+    assert [line.split()[1] for line in lines] == [
+        "gpus:", "kernel", "memory:", "disk:", "disk:", "disk:", "network:",
+    ]  # fmt: skip
+    assert said.returncode in {0, 1}
+
+
+def test_a_driver_that_hangs_is_waited_for_no_longer_than_asked(library: StubDriver, tmp_path: Path) -> None:
+    began = time.monotonic()
+    said = check_node(tmp_path, library.says("temperature hang"), "--wait", "1")
+    assert said.returncode == 2
+    assert "has not answered within 1 s" in said.stdout
+    # A generous bound: it must not wait for the driver, which never answers.
+    assert time.monotonic() - began < 60
+
+
+def test_wrong_arguments_say_so(tmp_path: Path) -> None:
+    assert check_node(tmp_path, None, "--gpus", "many").returncode == 3
