@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from lastbeat.model import status as names
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_duration
@@ -150,7 +151,9 @@ def _why(row: Row, *, short: bool) -> list[str]:
     told = [row.doubt or ""]
     word = signs.word(row)
     if word == signs.WARNING:
-        told.append(", ".join(row.conditions))
+        named = ", ".join(row.conditions)
+        # Which rank it is matters more than that there is one.
+        told.append(f"{named}: {row.reason}" if names.STRAGGLER in row.conditions and row.reason else named)
     elif row.status is Status.SUCCEEDED and row.conditions:
         # First, because the rest may be cut off.
         told.append(f"{', '.join(row.conditions)}: {row.reason}")

@@ -166,6 +166,7 @@ def document(policy: RestartPolicy) -> dict[str, Any]:
         "same_step_times": policy.same_step_times,
         "least_confidence": policy.least_confidence,
         "longest_delay_s": policy.longest_delay_s,
+        "exclude_stragglers": policy.exclude_stragglers,
         "on": {event: [asdict(each) for each in found] for event, found in policy.reactions.items()},
     }
 

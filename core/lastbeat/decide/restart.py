@@ -33,6 +33,8 @@ DO_NOT_REQUEUE: Final = 93
 """Exit status by which a job says that it must not be started again."""
 _NODE_FAILURES: Final = 2
 """A node that was first to fail in so many attempts is excluded."""
+_MOST_SLOW: Final = 8
+"""So many nodes are excluded because ranks were slow there."""
 _MOST_DOUBLINGS: Final = 20
 MOST_PREEMPTIONS: Final = 48
 """Restarts after preemptions in a day."""
@@ -74,6 +76,7 @@ def decide_restart(
         # The line that ended it is the same line, whatever it means: so its key stays.
         told = replace(end, error_type=UNKNOWN, subsystem=None, signal=None)
     rule = policy.rule(told.mode)
+    ever = history
     history = [each for each in history if (each.mode is Mode.PREEMPTED) is (told.mode is Mode.PREEMPTED)]
     excluded = next(
         (each for each in (end.error_type, end.second_type, told.error_type) if each in rule.excluded), None
@@ -101,7 +104,7 @@ def decide_restart(
         reason=reason,
         budgets=budgets,
         delay_s=round(chance * longest_s, 1),
-        excluded_nodes=_bad_nodes(history, told),
+        excluded_nodes=tuple(sorted({*_bad_nodes(history, told), *_slow_nodes(policy, ever, told)})),
         other_hardware=end.exit_code == RESUME_ELSEWHERE or traits_of(told.error_type).blames_node,
     )
 
@@ -154,6 +157,7 @@ def entry(end: JobEnd, now: datetime) -> RestartEntry:
         end.node,
         end.resumed_from,
         end.first_step,
+        end.slow_nodes,
     )
 
 
@@ -230,6 +234,15 @@ def _stuck(policy: RestartPolicy, end: JobEnd, history: Sequence[RestartEntry]) 
         return None
     what = f"error_type={end.error_type}, step {end.step}"
     return f"the same cause at the same step {policy.same_step_times} times in a row ({what}): a restart does not help"
+
+
+def _slow_nodes(policy: RestartPolicy, history: Sequence[RestartEntry], end: JobEnd) -> tuple[str, ...]:
+    """Those on which ranks were slow, now and lately, as far as the policy excludes them: the latest first, few enough
+    that a cluster has others."""
+    if not policy.exclude_stragglers:
+        return ()
+    found = [*end.slow_nodes, *(node for each in reversed(history) for node in each.slow_nodes)]
+    return tuple(dict.fromkeys(found))[:_MOST_SLOW]
 
 
 def _bad_nodes(history: Sequence[RestartEntry], end: JobEnd) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from lastbeat.model.status import Status
 if TYPE_CHECKING:
     from lastbeat.decide.verdict import AttemptEvidence
 
-_DROPPED: Final = (names.RANK_SILENT, names.EFA_FALLBACK, names.GPU_IDLE)
+_DROPPED: Final = (names.RANK_SILENT, names.EFA_FALLBACK, names.GPU_IDLE, names.STRAGGLER, names.SLOW)
 """Those that some older version does not know."""
 
 
@@ -43,6 +43,8 @@ def _is_over(name: str, evidence: "AttemptEvidence") -> bool:
     seen = evidence.seen
     if name == names.RANK_SILENT:
         return seen.ranks is not None and not (seen.ranks.unread or seen.ranks.denied)
+    if name in {names.STRAGGLER, names.SLOW}:
+        return seen.metadata is not None and seen.metadata.fault is None
     if name == names.EFA_FALLBACK:
         return seen.logs is not None and seen.logs.efa.active is not None
     if name == names.GPU_IDLE:

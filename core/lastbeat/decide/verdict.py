@@ -15,6 +15,7 @@ from lastbeat.decide.job_conditions import IDLE_S, job_conditions, remedy
 from lastbeat.decide.late_sections import late_sections, told_of
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.decide.silent_ranks import silent_ranks
+from lastbeat.decide.slow_ranks import slow_conditions, told_already
 from lastbeat.model import status as names
 from lastbeat.model.job import JobMemory
 from lastbeat.model.observation import Heartbeat, PreemptedSentinel, Seen, StopAsked
@@ -120,6 +121,8 @@ class AttemptEvidence:
     attempt: Attempt = field(default_factory=Attempt)
     known_silent: str | None = None
     """What the last look said of ranks that are silent."""
+    known_slow: Mapping[str, str] = field(default_factory=dict)
+    """What it said of ranks that are slow, and of a slow job."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -376,6 +379,7 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     silent = _silent_ranks(evidence, now)
     if silent is not None:
         raised = {names.RANK_SILENT: silent, **raised}
+    raised = {**raised, **slow_conditions(evidence.seen.metadata, evidence.known_slow)}
     standstill = _standstill(evidence, policy, now)
     if standstill is not None:
         detail, stalled_s, limit_s = standstill
@@ -392,6 +396,8 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
     raised.update(_document_conditions(evidence))
     warning = logs.warned_of(evidence.seen.logs, evidence.warned, now)
+    if warning is not None and told_already(warning, evidence.seen.metadata):
+        warning = None
     warned = {names.WARNING_IN_LOG: logs.shown(warning.evidence)} if warning is not None else {}
     raised = {**evidence.kept, **warned, **_log_conditions(evidence, now), **raised}
     if evidence.started is not None:

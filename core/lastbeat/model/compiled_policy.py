@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
-from lastbeat.model.persisted import Persisted
+from lastbeat.model.persisted import Form, Persisted
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,9 @@ class CompiledRule(Persisted):
 @dataclass(frozen=True)
 class CompiledPolicy(Persisted):
     """A :class:`lastbeat.model.restart.RestartPolicy` without its reactions: those are carried out by whoever has the
-    file."""
+    file. What was added later is written only where it is used, so that older versions understand the others."""
+
+    FORM: ClassVar = Form.SPARSE
 
     name: str
     rules: tuple[CompiledRule, ...]
@@ -35,6 +37,7 @@ class CompiledPolicy(Persisted):
     same_step_times: int
     least_confidence: float
     longest_delay_s: float
+    exclude_stragglers: bool = False
 
     @property
     def understood(self) -> bool:

@@ -10,6 +10,7 @@ from lastbeat.model.log_report import LogReport
 from lastbeat.model.preemption import Preemption
 from lastbeat.model.raised_alert import RaisedAlert
 from lastbeat.model.stop_request import StopRequest
+from lastbeat.model.stragglers_told import StragglersTold
 
 _LOG_NOTES = 3
 
@@ -87,6 +88,8 @@ class Heartbeat:
     """What training was in."""
     left_sections: tuple[LeftSection, ...] = ()
     """What else it was in lately, for seconds and more."""
+    stragglers: StragglersTold | None = None
+    """Which of its ranks are slow, as it says. None: nothing looks for that, or has not yet."""
     in_place: InPlace | None = None
     """Who has started it ends it when it hangs, and starts it again in its place, as it says."""
 

@@ -94,6 +94,8 @@ class RestartPolicy:
     """A cause that is less sure counts as ``unknown``."""
     longest_delay_s: float = 1800.0
     """The most that back-off grows to."""
+    exclude_stragglers: bool = False
+    """A node on which ranks were slow does not get the next job."""
     reactions: Mapping[str, tuple[Reaction, ...]] = field(default_factory=dict)
     """Signal, transition or ``checkpoint_saved`` → what to do."""
     reaction_signals: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -140,6 +142,8 @@ class JobEnd:
     """The checkpoint that the job was given."""
     first_step: bool | None = None
     """Whether it got to a step of its own. None: not known, or somebody else ended it."""
+    slow_nodes: tuple[str, ...] = ()
+    """Nodes on which ranks were slow when it ended, the worst first."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,8 @@ class RestartEntry(Persisted):
     """The checkpoint that the job had been given which ended then."""
     first_step: bool | None = None
     """Whether that job got to a step of its own. None: not known, or somebody else ended it."""
+    slow_nodes: tuple[str, ...] = ()
+    """Nodes on which ranks were slow then."""
 
 
 @dataclass(frozen=True)

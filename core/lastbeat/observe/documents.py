@@ -9,6 +9,7 @@ from lastbeat.model.in_place import FIELD, read_in_place
 from lastbeat.model.numbers import finite, number, whole
 from lastbeat.model.observation import Heartbeat, LeftSection, OpenSection
 from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.stragglers_told import read_stragglers
 from lastbeat.model.text import owner_name
 from lastbeat.model.times import names_zone, parse_time
 from lastbeat.stores.port import Blob
@@ -66,6 +67,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         rank_beat_s=_span(document.get("rank_beat_seconds")),
         sections=_sections(document.get("sections"), mask),
         left_sections=_left_sections(document.get("left_sections")),
+        stragglers=read_stragglers(document.get("stragglers"), mask),
         in_place=read_in_place(document.get(FIELD)),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),

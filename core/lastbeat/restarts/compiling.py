@@ -16,6 +16,7 @@ def compiled(policy: RestartPolicy) -> CompiledPolicy:
         policy.same_step_times,
         policy.least_confidence,
         policy.longest_delay_s,
+        policy.exclude_stragglers,
     )
 
 
@@ -34,6 +35,7 @@ def policy_of(kept: CompiledPolicy) -> RestartPolicy | None:
         kept.same_step_times,
         kept.least_confidence,
         kept.longest_delay_s,
+        kept.exclude_stragglers,
     )
 
 

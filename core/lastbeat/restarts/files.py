@@ -142,6 +142,8 @@ class RestartPolicyFile(HandwrittenModel):
     """A cause that is less sure counts as unknown. Left out: 0.4."""
     longest_delay_s: Seconds = UNSAID
     """The most that back-off grows to. Left out: 1800."""
+    exclude_stragglers: Annotated[bool, Field(strict=True)] = UNSAID
+    """A node on which ranks were slow (docs/stragglers.md) does not get the next job. Left out: false."""
     on: dict[Text, Reactions] = UNSAID
     """Signal, transition or checkpoint_saved: what to do."""
 

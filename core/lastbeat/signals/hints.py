@@ -49,6 +49,12 @@ CONDITION_HINTS: Final = {
     names.BEATS_MISSED: SILENT,
     names.RANK_SILENT: "Look at that rank's host (does it answer? dmesg -T, nvidia-smi) and process: the other ranks "
     "wait for it in their next collective, until that times out.",
+    names.STRAGGLER: "All ranks wait for the slowest: nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE,ECC on its node "
+    "shows a GPU that is throttled or ill; top and dmesg -T what else runs there. Leave the node out at the next start "
+    "(sbatch --exclude=NODE, kubectl cordon NODE); exclude_stragglers in a restart policy does so.",
+    names.SLOW: "No rank stands out, so it is something that all of them share: the data loader and its storage, the "
+    "network between nodes, longer sequences. Compare data loading with the rest of a step; NCCL_DEBUG=INFO says which "
+    "network is used.",
     names.LOSS_NAN: "Stop and go back to the last good checkpoint; lower the learning rate, clip gradients, check the "
     "data around this step and the loss scale.",
     names.STALLED: STALLED,

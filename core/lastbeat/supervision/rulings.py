@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 
 KEPT_RESTARTS: Final = 100
 NUMBER_IN_NAME: Final = re.compile(r"-r(\d{1,9})$")
+_SLOW_NODES: Final = 8
+"""So many of those with slow ranks are kept."""
 _BY_HAND: Final = "Ctrl-C at its own terminal"
 
 
@@ -358,7 +360,14 @@ def job_end(
         asked_by=by if mode is not Mode.SUCCESS else None,
         resumed_from=begun.resumed_from,
         first_step=begun.first_step,
+        slow_nodes=_slow_nodes(decision),
     )
+
+
+def _slow_nodes(decision: Decision) -> tuple[str, ...]:
+    beat = decision.seen.metadata
+    told = beat.stragglers if beat is not None else None
+    return tuple(each.name for each in told.nodes[:_SLOW_NODES]) if told is not None else ()
 
 
 def _mode(status: Status, report: JobReport) -> Mode:

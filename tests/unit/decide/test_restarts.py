@@ -303,6 +303,19 @@ def test_a_node_that_failed_first_twice_is_excluded() -> None:
     assert decided(once, after(replace(once, step=9), twice)).excluded_nodes == ("n1",)
 
 
+def test_nodes_with_slow_ranks_are_left_where_the_policy_says_so() -> None:
+    policy = RestartPolicy("p", {Mode.CRASH: RestartRule("always", None)})
+    leaves = replace(policy, exclude_stragglers=True)
+    slow, later = replace(NCCL, slow_nodes=("n7", "n2")), replace(NCCL, step=9)
+    assert decided(slow, (), policy).excluded_nodes == ()
+    assert decided(slow, (), leaves).excluded_nodes == ("n2", "n7")
+    assert decided(later, after(slow), leaves).excluded_nodes == ("n2", "n7"), "nobody has seen them well since"
+    preempted = JobEnd(Mode.PREEMPTED, "cancelled", slow_nodes=("n3",))
+    assert decided(preempted, after(slow), leaves).excluded_nodes == ("n2", "n3", "n7")
+    many = replace(NCCL, slow_nodes=tuple(f"n{number}" for number in range(40)))
+    assert len(decided(many, (), leaves).excluded_nodes) == 8
+
+
 def test_broken_hardware_is_left_at_once() -> None:
     found = decided(JobEnd(Mode.CRASH, "hardware", node="n3"))
     assert (found.restart, found.excluded_nodes, found.other_hardware) == (True, ("n3",), True)

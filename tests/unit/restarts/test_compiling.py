@@ -36,6 +36,7 @@ POLICIES = st.builds(
     st.integers(0, 10),
     st.floats(0, 1),
     st.floats(0, 1e5),
+    st.booleans(),
 )
 
 
@@ -53,6 +54,14 @@ def test_a_policy_survives_the_record(policy: RestartPolicy) -> None:
 def test_each_shipped_policy_survives_but_for_its_reactions(name: str) -> None:
     policy = loading.load(name)
     assert policy_of(again(compiled(policy))) == replace(policy, reactions={})
+
+
+def test_what_was_added_later_keeps_no_older_version_from_understanding_a_policy_without_it() -> None:
+    policy = loading.load("megatron_transient")
+    assert "exclude_stragglers" not in codec(CompiledPolicy).document(compiled(policy))
+    assert policy_of(again(compiled(replace(policy, exclude_stragglers=True, reactions={})))) == replace(
+        policy, exclude_stragglers=True, reactions={}
+    )
 
 
 NEWER = [

@@ -75,6 +75,7 @@ budgets:
 same_step_times: 2
 least_confidence: 0.7
 longest_delay_s: 300
+exclude_stragglers: true
 on:
   checkpoint_saved: {command: [evaluate, '{checkpoint}'], limit_s: 60}
   cuda_hang: restart
@@ -85,6 +86,7 @@ on:
     assert (found.type_budgets, found.cause_budget) == ({"nccl": 2}, 4)
     assert (found.window_restarts, found.window_s) == (5, 43200.0)
     assert (found.same_step_times, found.least_confidence, found.longest_delay_s) == (2, 0.7, 300)
+    assert found.exclude_stragglers
     assert found.reactions == {
         "checkpoint_saved": (Reaction(command=("evaluate", "{checkpoint}"), limit_s=60),),
         "cuda_hang": (Reaction(action="restart"),),

@@ -28,7 +28,7 @@ def older_look(store: MemoryStore, run_id: str = RUN) -> None:
     kept = {
         name: text
         for name, text in record.conditions.items()
-        if name not in {"rank_silent", "efa_fallback", "gpu_idle"}
+        if name not in {"rank_silent", "efa_fallback", "gpu_idle", "straggler", "slow"}
     }
     if kept != record.conditions:
         store.put_text(key, encode(replace(record, conditions=kept, seq=record.seq + 1)).decode())
@@ -144,6 +144,17 @@ def test_sockets_instead_of_efa_are_told_once() -> None:
         assert "efa_fallback" in scene.look().conditions
         older_look(scene.store)
     assert warnings(scene) == 1
+
+
+def test_a_straggler_is_told_once_and_once_more_when_it_comes_back() -> None:
+    scene = Scene()
+    slow = {"count": 1, "ranks": [{"rank": 3, "node": "n3", "relative": 0.5}]}
+    for told, expected in ((slow, 1), (slow, 1), ({"count": 0, "ranks": []}, 1), (slow, 2)):
+        scene.after(60)
+        scene.beat(stragglers=told)
+        assert ("straggler" in scene.look().conditions) is bool(told["count"])
+        assert warnings(scene) == expected
+        older_look(scene.store)
 
 
 def test_idle_gpus_are_told_once() -> None:

@@ -1,0 +1,115 @@
+"""Ranks that are slow, and jobs, as people hear of them: by what the run's own heartbeat says."""
+
+from typing import Any
+
+import pytest
+
+from lastbeat.model.status import Event
+from lastbeat.model.stragglers_told import read_stragglers
+from support.scene import Scene
+
+ONE = {
+    "number": 4,
+    "scored": 512,
+    "world_size": 512,
+    "count": 1,
+    "ranks": [{"rank": 76, "node": "h100-001-253-012", "relative": 0.61}],
+    "nodes": [{"node": "h100-001-253-012", "ranks": 1, "of": 8}],
+}
+THREE = ONE | {
+    "count": 3,
+    "ranks": [
+        {"rank": 76, "node": "h9", "relative": 0.61, "individual": 0.5},
+        {"rank": 77, "node": "h9", "individual": 0.66},
+        {"rank": 13, "node": "h1", "relative": 0.83},
+    ],
+    "nodes": [{"node": "h9", "ranks": 2, "of": 8}, {"node": "h1", "ranks": 1, "of": 8}],
+}
+WELL: dict[str, Any] = {"number": 5, "scored": 512, "world_size": 512, "count": 0, "ranks": [], "nodes": []}
+TOLD = [
+    pytest.param(ONE, {"straggler": "rank 76 on h100-001-253-012 (score 0.61) is slow, of 512 ranks"}, id="one rank"),
+    pytest.param(
+        THREE,
+        {
+            "straggler": "3 ranks are slow, of 512 ranks: 76 on h9 (score 0.50), 77 on h9 (score 0.66), "
+            "13 on h1 (score 0.83); of the nodes' ranks: h9 2 of 8"
+        },
+        id="several, and a node with two of them",
+    ),
+    pytest.param(
+        WELL | {"slow": 0.625},
+        {"slow": "steps take 1.6 times as long as in its best window, on all ranks alike"},
+        id="a slow job",
+    ),
+    pytest.param(WELL, {}, id="all is well"),
+    pytest.param({"ranks": [{"rank": 4}]}, {"straggler": "rank 4 is slow"}, id="the least that may be said"),
+    pytest.param({"ranks": "all", "nodes": 7, "slow": "NaN", "count": -1}, {}, id="nonsense"),
+    pytest.param(["rank 3"], {}, id="no report at all"),
+]
+
+
+@pytest.mark.parametrize(("report", "expected"), TOLD)
+def test_what_a_heartbeat_says_becomes_a_condition(report: object, expected: dict[str, str]) -> None:
+    scene = Scene()
+    scene.beat(stragglers=report)
+    assert dict(scene.look().conditions) == expected
+
+
+def test_people_hear_of_it_once_with_what_to_do_and_of_its_end() -> None:
+    scene = Scene()
+    for report in (WELL, ONE, ONE, ONE):
+        scene.beat(stragglers=report)
+        scene.look()
+        scene.after(60)
+    (alert,) = scene.channel.sent
+    assert (alert.event, alert.conditions["straggler"][:7]) == (Event.WARNING, "rank 76")
+    assert alert.action is not None
+    assert "exclude_stragglers" in alert.action
+    scene.beat(stragglers=WELL)
+    assert scene.look().conditions == {}
+
+
+def test_while_the_heartbeat_cannot_be_read_what_is_known_stands() -> None:
+    scene = Scene()
+    scene.beat(stragglers=ONE)
+    scene.look()
+    scene.after(60)
+    scene.beat()
+    scene.put("metadata.json", "{")
+    assert "straggler" in scene.look().conditions
+    scene.after(60)
+    scene.beat(stragglers=WELL)
+    assert "straggler" not in scene.look().conditions
+
+
+def test_a_new_attempt_begins_without_it() -> None:
+    scene = Scene()
+    scene.beat(stragglers=ONE, attempt=1, start_time=scene.now.isoformat())
+    scene.look()
+    scene.after(60)
+    scene.beat(attempt=2, start_time=scene.now.isoformat())
+    assert "straggler" not in scene.look().conditions
+
+
+def test_our_own_warning_in_a_log_is_not_told_beside_it() -> None:
+    line = "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [76]\n"
+    rows: tuple[tuple[dict[str, Any], set[str]], ...] = (({"stragglers": ONE}, {"straggler"}), ({}, {"warning_in_log"}))
+    for more, expected in rows:
+        scene = Scene()
+        scene.beat(**more)
+        scene.put("logs/train.log", "step 1\n")
+        scene.look()
+        scene.after(60)
+        scene.beat(**more)
+        scene.put("logs/train.log", "step 1\n" + line + "step 2\n")
+        assert set(scene.look().conditions) == expected
+
+
+def test_names_of_nodes_are_hostile_text() -> None:
+    found = read_stragglers(
+        {"ranks": [{"rank": 1, "node": "\x1b[31mn\n\u202e" + "x" * 5000}], "count": 10**9}, lambda text: text
+    )
+    assert found is not None
+    assert found.text is not None
+    assert len(found.text) <= 300
+    assert not {"\n", "\x1b", "\u202e"} & set(found.text)
