@@ -134,7 +134,8 @@ def _leader_worked(
     age_s = (now - at).total_seconds()
     beats = age_s <= (stale_s if silent_after_s is None else silent_after_s)
     for each in metadata.sections:
-        if beats and not _may_wait(each) and each.limit_s is not None and each.open_s + age_s <= each.limit_s:
+        limit_s = each.awaited_s if each.limit_s is None else each.limit_s
+        if beats and not _may_wait(each) and limit_s is not None and each.open_s + age_s <= limit_s:
             found.append((at - timedelta(seconds=each.open_s), now))
     joined = list[tuple[datetime, datetime]]()
     for since, until in sorted(found):

@@ -3,7 +3,7 @@ its steps, and the time until its first step. Pure.
 
 The rule is that of the fault-tolerance package of NVIDIA's resiliency extension: a safety factor times the longest that
 any rank has seen, merged half and half with what was known before. Ours learns each name by itself, not before it has
-enough samples, and within bounds.
+enough samples, within bounds, and unlearns nothing for an attempt that was short.
 """
 
 import json
@@ -16,11 +16,15 @@ FACTOR: Final = 5.0
 """A limit is so many times the longest span."""
 LEAST_SAMPLES: Final = 16
 """Spans of one name, over all ranks and attempts, before it has a limit."""
+LEAST_OF_A_RANK: Final = 4
+"""So many of them have to be of one rank: what all ranks do together is seen once, however many they are."""
 FLOOR_S: Final = 60.0
 """No limit is shorter: a store, a garbage collector or a network may be slow for a moment."""
 IDLE_FLOOR_S: Final = 1800.0
-"""Nor one for the time in which no section is open, before an attempt has ended: the first evaluation, or the first
-checkpoint, may be yet to come, and in no section either."""
+"""Nor one for the time in which no section is open, before earlier attempts were long enough: the first evaluation, or
+the first checkpoint, may be yet to come, and in no section either."""
+LONG_SAMPLES: Final = 5000
+"""Earlier attempts were, if one rank saw so many such spans in them."""
 CEILING_S: Final = 6 * 3600.0
 """No limit is longer."""
 _ROOM: Final = 1.5
@@ -58,14 +62,40 @@ class Taken:
     longest_s: float = 0.0
     at_least_s: float = 0.0
     """The longest that was not finished when its process ended."""
+    of_a_rank: int | None = None
+    """The most samples that one rank has. None: all of them."""
 
     def __add__(self, other: "Taken") -> "Taken":
-        """Both together, of two ranks or of two times."""
+        """Both together, of two ranks."""
+        return self._with(other, max(self.most, other.most))
+
+    def then(self, later: "Taken") -> "Taken":
+        """Both together, of two attempts."""
+        return self._with(later, self.most + later.most)
+
+    def _with(self, other: "Taken", most: int) -> "Taken":
+        samples = self.samples + other.samples
         return Taken(
-            self.samples + other.samples,
+            samples,
             max(self.longest_s, other.longest_s),
             max(self.at_least_s, other.at_least_s),
+            most if most < samples else None,
         )
+
+    @property
+    def most(self) -> int:
+        """The most samples that one rank has."""
+        return self.samples if self.of_a_rank is None else self.of_a_rank
+
+    @property
+    def enough(self) -> bool:
+        """Whether a limit may rest on it."""
+        return self.samples >= LEAST_SAMPLES and self.most >= LEAST_OF_A_RANK
+
+    @property
+    def usual_s(self) -> float:
+        """The longest, finished or not."""
+        return max(self.longest_s, self.at_least_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +103,7 @@ class LearnedLimit:
     """What is known of one name after some attempts."""
 
     taken: Taken
-    """Samples of all attempts; the longest of the latest one that had any."""
+    """Samples of all attempts; the longest of the latest one that had enough of them, and of all since."""
     limit_s: float | None = None
     """None: there are too few samples, or its spans are too long to be told from a hang."""
 
@@ -84,26 +114,34 @@ Learned = Mapping[SpanKey, LearnedLimit]
 def learned(before: Learned, now: Mapping[SpanKey, Taken]) -> dict[SpanKey, LearnedLimit]:
     """What is known with ``now``, the spans of one attempt, after the attempts ``before``.
 
-    1. The longest span counts, finished or not, :data:`FACTOR` times, from :data:`FLOOR_S` (out of sections, in a
-       first attempt, :data:`IDLE_FLOOR_S`) to :data:`CEILING_S`.
-    2. The mean of that and the limit from before, if there was one.
-    3. Not before :data:`LEAST_SAMPLES`; until then the limit from before stays.
+    1. The longest span counts, finished or not, :data:`FACTOR` times, from :data:`FLOOR_S` to :data:`CEILING_S`. An
+       attempt with too few of them adds to what is known, and takes nothing away: one that dies after a single quick
+       save shows no more of saves than that.
+    2. Out of sections it is :data:`IDLE_FLOOR_S` at least, before earlier attempts were long enough.
+    3. The mean of that and the limit from before, if there was one.
+    4. Not before there are enough samples; until then the limit from before stays.
     """
     found = dict(before)
     for key, taken in now.items():
         known = before.get(key)
-        samples = taken.samples + (known.taken.samples if known is not None else 0)
-        longest_s = max(taken.longest_s, taken.at_least_s)
-        if longest_s <= 0:
+        if taken.usual_s <= 0:
             continue
+        everything = taken if known is None else known.taken.then(taken)
+        counted = taken if taken.enough else everything
         limit_s = known.limit_s if known is not None else None
-        if samples >= LEAST_SAMPLES:
-            floor_s = FLOOR_S if key.kind == "section" or known is not None else IDLE_FLOOR_S
-            own_s = min(max(FACTOR * longest_s, floor_s), CEILING_S)
+        if everything.enough:
+            own_s = min(max(FACTOR * counted.usual_s, _floor_s(key, known)), CEILING_S)
             limit_s = own_s if limit_s is None else (own_s + limit_s) / 2
-            limit_s = limit_s if limit_s >= _ROOM * longest_s else None
-        found[key] = LearnedLimit(replace(taken, samples=samples), limit_s)
+            limit_s = limit_s if limit_s >= _ROOM * counted.usual_s else None
+        samples, of_a_rank = everything.samples, everything.of_a_rank
+        found[key] = LearnedLimit(replace(counted, samples=samples, of_a_rank=of_a_rank), limit_s)
     return _bounded(found)
+
+
+def _floor_s(key: SpanKey, known: LearnedLimit | None) -> float:
+    """No limit of such spans is shorter."""
+    seen = key.kind == "section" or (known is not None and known.taken.most >= LONG_SAMPLES)
+    return FLOOR_S if seen else IDLE_FLOOR_S
 
 
 def together(ranks: Iterable[Mapping[SpanKey, Taken]]) -> dict[SpanKey, Taken]:
@@ -133,6 +171,13 @@ class LearnedState:
     """A person has made these limits stay as they are."""
     forgotten_at: str = ""
     """When a person had it forget what it knew."""
+
+    def with_attempt(self, attempt: str, now: Mapping[SpanKey, Taken]) -> "LearnedState":
+        """What is known with all spans of ``attempt`` so far, ``now``: of earlier ones it counts what was known when it
+        began, however often it asks."""
+        before = self.before if self.attempt == attempt else self.learned
+        found = before if self.applied else learned(before, now)
+        return replace(self, attempt=attempt, before=before, learned=found)
 
 
 def encode_state(state: LearnedState) -> bytes:
@@ -181,6 +226,8 @@ def _row(key: SpanKey, known: LearnedLimit) -> dict[str, Any]:
     if key.kind == "section":
         row["name"] = key.name[:_NAME_CHARS]
     row |= {"samples": known.taken.samples, "longest_s": round(known.taken.longest_s, 3)}
+    if known.taken.of_a_rank is not None:
+        row["of_a_rank"] = known.taken.of_a_rank
     if known.taken.at_least_s:
         row["at_least_s"] = round(known.taken.at_least_s, 3)
     if known.limit_s is not None:
@@ -200,7 +247,10 @@ def _rows(value: object) -> dict[SpanKey, LearnedLimit]:
             name = ""
         if not isinstance(name, str):
             continue
-        taken = Taken(samples, _seconds(told.get("longest_s")) or 0.0, _seconds(told.get("at_least_s")) or 0.0)
+        most = told.get("of_a_rank")
+        # An older version does not say it, and asks for it no more than that.
+        most = most if type(most) is int and 0 <= most < samples else None
+        taken = Taken(samples, _seconds(told.get("longest_s")) or 0.0, _seconds(told.get("at_least_s")) or 0.0, most)
         limit_s = _seconds(told.get("limit_s"))
         # Nobody has less time because a file was tampered with, or more than there is.
         limit_s = None if limit_s is None else min(max(limit_s, FLOOR_S), CEILING_S)

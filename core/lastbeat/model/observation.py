@@ -27,6 +27,8 @@ class OpenSection:
     """For how long it may be."""
     usual_s: float | None = None
     """How long it usually takes at most, where its limit was learned."""
+    awaited_s: float | None = None
+    """For so long other ranks may wait for it, where its limit is yet to be learned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,8 @@ def _sections(value: object, mask: Callable[[str], str]) -> tuple[OpenSection, .
         name = _text(each.get("name"), mask)
         if name is None and "name" in each:
             continue
-        found.append(OpenSection(name, open_s, _span(each.get("limit_s")), _span(each.get("usual_s"))))
+        spans = (_span(each.get(key)) for key in ("limit_s", "usual_s", "awaited_s"))
+        found.append(OpenSection(name, open_s, *spans))
     return tuple(found)
 
 

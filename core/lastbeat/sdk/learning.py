@@ -25,7 +25,6 @@ from lastbeat.model.learned_limits import (
     SpanKey,
     Taken,
     encode_state,
-    learned,
     read_state,
     read_taken,
     taken_fields,
@@ -68,6 +67,11 @@ class SpanTimes:
         known[0] += 1
         if seconds > known[1] and known[0] > 0:
             known[1] = seconds
+
+    def warms_up(self, key: tuple[str, str]) -> bool:
+        """Whether the next one of these does not count."""
+        known = self._found.get(key)
+        return key in _WARMS_UP and (known is None or known[0] < 0)
 
     def taken(self) -> dict[SpanKey, Taken]:
         """Count and longest of each."""
@@ -183,12 +187,8 @@ class Learning:
             self._read(beat.store, beat.folder + runid.LEARNED)
         for _ in range(_TRIES):
             state = self._state or LearnedState()
-            start = beat.start_time or ""
-            before = state.before if state.attempt == start else state.learned
-            told = together([own, self._others, self._unfinished])
-            found = before if state.applied else learned(before, told)
-            sections.limits = with_learned(self._by_hand, found)
-            new = replace(state, attempt=start, before=before, learned=found)
+            new = state.with_attempt(beat.start_time or "", together([own, self._others, self._unfinished]))
+            sections.limits = with_learned(self._by_hand, new.learned)
             if new == state:
                 return
             try:

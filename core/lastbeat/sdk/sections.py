@@ -32,6 +32,9 @@ _LONG_S: Final = 1.0
 _LATELY_S: Final = 900.0
 """and say that they do for as long as this after it, if they beat."""
 _COMPUTE: Final = "compute"
+_PATIENCE_S: Final = 1800.0
+"""What is being learned may last so long where its limit says nothing of it: a first step, which compiles; and so long
+other ranks wait for one that is in a section without a limit yet."""
 _STARTING: Final = ("starting", "")
 _BETWEEN: Final = ("between", "")
 _OUTSIDE: Final = ("outside", "")
@@ -71,6 +74,8 @@ class OpenSpan:
     limit_s: float | None = None
     usual_s: float | None = None
     """How long it usually takes at most, where its limit was learned."""
+    awaited_s: float | None = None
+    """For so long others may wait for it, where its limit is yet to be learned."""
 
     @property
     def is_late(self) -> bool:
@@ -116,31 +121,37 @@ class Sections:
             return _STARTING
         return _OUTSIDE if STEP in self.names else _BETWEEN
 
-    def spans(self) -> list[OpenSpan]:
+    def spans(self, now: float | None = None) -> list[OpenSpan]:
         """What training is in now, the longest first: its open sections, or else none of them. Nothing at all where
         neither sections nor limits are in use."""
         held, limits, marked = self.open.copy(), self.limits, self.marked
-        now = monotonic()
+        now = monotonic() if now is None else now
         if held:
             oldest = sorted(held.items(), key=lambda each: each[1])
-            named = [
-                OpenSpan(
-                    one.name,
-                    max(0.0, now - at),
-                    limits.sections.get(one.name),
-                    limits.usual_s.get(("section", one.name)),
-                )
-                for one, at in oldest
-            ]
+            named = [self._named(one.name, max(0.0, now - at), ("section", one.name)) for one, at in oldest]
             late = [span for span in named if span.is_late]
             # One that is late is told whatever else is open.
             return [*late, *(span for span in named if not span.is_late)][:MOST_TOLD]
         idle_s = max(0.0, now - marked)
         if self.stepped and STEP in limits.sections and STEP not in self.names:
-            return [OpenSpan(STEP, idle_s, limits.sections[STEP], limits.usual_s.get(_BETWEEN))]
+            return [self._named(STEP, idle_s, _BETWEEN)]
         limit_s = limits.outside_s if self.stepped else limits.starting_s
-        usual_s = limits.usual_s.get(_OUTSIDE if self.stepped else _STARTING)
+        key = _OUTSIDE if self.stepped else _STARTING
+        usual_s = limits.usual_s.get(key)
+        limit_s = self._in_force(key, limit_s)
         return [OpenSpan(None, idle_s, limit_s, usual_s)] if self.names or limit_s is not None else []
+
+    def _named(self, name: str, open_s: float, key: tuple[str, str]) -> OpenSpan:
+        limits = self.limits
+        limit_s = self._in_force(key, limits.sections.get(name))
+        learns = self.times is not None and limit_s is None and name not in limits.without
+        return OpenSpan(name, open_s, limit_s, limits.usual_s.get(key), _PATIENCE_S if learns else None)
+
+    def _in_force(self, key: tuple[str, str], limit_s: float | None) -> float | None:
+        """The first steps of an attempt compile and teach nothing, so a limit that was learned is not for them."""
+        if limit_s is None or key not in self.limits.usual_s or self.times is None or not self.times.warms_up(key):
+            return limit_s
+        return max(limit_s, _PATIENCE_S)
 
 
 class Section:
@@ -222,8 +233,10 @@ def time_fields(sections: Sections) -> dict[str, Any]:
 
 
 def left_fields(sections: Sections) -> dict[str, Any]:
-    """What rank 0's heartbeat says of the sections with a limit that it left lately: others may have waited for it."""
-    now, limits = monotonic(), sections.limits.sections
+    """What rank 0's heartbeat says of the sections with a limit that it left lately: others may have waited for it.
+    A section whose limit is yet to be learned has one of half an hour here."""
+    now, limits = monotonic(), sections.limits
+    patience_s = _PATIENCE_S if sections.times is not None else None
     told = [
         {
             "name": name[:_NAME_CHARS],
@@ -232,7 +245,8 @@ def left_fields(sections: Sections) -> dict[str, Any]:
             "limit_s": limit_s,
         }
         for name, entered, left in sections.left.copy()
-        if (limit_s := limits.get(name)) is not None and now - left <= _LATELY_S
+        if (limit_s := limits.sections.get(name, None if name in limits.without else patience_s)) is not None
+        and now - left <= _LATELY_S
     ]
     return {"left_sections": told} if told else {}
 
@@ -252,5 +266,7 @@ def section_fields(spans: Sequence[OpenSpan]) -> dict[str, Any]:
             each["limit_s"] = span.limit_s
         if span.usual_s is not None:
             each["usual_s"] = round(span.usual_s, 3)
+        if span.awaited_s is not None:
+            each["awaited_s"] = span.awaited_s
         told.append(each)
     return {"sections": told} if told else {}

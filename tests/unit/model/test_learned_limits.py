@@ -13,6 +13,7 @@ from lastbeat.model.learned_limits import (
     CEILING_S,
     FACTOR,
     FLOOR_S,
+    LEAST_OF_A_RANK,
     LEAST_SAMPLES,
     LIMIT_BYTES,
     MOST_SPANS,
@@ -34,8 +35,12 @@ SAVING = SpanKey("section", "checkpointing")
 ROWS = [
     pytest.param([(16, 130.0, 0)], 650.0, id="five times the longest"),
     pytest.param([(15, 130.0, 0)], None, id="too few samples"),
-    pytest.param([(15, 130.0, 0), (1, 100.0, 0)], 500.0, id="samples of two attempts; the present one's longest"),
-    pytest.param([(16, 130.0, 0), (1, 100.0, 0)], 575.0, id="half of what was learned before, half of the present"),
+    pytest.param([(15, 130.0, 0), (1, 100.0, 0)], 650.0, id="samples of two attempts, and the longest of both"),
+    pytest.param([(16, 130.0, 0), (16, 100.0, 0)], 575.0, id="half of what was learned before, half of the present"),
+    pytest.param(
+        [(16, 130.0, 0), *[(1, 3.0, 0)] * 9], 650.0, id="attempts that die after one quick save unlearn nothing"
+    ),
+    pytest.param([(16, 100.0, 0), (3, 130.0, 0), (3, 4.0, 0)], 612.5, id="nor do they unlearn a slow one in between"),
     pytest.param([(16, 100.0, 0), (9, 0.0, 0)], 500.0, id="an attempt in which none was long enough to measure"),
     pytest.param([(16, 0.05, 0)], FLOOR_S, id="not below the floor"),
     pytest.param([(16, 5000.0, 0)], CEILING_S, id="not above the ceiling"),
@@ -61,7 +66,26 @@ def test_out_of_sections_an_attempt_has_to_have_ended_before_less_than_half_an_h
     assert second[BETWEEN].limit_s == 930.0
 
 
-SECONDS = st.floats(0.001, 1e6)
+def test_what_all_ranks_do_together_is_seen_once() -> None:
+    first = together([{SAVING: Taken(1, 20.0)}] * 128)
+    assert learned({}, first)[SAVING] == LearnedLimit(Taken(128, 20.0, of_a_rank=1)), "128 ranks, and one save"
+    fourth = together([{SAVING: Taken(4, 20.0)}] * 128)
+    assert learned({}, fourth)[SAVING].limit_s == 100.0
+    known: dict[SpanKey, LearnedLimit] = {}
+    for _ in range(4):
+        assert SAVING not in known or known[SAVING].limit_s is None
+        known = learned(known, first)
+    assert known[SAVING].limit_s == 100.0, "four attempts have seen one each"
+
+
+def test_out_of_sections_short_attempts_leave_half_an_hour() -> None:
+    known: dict[SpanKey, LearnedLimit] = {}
+    for _ in range(9):
+        known = learned(known, {BETWEEN: Taken(500, 0.4)})
+    assert known[BETWEEN].limit_s == 1800.0
+
+
+SECONDS = st.floats(0.001, 20_000.0)
 SPANS = st.lists(SECONDS, min_size=1, max_size=40)
 
 
@@ -69,16 +93,20 @@ SPANS = st.lists(SECONDS, min_size=1, max_size=40)
 def test_as_brute_force_has_it(attempts: list[list[list[float]]]) -> None:
     """``attempts``: of each its ranks, of each rank its spans."""
     known: dict[SpanKey, LearnedLimit] = {}
-    limit, seen = None, 0
+    limit, carried = None, list[Fraction]()
+    seen = of_a_rank = 0
     for ranks in attempts:
         told = [{SAVING: Taken(len(spans), max(spans))} for spans in ranks]
         known = learned(known, together(told))
         everything = [Fraction(span) for spans in ranks for span in spans]
-        seen += len(everything)
-        if seen >= LEAST_SAMPLES:
-            own = min(max(int(FACTOR) * max(everything), Fraction(FLOOR_S)), Fraction(CEILING_S))
+        most = max(len(spans) for spans in ranks)
+        seen, of_a_rank = seen + len(everything), of_a_rank + most
+        alone = len(everything) >= LEAST_SAMPLES and most >= LEAST_OF_A_RANK
+        carried = everything if alone else carried + everything
+        if seen >= LEAST_SAMPLES and of_a_rank >= LEAST_OF_A_RANK:
+            own = min(max(int(FACTOR) * max(carried), Fraction(FLOOR_S)), Fraction(CEILING_S))
             limit = own if limit is None else (own + limit) / 2
-            limit = limit if limit >= max(everything) * 3 / 2 else None
+            limit = limit if limit >= max(carried) * 3 / 2 else None
         found = known[SAVING].limit_s
         assert (found is None) == (limit is None)
         if limit is not None and found is not None:
@@ -112,7 +140,11 @@ KEYS = st.one_of(
 )
 
 
-@given(st.dictionaries(KEYS, st.builds(Taken, st.integers(1, 1 << 40), SECONDS, st.just(0.0)), max_size=12))
+@given(
+    st.dictionaries(
+        KEYS, st.builds(Taken, st.integers(1, 1 << 40), SECONDS, st.just(0.0), st.none() | st.just(0)), max_size=12
+    )
+)
 def test_what_is_written_is_read_again(times: dict[SpanKey, Taken]) -> None:
     assert read_taken(json.loads(json.dumps(taken_fields(times)))).keys() == times.keys()
     state = LearnedState("2026-11-23T08:00:00.000Z", {}, learned({}, times), applied=True, forgotten_at="then")
@@ -121,7 +153,7 @@ def test_what_is_written_is_read_again(times: dict[SpanKey, Taken]) -> None:
     assert (again.attempt, again.applied, again.forgotten_at) == (state.attempt, True, "then")
     for key, known in state.learned.items():
         found = again.learned[key]
-        assert found.taken.samples == known.taken.samples
+        assert (found.taken.samples, found.taken.most) == (known.taken.samples, known.taken.most)
         assert (found.limit_s is None) == (known.limit_s is None)
         assert found.limit_s is None or known.limit_s is None or abs(found.limit_s - known.limit_s) < 0.001
 
@@ -129,7 +161,7 @@ def test_what_is_written_is_read_again(times: dict[SpanKey, Taken]) -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(
-        ["kind", "name", "samples", "longest_s", "limit_s", "learned", "before", "attempt", "x"]), inner, max_size=6),
+        ["kind", "name", "samples", "of_a_rank", "longest_s", "limit_s", "learned", "before"]), inner, max_size=6),
     max_leaves=20,
 )  # fmt: skip
 

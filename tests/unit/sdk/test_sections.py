@@ -7,6 +7,7 @@ from enum import Enum
 
 import pytest
 
+from lastbeat.sdk.learning import SpanTimes
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.sections import MOST_NAMES, MOST_OPEN, MOST_TOLD, SectionLimits, section_fields
 
@@ -187,3 +188,36 @@ def test_a_late_section_is_told_however_many_others_are_open(run: Run) -> None:
     late.__enter__()
     run.sections.open[late] -= 61.0
     assert [span.name for span in run.sections.spans() if span.is_late] == ["checkpointing"]
+
+
+def test_the_first_steps_of_an_attempt_compile_and_no_limit_that_was_learned_holds_for_them(run: Run) -> None:
+    learned = SectionLimits({"step": 60.0, "checkpointing": 650.0}, usual_s={("section", "step"): 3.1})
+    run.sections.limits, run.sections.times = learned, SpanTimes()
+
+    def limit_of_a_step() -> float | None:
+        with run.section("step"):
+            return limit(run)
+
+    assert [limit_of_a_step() for _ in range(5)] == [1800.0, 1800.0, 1800.0, 60.0, 60.0]
+    run.sections.times.forget()
+    with run.section("checkpointing"):
+        assert limit(run) == 650.0, "a save does not compile"
+    run.sections.limits = SectionLimits({"step": 60.0})
+    assert limit_of_a_step() == 60.0, "a limit by hand holds at once"
+
+
+def test_others_wait_for_a_section_whose_limit_is_yet_to_be_learned(run: Run) -> None:
+    def awaited_s() -> float | None:
+        with run.section("checkpointing"):
+            (span,) = run.sections.spans()
+            assert not span.is_late
+            assert section_fields([span])["sections"][0].get("awaited_s") == span.awaited_s
+            return span.awaited_s
+
+    assert awaited_s() is None, "nothing is learned"
+    run.sections.times = SpanTimes()
+    assert awaited_s() == 1800.0
+    run.sections.limits = SectionLimits(without=frozenset({"checkpointing"}))
+    assert awaited_s() is None, "training says that it may last for ever"
+    run.sections.limits = SectionLimits({"checkpointing": 420.0})
+    assert awaited_s() is None, "it has a limit"

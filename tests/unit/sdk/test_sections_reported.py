@@ -9,6 +9,7 @@ import pytest
 
 import lastbeat
 from lastbeat.model.policy import Policy
+from lastbeat.sdk.learning import SpanTimes
 from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
@@ -209,4 +210,7 @@ def test_rank_0_says_for_how_long_others_may_have_waited_for_it() -> None:
     assert (told["name"], told["limit_s"]) == ("checkpointing", 600.0)
     assert told["took_s"] >= 1.1
     assert told["ago_s"] >= 0
+    run.sections.times = SpanTimes()
+    until(lambda: len(document(store, "metadata.json").get("left_sections") or ()) == 2)
+    assert document(store, "metadata.json")["left_sections"][1]["limit_s"] == 1800.0, "it learns, and is patient"
     assert run.complete()

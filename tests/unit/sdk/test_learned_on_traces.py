@@ -1,0 +1,40 @@
+"""Learned limits on traces of a million steps: no false alarm, and each hang is found.
+
+Delays are told in units of the usual time: of how long a save takes in the middle, where it hangs in a save."""
+
+import statistics
+
+import pytest
+
+from lastbeat.model.learned_limits import FACTOR, FLOOR_S, IDLE_FLOOR_S
+from support.judged_traces import judge, name_of
+from support.learned_on_traces import LearnedOnTraces
+from support.step_traces import TRAININGS, Training, trace
+
+LEAST_STEPS = 1_000_000
+MOST_TIMES_THE_USUAL = {"checkpointing": 22.0, "evaluation": 6.5}
+"""Saves of these traces take up to five times the usual time by themselves."""
+
+
+def test_the_traces_are_of_a_million_steps() -> None:
+    assert sum(training.steps for training in TRAININGS) >= LEAST_STEPS
+
+
+@pytest.mark.parametrize("training", [pytest.param(each, id=each.name) for each in TRAININGS])
+def test_no_false_alarm_and_each_hang_is_found(training: Training) -> None:
+    found = judge(trace(training), LearnedOnTraces())
+    assert found.false_alarms == []
+    assert found.missed == []
+    assert found.hangs >= 9
+    for span, delay_s, _, longest_s in found.delays:
+        floor_s = FLOOR_S if span.kind == "section" else IDLE_FLOOR_S
+        assert delay_s <= max(floor_s, FACTOR * longest_s)
+    for name, most in MOST_TIMES_THE_USUAL.items():
+        times = [each.delay_s / each.usual_s for each in found.delays if name_of(each.span) == name]
+        assert not times or statistics.median(times) <= most
+
+
+def test_the_same_seed_makes_the_same_trace_and_another_one_another() -> None:
+    training = Training("short", (300, 200), 1.0, stall_s=9.0, tail=1.2)
+    assert list(trace(training)) == list(trace(training))
+    assert list(trace(training)) != list(trace(training, seed=18))
