@@ -33,7 +33,8 @@ class TraceWatcher(Protocol):
 class Delay(NamedTuple):
     """From the beginning of a span that never ends to the alarm."""
 
-    span: Span
+    name: str
+    """Of the span."""
     delay_s: float
     usual_s: float
     """How long it takes in the middle."""
@@ -86,7 +87,7 @@ def judge(trace: Iterable[Event], watcher: TraceWatcher) -> Judged:
                     found.missed.append(name_of(event))
                 else:
                     so_far_s = longest_s.get((event.kind, event.name), 0.0)
-                    found.delays.append(Delay(event, limit_s, hang.usual_s, so_far_s))
+                    found.delays.append(Delay(name_of(event), limit_s, hang.usual_s, so_far_s))
                 hang = None
             most_s, key = max(event.seconds), (event.kind, event.name)
             if most_s > longest_s.get(key, 0.0):
