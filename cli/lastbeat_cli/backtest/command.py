@@ -1,4 +1,4 @@
-"""``backtest``: replays the recorded histories of a fleet through restart policies."""
+"""``backtest``: replays the recorded histories of a fleet through restart policies, or through learned limits."""
 
 import sys
 import time
@@ -10,14 +10,16 @@ import click
 
 from lastbeat import opening
 from lastbeat.decide.backtest import backtest, past_run
-from lastbeat.fleet.all_records import all_records
+from lastbeat.fleet.all_records import FleetRecords, all_records
 from lastbeat.model.backtest import Backtest
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.restarts import loading
 from lastbeat.settings import Settings, table
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli.backtest.kept_times import FleetTimeouts, read_timeouts
 from lastbeat_cli.backtest.told import FleetBacktest, backtest_document, backtest_lines
+from lastbeat_cli.backtest.told_timeouts import timeout_document, timeout_lines
 from lastbeat_cli.document import dump, masked_throughout
 from lastbeat_cli.policy.command import load
 from lastbeat_cli.run import one_run
@@ -46,6 +48,7 @@ What the words mean:
 Examples:
   lastbeat backtest s3://bucket/training-runs --policy megatron_transient
   lastbeat backtest --policy megatron_conservative --policy mine.yaml --decisions
+  lastbeat backtest --timeouts s3://bucket/training-runs
 """
 
 
@@ -63,10 +66,23 @@ Examples:
     help=f"May be repeated, to compare [{loading.RECOMMENDED}].",
 )
 @options.option("--decisions", "listed", is_flag=True, help="Also each decision, the latest first.")
+@options.option(
+    "--timeouts",
+    "limits",
+    is_flag=True,
+    help="Not policies: what limits that runs learn (LASTBEAT_LEARN) would have told, when, and how often wrongly.",
+)
 @options.place
 @options.form
 def command(
-    *, place: str | None, named: tuple[str, ...], listed: bool, as_json: bool, verbose: bool, **given: str | None
+    *,
+    place: str | None,
+    named: tuple[str, ...],
+    listed: bool,
+    limits: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
 ) -> int:
     """What restart policies would have made of the past of a fleet: what each would have restarted and stopped, why,
     and what that would have saved or wasted.
@@ -79,8 +95,12 @@ def command(
         faults.append("ROOT and --root name two fleets; leave one of them out")
     if len(named) > _MOST_POLICIES:
         faults.append(f"--policy may be given {_MOST_POLICIES} times at most")
+    if limits and (named or listed):
+        faults.append("--timeouts is about limits, not policies: leave --policy and --decisions out")
     settings = values.settings(given if place is None else {**given, "root": place}, faults)
     logs.follow(settings)
+    if limits:
+        return _limits(settings, as_json=as_json)
     policies = [load(each) for each in dict.fromkeys(named or (loading.RECOMMENDED,))]
     found = _tested(settings, _apart(policies))
     if as_json:
@@ -89,6 +109,25 @@ def command(
     told = backtest_lines(found, paint.width(sys.stdout), decisions=listed)
     paint.show([tuple((logs.redact(text), style) for text, style in each) for each in told])
     return exits.OK
+
+
+def _limits(settings: Settings, *, as_json: bool) -> int:
+    until = time.monotonic() + _LIMIT_S
+    found = FleetTimeouts(opening.root_url(settings), _records(settings, until))
+    read_timeouts(found, until)
+    if as_json:
+        print(dump(masked_throughout(timeout_document(found), logs.redact)))
+        return exits.OK
+    told = timeout_lines(found, paint.width(sys.stdout))
+    paint.show([tuple((logs.redact(text), style) for text, style in each) for each in told])
+    return exits.OK
+
+
+def _records(settings: Settings, until: float) -> FleetRecords:
+    try:
+        return all_records(opening.store(settings), until=until)
+    except MissingStoreError as fault:
+        raise one_run.missing(fault) from None
 
 
 def _apart(policies: Sequence[RestartPolicy]) -> list[RestartPolicy]:
@@ -101,12 +140,8 @@ def _apart(policies: Sequence[RestartPolicy]) -> list[RestartPolicy]:
 
 
 def _tested(settings: Settings, policies: Sequence[RestartPolicy]) -> FleetBacktest:
-    store = opening.store(settings)
     until = time.monotonic() + _LIMIT_S
-    try:
-        records = all_records(store, until=until)
-    except MissingStoreError as fault:
-        raise one_run.missing(fault) from None
+    records = _records(settings, until)
     found = FleetBacktest(opening.root_url(settings), records, {each.name: Backtest(each.name) for each in policies})
     delay_s = settings[table.RESTART_DELAY_SECONDS]
     for record in records.read(until):
