@@ -40,8 +40,10 @@ IN_PLACE = "Starting it again within its job"
 _MOST_RESTARTS: Final = 1000
 _GRACE_S: Final = 15.0
 _MOST_GRACE_S: Final = 3600.0
-_LAUNCHERS: Final = frozenset({"srun", "mpirun", "mpiexec", "prun", "jsrun", "aprun", "pdsh"})
+_LAUNCHERS: Final = frozenset({"srun", "mpirun", "mpiexec", "prun", "jsrun", "aprun", "pdsh", "ssh"})
 """Programs that start others on other nodes, which cannot be ended from here."""
+_CONTAINERS: Final = frozenset({"docker", "nerdctl", "podman", "kubectl"})
+"""The same of containers: a service starts what is in them."""
 
 EPILOG = """\
 \b
@@ -198,6 +200,11 @@ def _in_place(
         faults.append(
             f"--max-restarts sees what runs on this node alone, and {program} starts elsewhere: let {program} start "
             f"lastbeat, as in {program} lastbeat exec --max-restarts {count} -- torchrun train.py"
+        )
+    if program in _CONTAINERS:
+        faults.append(
+            f"--max-restarts cannot end what {program} starts: let lastbeat run within the container, as in "
+            f"lastbeat exec --max-restarts {count} -- torchrun train.py"
         )
     grace = said["--grace"]
     grace_s = values.number("--grace", grace, faults)

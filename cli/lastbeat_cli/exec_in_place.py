@@ -2,10 +2,9 @@
 
 import logging
 import os
-import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -15,6 +14,7 @@ from typing import Final
 from lastbeat import opening
 from lastbeat.checkpoints.survey import survey
 from lastbeat.child import process as child_process
+from lastbeat.child.descriptors import StandardInput
 from lastbeat.child.exit_reason import ChildExit, first_line, sentinel_text, signal_name
 from lastbeat.child.group_signals import GroupSignalMonitor
 from lastbeat.child.output_summary import OutputSummary
@@ -25,8 +25,8 @@ from lastbeat.decide.quarantine import quarantined
 from lastbeat.decide.restart import entry
 from lastbeat.guardian.start import WRAPPED
 from lastbeat.in_place import ends
-from lastbeat.in_place.attention import Attention, StoppedError
-from lastbeat.in_place.ending import KILLED_S, become_reaper, end_all
+from lastbeat.in_place.attention import AskedToEndError, Attention, StoppedError, begin_thread
+from lastbeat.in_place.ending import KILLED_S, become_reaper, end_all, left_below
 from lastbeat.in_place.ends import HowItEnded
 from lastbeat.in_place.gpu_memory import MemoryWatch
 from lastbeat.in_place.hangs import HangWatch, Printed
@@ -36,7 +36,7 @@ from lastbeat.in_place.participants import Participant
 from lastbeat.in_place.together import Together, encode_starts
 from lastbeat.model import runid
 from lastbeat.model.checkpoint import CheckpointSurvey
-from lastbeat.model.in_place import RESTARTS_VARIABLE, VARIABLE, InPlace
+from lastbeat.model.in_place import RESTARTS_VARIABLE, RESUME_FROM, RESUME_STEP, VARIABLE, InPlace
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
 from lastbeat.model.starts_in_place import FOLDER, KEPT, KEY, StartsInPlace
 from lastbeat.model.text import fit, one_line
@@ -48,11 +48,11 @@ from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.resources import ResourceMeter, tree_of
 from lastbeat.sdk.run import CANCELLED, Run
 from lastbeat.sdk.sections import SectionLimits
-from lastbeat.settings import Settings
-from lastbeat.signals import loading as catalogues
+from lastbeat.settings import Settings, catalogues
+from lastbeat.settings.table import EXIT_SIGNAL, SIGNALS
 from lastbeat.stores.port import Expect, Store, StoreError
 from lastbeat_cli import logs
-from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, start_or_run, write_sentinel
+from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, say, start_or_run, write_sentinel
 
 log = logging.getLogger(__name__)
 
@@ -68,16 +68,17 @@ _TICK_S: Final = 0.5
 _STACKS_BYTES: Final = 64 * 1024
 _STARTED_S: Final = 30.0
 """What else a start may take."""
+_ASK_S: Final = 5.0
+"""How long a start waits for the store to say whether somebody has asked for the end meanwhile."""
 _CALL_S: Final = 5.0
 """How long the others are told that it is over: they find out in any case, later."""
 _NAMED: Final = 8
+_STEP_DIGITS: Final = 19
 _LEFT: Final = RestartDecision(
     restart=False, reason="some of its processes could not be ended, and still run; nothing is started beside them"
 )
 _UNDECIDED: Final = RestartDecision(restart=False, reason="nobody could tell in time how it ended")
 _UNKNOWN_END: Final = JobEnd(Mode.CRASH)
-_FAILED: Final = 1
-"""Exit status after a command that was ended because it hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,13 @@ class StartOrder:
     resume_step: int | None = None
 
     @classmethod
+    def first(cls, environ: Mapping[str, str]) -> "StartOrder":
+        """With the checkpoint that whoever started this job has given it."""
+        step = environ.get(RESUME_STEP, "")
+        known = step.isascii() and step.isdigit() and len(step) < _STEP_DIGITS
+        return cls(resume_from=environ.get(RESUME_FROM) or None, resume_step=int(step) if known else None)
+
+    @classmethod
     def of(cls, starts: StartsInPlace) -> "StartOrder":
         """As the others know it, too."""
         return cls(starts.number, starts.restarts, starts.resume_from, starts.resume_step)
@@ -139,6 +147,8 @@ class CommandStart:
     store: StoreWatch
     began: float = field(default_factory=time.monotonic)
     stacks: bytes = b""
+    told_by: int | None = None
+    """The signal that asked for its end."""
     last_words: str | None = None
     """Of one that hung: the end of its output before it was ended."""
     over: bool = False
@@ -181,7 +191,8 @@ class CommandInPlace:
         self._command, self._streams, self._name, self._phase = command, streams, name, phase
         self._steps, self._settings, self._terms = steps, settings, terms
         self._program = os.path.basename(command[0])  # noqa: PTH119 - of a name as the shell gave it
-        self._gpus = MemoryWatch(GpuMonitor().read)
+        self._gpus = MemoryWatch(GpuMonitor().fresh)
+        self._input = StandardInput()
         several = terms.own.count > 1
         self._together = Together(name, terms.launch, terms.own) if several else None
 
@@ -197,35 +208,43 @@ class CommandInPlace:
         apart = child_process.needs_terminal(self._streams)
         with SignalQueue() as signals, closing(GroupSignalMonitor(signals.forwarded, own_session=apart)) as group:
             become_reaper()
-            threading.Thread(target=self._prepare, name="lastbeat-before", daemon=True).start()
-            attention, turn = Attention(signals), StartOrder()
+            begin_thread(self._prepare, "lastbeat-before")
+            attention, turn = Attention(signals, self._more_stops), StartOrder.first(os.environ)
+            before: StoreLook | None = None
             while True:
                 life = self._begin(turn)
                 try:
-                    child = self._start(life, attention, signals, group)
+                    child = self._start(life, before, attention, signals, group)
                 except child_process.NotStartedError as fault:
-                    print(f"Error: {fault}", file=sys.stderr)
+                    say(f"Error: {fault}")
                     life.run.fail(f"Not started: {fault}")
+                    self._call_off(life, f"not started: {fault}")
                     return fault.status
-                except StoppedError as stop:
+                except (StoppedError, AskedToEndError) as stop:
                     return self._stopped(life, stop)
                 try:
                     ended, called = self._await(life, child, group.process)
                     following = self._following(life, child, ended, called, attention, group.process)
                     if isinstance(following, int):
                         return following
-                except StoppedError as stop:
+                except (StoppedError, AskedToEndError) as stop:
                     return self._stopped(life, stop)
                 finally:
                     child.restore_terminals()
                 life.store.stop()
                 life.reporter.leave()
-                turn = following
+                before, turn = life.store.look, following
+
+    @property
+    def _more_stops(self) -> frozenset[int]:
+        """What asks training to end, besides the usual signals."""
+        number = self._settings[EXIT_SIGNAL]
+        return frozenset() if number is None else frozenset({number})
 
     def _prepare(self) -> None:
         """What need not wait for the first failure: how much memory the GPUs have in use, and what errors look like."""
         self._gpus.begin(5.0)
-        catalogues.load(catalogues.DEFAULT)
+        catalogues.catalogue(self._settings[SIGNALS])
 
     # One start.
 
@@ -251,7 +270,7 @@ class CommandInPlace:
 
         reports = reporter(self._settings, printed, summary, meter, adapt)
         if self._together is not None:
-            self._together.number, self._together.called = turn.number, None
+            self._together.number = turn.number
         watch = StoreWatch(look) if self._together is None else StoreWatch(look, self._together.look)
         run = Run(self._name, None, self._steps)
         life = CommandStart(turn, ours, run, reports, meter, summary, OutputTail(), printed, watch, began)
@@ -262,24 +281,34 @@ class CommandInPlace:
         return life
 
     def _start(
-        self, life: CommandStart, attention: Attention, signals: SignalQueue, group: GroupSignalMonitor
+        self,
+        life: CommandStart,
+        before: StoreLook | None,
+        attention: Attention,
+        signals: SignalQueue,
+        group: GroupSignalMonitor,
     ) -> ChildProcess:
+        """Start it. ``before`` looks at the start before this one. Raises :class:`NotStartedError`,
+        :class:`StoppedError` and :class:`AskedToEndError`."""
         turn = life.turn
         if turn.number:
             # Training goes on with the attempt that it finds. The first start waits for nothing.
             attention.until(lambda: life.reporter.begun, _BEGIN_S)
+            # Until now people could only mean the attempt before.
+            self._heed_request(before, attention)
+            self._input.rewind()
         environment: dict[str, str] = {
             **os.environ,
             WRAPPED: self._name,
             VARIABLE: life.ours.variable(),
             RESTARTS_VARIABLE: str(turn.number),
         }
-        if turn.number and self._terms.checkpoints:
+        for name, value in ((RESUME_FROM, turn.resume_from), (RESUME_STEP, turn.resume_step)):
             # Those of the first start are whoever's who gave them.
-            for name, value in (("FROM", turn.resume_from), ("STEP", turn.resume_step)):
-                environment.pop(f"LASTBEAT_RESUME_{name}", None)
-                if value is not None:
-                    environment[f"LASTBEAT_RESUME_{name}"] = str(value)
+            if turn.number and value is None:
+                environment.pop(name, None)
+            elif turn.number:
+                environment[name] = str(value)
         take = on_output(life.run, life.summary, life.printed)
 
         def keep(stream: int, chunk: bytes) -> None:
@@ -288,8 +317,15 @@ class CommandInPlace:
 
         child = child_process.start(self._command, self._streams, keep, signals, group, environment)
         child.reaps_all = True
+        child.stops |= self._more_stops
         life.meter.root = child.pid
         return child
+
+    def _heed_request(self, look: StoreLook | None, attention: Attention) -> None:
+        """Raises :class:`AskedToEndError` if somebody has asked for the end of the attempt that ``look`` looks at."""
+        asked = attention.while_doing(look.asked, _ASK_S, None) if look is not None else None
+        if asked is not None:
+            raise AskedToEndError(asked)
 
     def _await(self, life: CommandStart, child: ChildProcess, monitor: int) -> tuple[HowItEnded, StartsInPlace | None]:
         """Wait until it ends, or end it because it hangs, or because the others make another start, which is returned
@@ -316,6 +352,8 @@ class CommandInPlace:
             life.run.set_phase("ending a hang" if called is None else "ending with the others", told)
             life.stacks = dump_waiting(child.pid, tree_of(child.pid), f"Hang: {why[0]}" if why else f"It {told}")
             ended, _ = end_all(child, None, {monitor}, self._terms.grace_s)
+            if ended is None:
+                child.abandon()
         life.over = True
         life.meter.root = None
         child.let_go(_OUTPUT_S)
@@ -350,14 +388,15 @@ class CommandInPlace:
             return self._all_together(life, child, ended, called, attention)
         if ended.exit is not None and ended.exit.succeeded and ended.hang is None:
             return self._finish(life, child, ended, None)
+        life.told_by = child.told_by
+        ended, still_there = self._rest_ended(life, child, ended, monitor)
         left = attention.while_doing(lambda: self._left_behind(life), _LOOK_S, LeftBehind())
         if left.asked is not None and not left.asked.after_checkpoint:
             life.run.stopped = life.run.stopped or left.asked.summary
         ended = replace(ended, left=left, step=ended.step if ended.step is not None else left.step)
         ended = replace(ended, error=self._error_text(life, ended))
         ruling = attention.while_doing(lambda: self._ruled(life, ended), _JUDGE_S, EndRuling(_UNDECIDED, _UNKNOWN_END))
-        # What it started may write into its checkpoints, too.
-        if ruling.decision.restart and end_all(child, ended.exit, {monitor}, self._terms.grace_s)[1]:
+        if ruling.decision.restart and still_there:
             return self._finish(life, child, ended, _LEFT)
         if not ruling.decision.restart:
             return self._finish(life, child, ended, ruling.decision)
@@ -366,6 +405,20 @@ class CommandInPlace:
             return self._all_together(life, child, ended, self._asked(starts, attention), attention)
         attention.while_doing(lambda: self._keep(life, ended, starts), _KEEP_S, None)
         return self._ready(life, starts, ends.pause_s(life.turn.history, ruling.end, ended.lived_s), attention)
+
+    def _rest_ended(
+        self, life: CommandStart, child: ChildProcess, ended: HowItEnded, monitor: int
+    ) -> tuple[HowItEnded, bool]:
+        """End what a command that failed has left behind: ranks in sessions of their own, which may go on to write into
+        its checkpoints. Whether some of it is still there."""
+        if ended.exit is None:
+            return ended, True
+        below = left_below({monitor})
+        if below and not life.stacks:
+            numbers = {each.pid for each in below}
+            life.stacks = dump_waiting(min(numbers), numbers, f"What {self._program} left running when it ended")
+        exited, still_there = end_all(child, ended.exit, {monitor}, self._terms.grace_s)
+        return replace(ended, exit=exited), bool(still_there)
 
     def _ready(self, life: CommandStart, starts: StartsInPlace, pause_s: float, attention: Attention) -> StartOrder:
         """``starts``, once the machine is free for it."""
@@ -376,6 +429,7 @@ class CommandInPlace:
         if not self._gpus.wait_free(GPU_S, attention.pause):
             log.warning("the GPUs have not given all of their memory back after %.0f s; lastbeat goes on", GPU_S)
         attention.pause(pause_s)
+        self._heed_request(life.store.look, attention)
         return StartOrder.of(starts)
 
     # With those on other nodes.
@@ -425,13 +479,19 @@ class CommandInPlace:
         end = JobEnd(last.mode, last.error_type, first_step=False)
         return ends.pause_s(starts.restarts[:-1], end, 0.0)
 
-    def _call_off(self, life: CommandStart, why: str, limit_s: float) -> None:
-        """Have the others end, too."""
-        if self._together is not None:
-            over = StartsInPlace(
-                self._terms.launch, life.turn.number, life.turn.history, by=self._node, over=fit(one_line(why), 300)
-            )
-            self._together.ask_for(self._store(), over, limit_s)
+    def _call_off(self, life: CommandStart, why: str) -> None:
+        """Have the others end, too. They find out in any case, later."""
+        together = self._together
+        if together is None:
+            return
+        over = StartsInPlace(
+            self._terms.launch, life.turn.number, life.turn.history, by=self._node, over=fit(one_line(why), 300)
+        )
+        telling = threading.Thread(
+            target=lambda: together.ask_for(self._store(), over, _CALL_S), name="lastbeat-over", daemon=True
+        )
+        start_or_run(telling)
+        telling.join(2 * _CALL_S)
 
     def _left_behind(self, life: CommandStart) -> LeftBehind:
         look = life.store.look
@@ -439,24 +499,26 @@ class CommandInPlace:
 
     def _ruled(self, life: CommandStart, ended: HowItEnded) -> EndRuling:
         now = self._store().clock()
-        why = ends.explained(ended, catalogues.load(catalogues.DEFAULT))
+        why = ends.explained(ended, catalogues.catalogue(self._settings[SIGNALS]))
+        wanted = life.run.stop_wanted or (None if life.told_by is None else signal_name(life.told_by))
+        end = ends.job_end(ended, why, None, stop_wanted=wanted)
         found = None
-        if self._terms.checkpoints:
-            kept_from = quarantined(life.turn.history)
-            place = opening.place(self._settings, self._terms.checkpoints)
-            found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
-        wanted = life.run.stop_wanted
-        end = ends.job_end(ended, why, found, stop_wanted=wanted)
-        if found is not None and end.first_step is False:
+        if self._terms.checkpoints and end.asked_by is None:
             # What this start died on counts, too.
             kept_from = quarantined((*life.turn.history, entry(end, now)))
-            place = opening.place(self._settings, self._terms.checkpoints)
-            found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
-        decision = ends.ruled(self._terms.policy, ended, end, life.turn.history, self._terms.most, now)
-        return EndRuling(decision, end, found)
+            try:
+                place = opening.place(self._settings, self._terms.checkpoints)
+                found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
+            except StoreError as fault:
+                # Without them it would begin anew, beside what it has saved.
+                decision = RestartDecision(restart=False, reason=f"its checkpoints cannot be looked at: {fault}")
+                return EndRuling(decision, end)
+            end = replace(end, checkpoint_step=found.newest_step)
+        decision = ends.ruled(self._terms.policy, ended, end, life.turn.history, now)
+        return EndRuling(ends.within(decision, life.turn.number, self._terms.most), end, found)
 
     def _next_starts(self, life: CommandStart, ended: HowItEnded, ruling: EndRuling) -> StartsInPlace:
-        chosen = ruling.found.chosen if ruling.found is not None else None
+        resumes_from, resume_step = ends.resumes(ruling.found, life.turn.resume_from, life.turn.resume_step)
         history = (*life.turn.history, entry(ruling.end, datetime.now(timezone.utc)))[-KEPT:]
         return StartsInPlace(
             self._terms.launch,
@@ -464,8 +526,8 @@ class CommandInPlace:
             history,
             ended.hang or ruling.decision.reason,
             self._node,
-            chosen.url if chosen is not None else None,
-            chosen.step if chosen is not None else None,
+            resumes_from,
+            resume_step,
         )
 
     def _stacks(self, life: CommandStart, store: Store) -> str:
@@ -501,7 +563,7 @@ class CommandInPlace:
             tail = f"The last lines of its output:\n{words}\n" if words else ""
             return f"Hang: {ended.hang}; lastbeat exec ended {self._program}\n\n{tail}"
         own = next((each.text for each in ended.left.errors if not each.text.startswith(CANCELLED)), None)
-        exited = ended.exit or ChildExit(_FAILED)
+        exited = ended.exit or ChildExit(ends.FAILED)
         if own is None or exited.cancelled:
             return sentinel_text(exited, self._program, life.summary.error, life.summary.tail)
         return own
@@ -517,9 +579,9 @@ class CommandInPlace:
     ) -> int:
         """Write how it ended, as ``exec`` does without restarts, and return its exit status. ``decision`` is why it is
         not started again, None after a success; ``told``: the others know."""
-        exited = ended.exit or ChildExit(_FAILED)
+        exited = ended.exit or ChildExit(ends.FAILED)
         text, run = None, life.run
-        asked = exited.cancelled or run.stopped is not None or run.stop_wanted is not None
+        asked = exited.cancelled or child.told_by is not None or run.stopped is not None or run.stop_wanted is not None
         if decision is not None and not asked:
             before = f"restarted in place {life.turn.number} of {self._terms.most} times; " if life.turn.number else ""
             note = f"{before}not restarted in place: {decision.reason}"
@@ -534,7 +596,7 @@ class CommandInPlace:
             if decision is not None and not told:
                 # After the sentinel: theirs would be taken for the first.
                 why = f"{CANCELLED}{first_line(exited, self._program)}" if asked else decision.reason
-                self._call_off(life, why, _CALL_S)
+                self._call_off(life, why)
 
         ending = threading.Thread(target=write, name="lastbeat-end", daemon=True)
         start_or_run(ending)
@@ -542,24 +604,29 @@ class CommandInPlace:
         life.store.stop()
         if exited.succeeded and decision is None:
             return 0
-        if ended.hang is not None or ended.exit is None or ended.exit.status == 0 or (told and not asked):
-            return _FAILED
-        return exit_by_signal(-exited.status) if exited.status < 0 else exited.status
+        status = ends.exit_status(ended, asked=asked, asked_by=child.told_by, followed=told)
+        return exit_by_signal(-status) if status < 0 else status
 
     def _keep_stacks(self, life: CommandStart) -> None:
         with suppress(StoreError):
             # Training's own know better.
             self._store().write(f"{self._name}/{runid.STACKS}", life.stacks, Expect.NOTHING)
 
-    def _stopped(self, life: CommandStart, stop: StoppedError) -> int:
-        """A signal asked for the end while nothing ran."""
-        exited = ChildExit(-stop.number, None, (stop.number,))
-        text = f"{first_line(exited, self._program)} while it was being restarted in place\n"
-        what = life.run.fail(text) if life.run.stopped is None else life.run.cancel(f"KeyboardInterrupt ({text})")
-        if not what:
-            log.warning("lastbeat could not write that %s was ended by %s", self._program, signal_name(stop.number))
-        self._call_off(life, f"{CANCELLED}{text}", _CALL_S)
-        return exit_by_signal(stop.number)
+    def _stopped(self, life: CommandStart, stop: "StoppedError | AskedToEndError") -> int:
+        """A signal or a person asked for the end while nothing ran."""
+        life.store.stop()
+        run, during = life.run, f"while {self._program} was being restarted in place"
+        if isinstance(stop, AskedToEndError):
+            run.stopped = stop.request.summary
+            text = f"{run.stopped} {during}"
+        else:
+            text = f"received signal {stop.number} ({signal_name(stop.number)}) {during}"
+        asked = run.stopped is not None
+        written = run.cancel(f"KeyboardInterrupt ({text})") if asked else run.fail(f"{CANCELLED}{text}\n")
+        if not written:
+            log.warning("lastbeat could not write that it %s", text)
+        self._call_off(life, f"{CANCELLED}{text}")
+        return exit_by_signal(stop.number) if isinstance(stop, StoppedError) else ends.FAILED
 
     def _tell(self, what: str) -> None:
-        print(logs.redact(f"lastbeat: {fit(one_line(what), 400)}"), file=sys.stderr, flush=True)
+        say(logs.redact(f"lastbeat: {fit(one_line(what), 400)}"))

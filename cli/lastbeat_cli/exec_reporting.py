@@ -2,9 +2,11 @@
 
 import codecs
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from lastbeat import training
@@ -91,6 +93,12 @@ def on_output(run: Run, summary: OutputSummary, printed: Capture) -> Callable[[i
             run.step(progress.step, loss=progress.loss, learning_rate=progress.learning_rate, epoch=progress.epoch)
 
     return take
+
+
+def say(line: str) -> None:
+    """A line for people on stderr, wherever that leads: a full disk or a reader that left ends nothing."""
+    with suppress(OSError):
+        os.write(2, f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
 def start_or_run(thread: threading.Thread) -> None:

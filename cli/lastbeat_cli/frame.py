@@ -51,6 +51,8 @@ def run(command: click.Command, arguments: Sequence[str], name: str) -> int:
         logging.getLogger(__name__).debug("traceback of the error below", exc_info=fault)
         _say(f"{type(fault).__name__}: {fault}", "This is a defect of lastbeat; --verbose shows where it happened.")
         raise SystemExit(exits.UNKNOWN) from fault
+    finally:
+        _drop_unwritable()
     return status
 
 
@@ -100,6 +102,18 @@ def _say(what: str, advice: str = "") -> None:
 
 def hush() -> None:
     """Let nothing more go to a stdout whose reader left, so that the interpreter's own last flush is quiet."""
-    if sys.stdout is None:
-        return
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        _to_nowhere(sys.stdout.fileno())
+
+
+def _drop_unwritable() -> None:
+    """What stderr cannot take must not become the exit status, as it would with the interpreter's last flush."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:
+        _to_nowhere(sys.stderr.fileno())
+
+
+def _to_nowhere(descriptor: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -252,7 +252,7 @@ def test_watchers_see_attempts_and_tell_of_them_once(tmp_path: Path) -> None:
             finally:
                 watcher.kill()
     alerts = [json.loads(each.body) for each in sink.requests]
-    assert [each["event"] for each in alerts] == ["RESTARTED", "SUCCEEDED"]
+    assert [each["event"] for each in alerts] == ["RESTARTED", "SUCCEEDED"], alerts
     assert alerts[0]["reason"] == "restarted in place 2 times, now at step 1,500"
     assert starts(tmp_path) == [0, 1, 2]
     history = document(tmp_path, "_watchdog.json")["history"]
@@ -348,6 +348,7 @@ REFUSED = [
     pytest.param(("--max-restarts", "3", "--grace", "-1"), ("true",), "--grace", id="a grace that is none"),
     pytest.param(("--policy", "default"), ("true",), "needs --max-restarts", id="a policy for nothing"),
     pytest.param(("--max-restarts", "3"), ("srun", "python", "x.py"), "let srun start", id="what starts elsewhere"),
+    pytest.param(("--max-restarts", "3"), ("docker", "run", "x"), "within the container", id="what a service starts"),
     pytest.param(("--section-timeouts", "step"), ("true",), "--section-timeouts", id="limits that are none"),
 ]
 

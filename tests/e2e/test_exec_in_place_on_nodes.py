@@ -21,7 +21,7 @@ DEFAULT = ("--policy", "default")
 NODE = """
 node = sys.argv[1]
 with open(f"starts-{node}", "a") as file: print(n, file=file)
-print("step 7/100 loss 2.5", flush=True)
+print("step 7/100 loss 2.5", file=sys.stderr)
 def wait_for(name):
     while not os.path.exists(name):
         time.sleep(0.05)

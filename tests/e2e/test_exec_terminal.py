@@ -132,6 +132,27 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path, screens: list[Screen]) 
     assert watched(tmp_path)["cause"] == "cancelled"
 
 
+def test_ctrl_c_is_not_undone_by_a_start_in_place(tmp_path: Path, screens: list[Screen]) -> None:
+    """Whatever the command makes of it: torchrun ends with 1."""
+    act = """
+    try:
+        print("ready", flush=True)
+        time.sleep(1000)
+    except KeyboardInterrupt:
+        sys.exit(1)
+    """
+    screen = Screen(tmp_path, *by_start(act), options=("--max-restarts", "1", "--policy", "default"))
+    screens.append(screen)
+    before = termios.tcgetattr(screen.keys)
+    screen.until(b"ready\r\n")
+    until(lambda: not termios.tcgetattr(screen.keys)[3] & termios.ICANON)
+    os.write(screen.keys, b"\x03")
+    assert screen.status() == 1
+    assert starts(tmp_path) == [0]
+    assert (left(tmp_path, "_error") or "").startswith("Cancelled: received signal 2 (SIGINT")
+    assert termios.tcgetattr(screen.keys)[:4] == before[:4], "the terminal is as it was"
+
+
 def test_a_new_size_reaches_the_command(tmp_path: Path, screens: list[Screen]) -> None:
     source = (
         "import os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\nprint('ready', flush=True)\n"

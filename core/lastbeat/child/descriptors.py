@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import stat
+from contextlib import suppress
 
 
 def pipe() -> tuple[int, int]:
@@ -27,6 +29,22 @@ def open_streams() -> tuple[int, ...]:
             # open() takes the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
     return tuple(stream for stream in found if stream)
+
+
+class StandardInput:
+    """Our stdin, and where a command that inherits it begins to read."""
+
+    def __init__(self) -> None:
+        self._began: int | None = None
+        with suppress(OSError):
+            if stat.S_ISREG(os.fstat(0).st_mode):
+                self._began = os.lseek(0, 0, os.SEEK_CUR)
+
+    def rewind(self) -> None:
+        """Let the next command read a file as the first one did. What came out of a pipe is gone."""
+        if self._began is not None:
+            with suppress(OSError):
+                os.lseek(0, self._began, os.SEEK_SET)
 
 
 def is_open(descriptor: int) -> bool:

@@ -12,6 +12,7 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lastbeat.child.descriptors import pipe
@@ -52,6 +53,8 @@ class ChildProcess:
     group_signals: GroupSignalMonitor
     reaps_all: bool = False
     """Every orphan below us becomes our child, and has to be reaped."""
+    stops: frozenset[int] = frozenset(_STOP_WAITING)
+    """Signals that ask for its end."""
     _oom_kills: OomKillCounter = field(default_factory=OomKillCounter)
     _forwarded: list[tuple[float, int]] = field(default_factory=list)
     """Monotonic time and number of the latest signals."""
@@ -89,8 +92,7 @@ class ChildProcess:
             pump.child_exited()
         for pump in self.pumps:
             pump.drained.wait(max(0.0, now + _LAST_OUTPUT_S - time.monotonic()))
-        recent = tuple(number for at, number in self._forwarded if now - at < _GRACE_S)
-        return ChildExit(status, self._oom_kills.count, recent)
+        return ChildExit(status, self._oom_kills.count, self.recent_signals())
 
     def wait_for(self, done: Callable[[], bool]) -> bool:
         """Wait for ``done`` and for the rest of the output. False if a signal told us to stop waiting."""
@@ -103,7 +105,37 @@ class ChildProcess:
     @property
     def told_to_stop(self) -> bool:
         """Whether a signal that asks for its end has come."""
-        return any(number in _STOP_WAITING for _, number in self._forwarded)
+        return self.times_asked() > 0
+
+    @property
+    def told_by(self) -> int | None:
+        """The latest signal that asks for its end."""
+        return next((number for _, number in reversed(self._received()) if number in self.stops), None)
+
+    def times_asked(self) -> int:
+        """How many signals that ask for its end have come."""
+        return sum(number in self.stops for _, number in self._received())
+
+    def _received(self) -> list[tuple[float, int]]:
+        """What has been sent to it, oldest first: through us, and by keys on its terminal."""
+        keys = [each for terminal in self.terminals for each in terminal.interrupts.copy()]
+        return sorted([*self._forwarded, *keys])
+
+    def recent_signals(self) -> tuple[int, ...]:
+        """Those of the last ``_GRACE_S``, oldest first."""
+        now = time.monotonic()
+        return tuple(number for at, number in self._received() if now - at < _GRACE_S)
+
+    def hear(self, most_s: float) -> None:
+        """It is dead: wait for a signal to us so long, and remember it."""
+        received = self.signals.wait(most_s)
+        if received is not None and received.number != signal.SIGCHLD:
+            self._forwarded.append((time.monotonic(), received.number))
+
+    def abandon(self) -> None:
+        """It cannot be ended: from here on nobody waits for its output either."""
+        for pump in self.pumps:
+            pump.child_exited()
 
     def restore_terminals(self) -> None:
         """Give the real terminals their settings back."""
@@ -152,8 +184,10 @@ class ChildProcess:
             return
         if self.group_signals.reached_group(received.number):
             return
-        # Safe: the child has not been reaped yet, so its pid cannot belong to another process.
-        os.kill(self.pid, received.number)
+        # Safe: the child has not been reaped yet, so its pid cannot belong to another process. It may have become
+        # another user's.
+        with suppress(PermissionError):
+            os.kill(self.pid, received.number)
 
     def take_keyboard(self) -> None:
         """Pass keys to the child's terminal, if it has one and stdin is a terminal."""

@@ -3,11 +3,15 @@
 import fcntl
 import os
 import select
+import signal
 import struct
 import termios
 import threading
+import time
+from collections import deque
 from typing import Any
 
+_INTERRUPTS = 100
 _KEYS_S = 2.0
 """How long a relay may take to notice that it is over; it looks twice a second."""
 _SIZE = struct.Struct("HHHH")  # rows, columns, width and height in pixels
@@ -26,6 +30,8 @@ class PseudoTerminal:
         self._child_end: int | None = child_end
         self._settings_before: list[Any] | None = None
         """The real terminal's settings before it was made raw."""
+        self.interrupts: deque[tuple[float, int]] = deque(maxlen=_INTERRUPTS)
+        """When keys sent the child a signal that asks for its end, by the monotonic clock, and which."""
         self._keyboard = threading.Event()
         self._over = False
         self._relaying: threading.Thread | None = None
@@ -94,6 +100,14 @@ class PseudoTerminal:
             self._relaying.join(_KEYS_S)
         self.restore()
 
+    def _signal_of(self, keys: bytes) -> int | None:
+        """The signal that these keys mean to the child, as its terminal is set now: its kernel sends it, not we."""
+        settings = termios.tcgetattr(self.our_end)
+        if not settings[3] & termios.ISIG:
+            return None
+        meant = {termios.VINTR: signal.SIGINT, termios.VQUIT: signal.SIGQUIT}
+        return next((number for key, number in meant.items() if settings[6][key] in _bytes(keys)), None)
+
     def _relay(self, keyboard: int) -> None:
         ready = select.poll()
         ready.register(keyboard, select.POLLIN)
@@ -108,11 +122,17 @@ class PseudoTerminal:
                 keys = os.read(keyboard, 4096)
                 if not keys:
                     return
+                if (number := self._signal_of(keys)) is not None:
+                    self.interrupts.append((time.monotonic(), number))
                 while keys:
                     keys = keys[os.write(self.our_end, keys) :]
-            except OSError:
+            except (OSError, termios.error):
                 # Either end is gone.
                 return
+
+
+def _bytes(keys: bytes) -> list[bytes]:
+    return [keys[at : at + 1] for at in range(len(keys))]
 
 
 def _in_foreground(keyboard: int) -> bool:

@@ -9,7 +9,7 @@ Where rank 0 alone saves or evaluates, the others wait for it: the time that it 
 for them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,6 +23,7 @@ from lastbeat.model.times import format_duration
 _LIMIT: Final = 200
 _NAME_LIMIT: Final = 60
 _STEP: Final = "step"
+_TWO: Final = 2
 _OVER: Final = frozenset({"completed", "cancelled", "failed", "preempted"})
 
 
@@ -37,6 +38,8 @@ class LateSection:
     """Until now, where the rank is silent; else until its last heartbeat."""
     limit_s: float
     silent: bool
+    step: int | None = None
+    """The last step of this rank, as far as it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class _Told:
     sections: Sequence[OpenSection]
     silent_after_s: float | None
     """None: nobody knows how often it beats."""
+    step: int | None = None
 
     def waited_less(self, section: OpenSection, worked: Sequence[tuple[datetime, datetime]]) -> float:
         """For how long it had been in ``section``, without the spans of time ``worked``, which do not overlap."""
@@ -66,21 +70,35 @@ def late_sections(
     seen: Seen, attempt: Attempt, silent_after_s: float | None, stale_s: float, now: datetime
 ) -> tuple[LateSection, ...]:
     """Those of ``attempt`` that ``seen`` shows, the longest first. ``silent_after_s``: the age of its last beat at
-    which metadata.json is silent; None: nobody knows. ``stale_s``: before that age nothing follows from a silence."""
+    which metadata.json is silent; None: nobody knows. ``stale_s``: before that age nothing follows from a silence.
+
+    Where steps tell that one rank is behind the others, its own comes before all: they wait for it."""
     found = list[LateSection]()
     worked = _leader_worked(seen, silent_after_s, stale_s, now)
     for told in _told(seen, attempt, silent_after_s):
         silent = told.is_silent(now, stale_s)
         since_s = (now - told.modified).total_seconds() if silent else 0.0
         late = [
-            LateSection(told.rank, each, each.open_s + since_s, each.limit_s, silent)
+            LateSection(told.rank, each, each.open_s + since_s, each.limit_s, silent, told.step)
             for each in told.sections
             if each.limit_s is not None and each.open_s + since_s > each.limit_s
             if silent or not told.rank or not _may_wait(each) or told.waited_less(each, worked) > each.limit_s
         ]
         # Of sections within each other the innermost says most.
         found += sorted(late, key=lambda each: each.open_s)[:1]
-    return tuple(sorted(found, key=lambda each: (-each.open_s, each.rank or 0)))
+    last = behind({each.rank: each.step for each in found})
+    return tuple(sorted(found, key=lambda each: (last is None or each.rank != last, -each.open_s, each.rank or 0)))
+
+
+def behind(steps: Mapping[int | None, int | None]) -> int | None:
+    """The one rank whose step is less than those of all others, which are at one step: in a training whose ranks wait
+    for each other they wait for this one. None: that cannot be told."""
+    known = [(step, rank) for rank, step in steps.items() if step is not None]
+    if len(known) < len(steps) or len({step for step, _ in known}) != _TWO:
+        return None
+    least = min(step for step, _ in known)
+    slow = [rank for step, rank in known if step == least]
+    return slow[0] if len(slow) == 1 else None
 
 
 def when_late(
@@ -108,6 +126,8 @@ def told_of(late: Sequence[LateSection]) -> str:
     usual = "" if usual_s is None else f"usual {format_duration(usual_s)}, "
     line = f"{who}{what} for {format_duration(first.open_s)} ({usual}limit {format_duration(first.limit_s)})"
     others = len(late) - 1
+    if others and first.rank == behind({each.rank: each.step for each in late}) and first.step is not None:
+        line += f", behind the others at step {first.step:,}"
     if others:
         line += f"; {counted(others, 'other rank')}, too"
     return fit(line, _LIMIT)
@@ -150,7 +170,8 @@ def _told(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterato
     metadata = seen.metadata
     distributed = metadata is not None and (metadata.world_size or 1) > 1
     if metadata is not None and metadata.fault is None and metadata.sections:
-        yield _Told(0 if distributed else None, metadata.modified, metadata.sections, silent_after_s)
+        step = seen.progress.step if seen.progress is not None and metadata.step is None else metadata.step
+        yield _Told(0 if distributed else None, metadata.modified, metadata.sections, silent_after_s, step)
     for rank in seen.ranks.read if seen.ranks is not None else ():
         other = None not in {rank.attempt, attempt.declared} and rank.attempt != attempt.declared
         beyond = metadata is not None and metadata.world_size is not None and rank.number >= metadata.world_size
@@ -158,4 +179,4 @@ def _told(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterato
         counts = not (other or beyond or known or rank.status in _OVER) and is_of_attempt(rank.modified, attempt)
         if rank.sections and counts:
             limit_s = silence_limit_s(rank.beat_s) if rank.beat_s else None
-            yield _Told(rank.number, rank.modified, rank.sections, limit_s)
+            yield _Told(rank.number, rank.modified, rank.sections, limit_s, rank.step)

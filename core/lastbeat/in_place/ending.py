@@ -9,8 +9,9 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from lastbeat.child.exit_reason import ChildExit
@@ -21,6 +22,8 @@ from lastbeat.launchers.processes import ProcessIdentity
 _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER."""
 _POLL_S: Final = 0.1
+_INSISTS: Final = 2
+"""Who asks so often does not want to wait any longer."""
 KILLED_S: Final = 20.0
 """How long after SIGKILL a process may still be there: a driver may have to give its GPU back first."""
 
@@ -45,35 +48,37 @@ def end_all(
     grace_s: float,
     *,
     killed_s: float = KILLED_S,
-    more: Callable[[], None] = lambda: None,
 ) -> tuple[ChildExit | None, set[ProcessIdentity]]:
-    """SIGTERM to all that is below this process, and SIGKILL after ``grace_s``. Signals that come meanwhile are passed
-    on. ``ended`` is how the command itself did, if it has; ``more`` is called again and again.
+    """SIGTERM to all that is below this process, and SIGKILL after ``grace_s``, or as soon as somebody asks for the end
+    of this process for a second time. Signals that come meanwhile are passed on. ``ended`` is how the command itself
+    did, if it has.
 
     Returns how the command ended, and what is left ``killed_s`` after SIGKILL: what hangs in the kernel cannot be
     ended, and nothing may be started beside it.
     """
-    began = time.monotonic()
+    began, before = time.monotonic(), child.times_asked()
     asked = set[ProcessIdentity]()
     while True:
         left = left_below(spared)
-        if not left and ended is not None:
-            return ended, left
+        if ended is not None and not left:
+            break
         spent_s = time.monotonic() - began
+        if child.times_asked() - before >= _INSISTS:
+            grace_s = min(grace_s, spent_s)
         if spent_s > grace_s + killed_s:
-            return ended, left
+            break
         late = spent_s > grace_s
         # What was started in between is asked, too.
         for process in left if late else left - asked:
             with suppress(PermissionError):
                 processes.send(process, signal.SIGKILL if late else signal.SIGTERM)
         asked |= left
-        more()
         if ended is None:
             ended = child.wait_until(lambda: True, _POLL_S)
         else:
             _reap()
-            time.sleep(_POLL_S)
+            child.hear(_POLL_S)
+    return (None if ended is None else replace(ended, signals=child.recent_signals())), left
 
 
 def _reap() -> None:

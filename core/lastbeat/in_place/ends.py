@@ -22,6 +22,8 @@ from lastbeat.signals.error_types import HANG, UNKNOWN
 QUICK_S: Final = 60.0
 """Who lives no longer than that and makes no step has failed at once."""
 LONGEST_PAUSE_S: Final = 60.0
+FAILED: Final = 1
+"""Exit status after a command that was ended, and would not have ended by itself."""
 _RANK: Final = re.compile(r"ranks/(\d{1,7})\.error")
 
 
@@ -107,10 +109,9 @@ def ruled(
     ended: HowItEnded,
     end: JobEnd,
     history: Sequence[RestartEntry],
-    most: int,
     now: datetime,
 ) -> RestartDecision:
-    """What ``policy`` says, and within how many restarts in place: ``most`` in this job.
+    """What ``policy`` says after the restarts in ``history``.
 
     Some ends are none that anybody starts again: what had already ended well, and what could not be ended.
     """
@@ -118,12 +119,44 @@ def ruled(
         return RestartDecision(restart=False, reason="some of its processes could not be ended, and still run")
     if ended.left.done is not None:
         return RestartDecision(restart=False, reason=f"it had ended already ({ended.left.done})")
-    decision = decide_restart(policy, end, history, now, delay_s=0.0, chance=0.0)
-    if decision.restart and len(history) >= most:
-        times = "once" if most == 1 else f"{most} times"
-        reason = f"restarted in place {times} in this job already, and no more are allowed (--max-restarts {most})"
-        return RestartDecision(restart=False, reason=reason, budgets=decision.budgets)
-    return decision
+    return decide_restart(policy, end, history, now, delay_s=0.0, chance=0.0)
+
+
+def within(decision: RestartDecision, made: int, most: int) -> RestartDecision:
+    """``decision``, where ``made`` of the ``most`` restarts in place that this job may have are made."""
+    if not decision.restart or made < most:
+        return decision
+    times = "once" if most == 1 else f"{most} times"
+    reason = f"restarted in place {times} in this job already, and no more are allowed (--max-restarts {most})"
+    return RestartDecision(restart=False, reason=reason, budgets=decision.budgets)
+
+
+def resumes(found: CheckpointSurvey | None, given: str | None, given_step: int | None) -> tuple[str | None, int | None]:
+    """The checkpoint that the next start is given, and its step: the newest complete one that was ``found``, else what
+    was ``given`` to this start, unless it lies where there is none that may be taken."""
+    if found is None:
+        return given, given_step
+    if found.chosen is not None:
+        return found.chosen.url, found.chosen.step
+    inside = given is not None and f"{given.rstrip('/')}/".startswith(f"{found.url.rstrip('/')}/")
+    return (None, None) if inside else (given, given_step)
+
+
+def exit_status(ended: HowItEnded, *, asked: bool, asked_by: int | None, followed: bool) -> int:
+    """The exit status of ``lastbeat exec`` after its last start, which did not end well; or minus the signal to die by.
+
+    ``asked``: somebody wanted the end, by the signal ``asked_by``, if by one: then the status is the command's own,
+    whatever it is. ``followed``: the command was ended because those on other nodes were.
+    """
+    by_itself = ended.exit is not None and ended.hang is None
+    if asked and by_itself and ended.exit is not None:
+        return ended.exit.status
+    if asked_by is not None:
+        # It did not end by itself, so it ends as it was asked to.
+        return -asked_by
+    if ended.exit is None or not by_itself or followed:
+        return FAILED
+    return ended.exit.status or FAILED
 
 
 def pause_s(history: Sequence[RestartEntry], end: JobEnd, lived_s: float) -> float:

@@ -14,7 +14,7 @@ class MemoryWatch:
     """Knows how much memory of each GPU was in use before anything was started."""
 
     def __init__(self, read: Callable[[float], Gpus | None]) -> None:
-        """``read`` asks the driver, and waits for so many seconds at most; None: nobody knows."""
+        """``read`` asks the driver how it is now, and waits for so many seconds at most; None: it did not say."""
         self._read = read
         self._before: list[int | None] | None = None
 
@@ -24,11 +24,14 @@ class MemoryWatch:
         self._before = None if gpus is None else [_used(each) for each in gpus]
 
     def is_free(self, wait_s: float) -> bool:
-        """Whether no GPU has more of it in use than before; True where nobody knows."""
+        """Whether no GPU is seen to have more of it in use than before; True where nobody knew how much that was."""
         if not self._before:
             return True
         gpus = self._read(wait_s)
-        if gpus is None or len(gpus) != len(self._before):
+        if gpus is None:
+            # A driver that is slow to answer has not given anything back yet.
+            return False
+        if len(gpus) != len(self._before):
             return True
         pairs = ((before, _used(gpu)) for before, gpu in zip(self._before, gpus, strict=True))
         return all(before is None or now is None or now <= before + MARGIN_BYTES for before, now in pairs)

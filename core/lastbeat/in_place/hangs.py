@@ -8,6 +8,11 @@ from lastbeat.sdk.sections import STEP, SectionLimits
 
 SEEN_LATELY_S: Final = 60.0
 """A look at the store that is older says nothing of now."""
+SILENT_S: Final = 600.0
+"""A rank of which nothing is heard for so long, where nothing is printed either, counts by what it said last: before,
+the store may be out of its reach."""
+ASLEEP_S: Final = 5.0
+"""Who is not asked for so long has been suspended, and the command with him."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,10 @@ class SaidOfItself:
     """It writes its heartbeats itself, with the SDK."""
     late: str | None = None
     """A rank of it is in a section for longer than it may: ``rank 3: checkpointing for 14m (limit 7m)``."""
+    late_limit_s: float = 0.0
+    """Of that section."""
+    silent: str | None = None
+    """The same of a rank that has not been heard of for :data:`SILENT_S`."""
     busy: bool = False
     """Rank 0 is in a section with a limit, other than a step, in time."""
     step: int | None = None
@@ -43,7 +52,7 @@ class HangWatch:
         self._stepped = self._moved = began
         self._step: tuple[object, int | None] = (None, None)
         self._bytes = 0
-        self._resumed = began
+        self._resumed = self._asked = self._woke = began
 
     @property
     def any(self) -> bool:
@@ -51,8 +60,16 @@ class HangWatch:
         return self._limits.any or self._stall_s is not None
 
     def note(self, printed: Printed, said: SaidOfItself | None, now: float) -> None:
-        """Take note of what is new."""
-        step = (printed.step, said.step if said is not None else self._step[1])
+        """Take note of what is new. Asked twice a second; where that was not so, machine or job were suspended, and no
+        time has passed for the command either."""
+        if now - self._asked > ASLEEP_S:
+            self._stepped = self._moved = self._resumed = self._woke = now
+        self._asked = now
+        told = said.step if said is not None else self._step[1]
+        if said is not None and not said.reports and printed.step is not None:
+            # Who prints its steps and does not report itself: what the store has of it came from here, and later.
+            told = self._step[1]
+        step = (printed.step, told)
         if step != self._step:
             self._step, self._stepped = step, now
         if printed.bytes_count != self._bytes:
@@ -64,14 +81,17 @@ class HangWatch:
     def why(self, said: SaidOfItself | None, now: float) -> str | None:
         """Why it counts as hanging; None: it does not.
 
-        1. What training says of its ranks counts as it says it, while the store can be read.
+        1. What training says of its ranks counts as it says it, while the store can be read; of a rank that is silent,
+           what it said last, once nothing was printed for as long.
         2. Without a report of its own, its sections are those that its output shows: steps, and all before the first.
            Where nobody could see yet whether it reports itself, nothing follows.
         3. No new step for the stall limit; where none was ever seen, no output.
         """
         fresh = said is not None and now - said.at <= SEEN_LATELY_S
-        if said is not None and fresh and said.late is not None:
+        if said is not None and fresh and said.late is not None and now - self._woke > said.late_limit_s:
             return said.late
+        if said is not None and fresh and said.silent is not None and now - self._moved > SILENT_S:
+            return said.silent
         # A step that it has not printed was written by itself.
         if said is not None and not said.reports and (self._step[0] is not None or self._step[1] is None):
             late = self._late(now)

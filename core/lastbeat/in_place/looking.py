@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.late_sections import late_sections, told_of
+from lastbeat.decide.late_sections import LateSection, behind, late_sections, told_of
 from lastbeat.decide.silent_ranks import silence_limit_s
-from lastbeat.in_place.hangs import SaidOfItself
+from lastbeat.in_place.attention import begin_thread
+from lastbeat.in_place.hangs import SILENT_S, SaidOfItself
 from lastbeat.model import runid
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
 from lastbeat.observe.documents import read_heartbeat
-from lastbeat.observe.ranks import SilentRankReader
+from lastbeat.observe.ranks import SilentRankReader, look_at_ranks
 from lastbeat.observe.run import Observer
 from lastbeat.sdk.exec_in_place import reported_by_training
 from lastbeat.sdk.first_error import is_leftover
@@ -26,11 +27,11 @@ from lastbeat.stores.port import Blob, DeniedError, Store, StoreError
 FREE_EACH_S: Final = 2.0
 PAID_EACH_S: Final = 10.0
 """Time between two looks, where each costs something: a listing and what is new. Some four cents a day in S3."""
-_SILENT_S: Final = 600.0
 _METADATA_BYTES: Final = 64 * 1024
 _ERROR_BYTES: Final = 64 * 1024
 MOST_ERRORS: Final = 16
 _STEP: Final = "step"
+_TWO: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +71,62 @@ class StoreLook:
         self._began = began
         self._reports = False
         self._metadata_version = ""
+        self._attempt: tuple[datetime | None, int | None] | None = None
+        """Start and number of the attempt, as its metadata.json last said."""
 
-    def look(self) -> SaidOfItself:
-        """What it says now. Raises :class:`StoreError`."""
+    def look(self) -> SaidOfItself | None:
+        """What it says now. None: nobody knows, for metadata.json is another one's: the last start's, as long as this
+        one has not begun, or that of a second launch of the run. Raises :class:`StoreError`."""
         at, now = time.monotonic(), self._store.clock()
         seen, _ = self._observer.look()
         metadata = seen.metadata if isinstance(seen, Seen) else None
         if metadata is None or not isinstance(seen, Seen) or metadata.in_place is None:
-            return SaidOfItself(at)
+            return None
         if metadata.in_place.token != self._ours.token:
-            # The last start's, as long as this one has not begun.
-            return SaidOfItself(at)
+            return None
+        self._attempt = (metadata.start_time, metadata.attempt)
         if metadata.version != self._metadata_version:
             self.sees_report()
             self._metadata_version = metadata.version
         attempt = _attempt(metadata)
-        looked = self._ranks.add_to(seen, self._observer.ranks, attempt, _SILENT_S, now)
+        looked = self._ranks.add_to(seen, self._observer.ranks, attempt, SILENT_S, now)
         silent_after_s = silence_limit_s(metadata.beat_s) if metadata.beat_s else None
         found = looked if isinstance(looked, Seen) else seen
-        late = late_sections(found, attempt, silent_after_s, _SILENT_S, now)
+        late = late_sections(found, attempt, silent_after_s, SILENT_S, now)
         progress = seen.progress
         step = metadata.step
         if progress is not None and not is_leftover(progress.modified, self._started()):
             step = progress.step
-        # A rank of which nothing is heard is left to whoever has a longer patience.
+        # What trains may be over, and its command go on without it.
+        silent = tuple(each for each in late if each.silent and seen.end is None)
         late = tuple(each for each in late if not each.silent)
-        return SaidOfItself(at, self._reports, told_of(late) if late else None, _is_busy(metadata), step)
+        return SaidOfItself(
+            at,
+            self._reports,
+            self._told(late, attempt, metadata, step, now) if late else None,
+            late[0].limit_s if late else 0.0,
+            f"{told_of(silent)}; it is silent" if silent else None,
+            _is_busy(metadata),
+            step,
+        )
+
+    def _told(
+        self, late: tuple[LateSection, ...], attempt: Attempt, metadata: Heartbeat, step: int | None, now: datetime
+    ) -> str:
+        """Which ranks are late, and whether they wait for one that is behind and is not late itself: of that one its
+        heartbeat has to be younger than the wait."""
+        told = told_of(late)
+        if metadata.world_size is None or metadata.world_size < _TWO:
+            return told
+        looked = look_at_ranks(self._store, self._run_id, self._mask, attempt, None, metadata.world_size)
+        since = now - timedelta(seconds=late[0].open_s)
+        steps: dict[int | None, int | None] = {0: step}
+        steps |= {each.number: each.step for each in looked.ranks if each.modified >= since}
+        steps |= {each.rank: each.step for each in late}
+        last = behind(steps)
+        if last is None or any(each.rank == last for each in late):
+            return told
+        return f"{told}; rank {last} is behind the others, at step {steps[last]:,}"
 
     def sees_report(self) -> bool:
         """Whether training reports itself: it does once it has, whoever wrote metadata.json last. Asked before each
@@ -113,15 +144,19 @@ class StoreLook:
         )
         metadata, progress = (self._read(folder + name, _METADATA_BYTES) for name in (runid.METADATA, runid.PROGRESS))
         beat = read_heartbeat(metadata) if metadata is not None else None
-        asked = None
-        request = self._read(folder + runid.STOP, LIMIT_BYTES)
-        if request is not None and beat is not None:
-            found = read_request(request.body)
-            asked = found if found is not None and found.is_of(beat.start_time, beat.attempt) else None
+        if beat is not None and beat.in_place is not None and beat.in_place.token == self._ours.token:
+            self._attempt = (beat.start_time, beat.attempt)
         step = None
         if progress is not None and not is_leftover(progress.modified, started):
             step = read_heartbeat(progress).step
-        return LeftBehind(True, done, asked, self._errors(started), step)
+        return LeftBehind(True, done, self.asked(), self._errors(started), step)
+
+    def asked(self) -> StopRequest | None:
+        """Who has asked for the end of this attempt, though the next one has begun by now. Raises
+        :class:`StoreError`."""
+        request = self._read(f"{self._run_id}/{runid.STOP}", LIMIT_BYTES)
+        found = read_request(request.body) if request is not None else None
+        return found if found is not None and self._attempt is not None and found.is_of(*self._attempt) else None
 
     def _errors(self, started: datetime) -> tuple[RankError, ...]:
         page = self._store.list(f"{self._run_id}/ranks/")
@@ -167,11 +202,10 @@ class StoreWatch:
         self.look: StoreLook | None = None
         self._stop = threading.Event()
         self._warnings = WarnOnce()
-        self._thread = threading.Thread(target=self._run, name="lastbeat-in-place", daemon=True)
 
     def start(self) -> None:
         """Begin looking."""
-        self._thread.start()
+        begin_thread(self._run, "lastbeat-in-place")
 
     def stop(self) -> None:
         """Look no more. Does not wait."""
@@ -185,7 +219,7 @@ class StoreWatch:
                 if store is None or self.look is None:
                     store, self.look = self._make()
                     each_s = FREE_EACH_S if store.traits.prices.free else PAID_EACH_S
-                self.said = self.look.look()
+                self.said = self.look.look() or self.said
                 self._also(store)
             except StoreError as fault:
                 self._warnings.warn("store", "lastbeat cannot see how its command is: %s", str(fault))

@@ -38,12 +38,17 @@ class Together:
         self._launch, self.own, self._pause = launch, own, pause
         self.number = 0
         """Of the start that is its own."""
-        self.called: StartsInPlace | None = None
+        self._seen: StartsInPlace | None = None
+
+    @property
+    def called(self) -> StartsInPlace | None:
         """What the others do, and this one does not yet: a later start, or none any more."""
+        seen = self._seen
+        return seen if seen is not None and (seen.over or seen.number > self.number) else None
 
     def look(self, store: Store) -> None:
         """See what the others do. Raises :class:`StoreError`."""
-        self._note(self._read(store)[0])
+        self._seen = self._read(store)[0]
 
     def ask_for(self, store: Store, wanted: StartsInPlace, limit_s: float) -> StartsInPlace | None:
         """Have all of them make the start ``wanted``, or end. Returns what they do: what somebody else asked for at the
@@ -95,10 +100,6 @@ class Together:
             if not page.more or not page.entries:
                 return tuple(each for each in range(self.own.count) if str(each) not in there)
             after = page.entries[-1].key
-
-    def _note(self, found: StartsInPlace | None) -> None:
-        news = found is not None and (found.over or found.number > self.number)
-        self.called = found if news else None
 
     def _read(self, store: Store) -> tuple[StartsInPlace | None, Blob | None]:
         """What this launch does, and the file as it is: an earlier launch's says nothing."""

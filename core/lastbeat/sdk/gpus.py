@@ -67,6 +67,13 @@ class GpuMonitor:
         waiting = thread is not None and thread.is_alive() and asked is not None
         return time.monotonic() - asked if waiting and asked is not None else 0.0
 
+    def fresh(self, wait_s: float = LIMIT_S) -> list[Gpu] | None:
+        """The GPUs' state at this moment; None if the driver does not tell within ``wait_s``."""
+        began = time.monotonic()
+        self.read(wait_s)
+        known = self._known
+        return known[1] if known is not None and known[0] >= began else None
+
     def _ask(self, wait_s: float) -> None:
         thread = threading.Thread(target=self._answer, name="lastbeat-gpus", daemon=True)
         # It imports, and a forked child must not inherit the lock of an import.

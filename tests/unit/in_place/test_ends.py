@@ -3,11 +3,13 @@
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lastbeat.child.exit_reason import ChildExit
-from lastbeat.in_place.ends import LONGEST_PAUSE_S, HowItEnded, explained, job_end, pause_s, ruled
+from lastbeat.in_place.ends import LONGEST_PAUSE_S, HowItEnded, explained, job_end, pause_s, ruled, within
 from lastbeat.in_place.looking import LeftBehind, RankError
-from lastbeat.model.restart import JobEnd, Mode, RestartEntry
+from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.restarts.loading import RECOMMENDED, load
 from lastbeat.signals import loading as catalogues
@@ -54,7 +56,7 @@ ROWS = [
 @pytest.mark.parametrize(("ended", "restarted", "reason"), ROWS)
 def test_what_is_started_again(ended: HowItEnded, restarted: bool, reason: str) -> None:
     end = job_end(ended, explained(ended, catalogues.load(catalogues.DEFAULT)), None)
-    decision = ruled(load(RECOMMENDED), ended, end, (), 3, NOW)
+    decision = ruled(load(RECOMMENDED), ended, end, (), NOW)
     assert (decision.restart, reason in decision.reason) == (restarted, True), decision.reason
 
 
@@ -71,7 +73,14 @@ LIMITS = [
 def test_how_often(history: tuple[RestartEntry, ...], most: int, restarted: bool) -> None:
     end = JobEnd(Mode.CRASH, "nccl", cause_key="nccl now", checkpoint_step=4)
     ended = HowItEnded(ChildExit(1))
-    assert ruled(load(RECOMMENDED), ended, end, history, most, NOW).restart is restarted
+    decision = ruled(load(RECOMMENDED), ended, end, history, NOW)
+    assert within(decision, len(history), most).restart is restarted
+
+
+@given(made=st.integers(0, 2000), most=st.integers(1, 1000))
+def test_no_more_than_are_allowed_however_many_are_remembered(made: int, most: int) -> None:
+    decision = RestartDecision(restart=True, reason="")
+    assert within(decision, made, most).restart is (made < most)
 
 
 QUICK, WELL = JobEnd(Mode.CRASH, "nccl", first_step=False), JobEnd(Mode.CRASH, "nccl", first_step=True)

@@ -8,6 +8,8 @@ from lastbeat.sdk.sections import SectionLimits
 LIMITS = SectionLimits({"step": 60.0, "checkpointing": 600.0}, 300.0, 1800.0)
 NONE = SectionLimits()
 Look = tuple[float, Printed, SaidOfItself | None]
+ASLEEP: Look = (0.0, Printed(), None)
+"""Until the next look everything is suspended."""
 
 
 def printed(at: float, step: int | None = None, bytes_count: int = 0) -> Look:
@@ -17,19 +19,31 @@ def printed(at: float, step: int | None = None, bytes_count: int = 0) -> Look:
 
 def said(at: float, step: int | None = None, late: str | None = None, busy: bool = False) -> Look:
     """Training reports itself, and prints nothing."""
-    return at, Printed(), SaidOfItself(at, True, late, busy, step)
+    return at, Printed(), SaidOfItself(at, True, late, 60.0, busy=busy, step=step)
+
+
+def silent(at: float, late: str | None) -> Look:
+    """Training that reports itself has printed something at 50."""
+    return at, Printed(None, 9), SaidOfItself(at, True, None, 0.0, late)
 
 
 def away(at: float, step: int | None = None, seen_at: float | None = None, own_step: int | None = None) -> Look:
     """The store has been out of reach since ``seen_at``."""
-    last = None if seen_at is None else SaidOfItself(seen_at, True, None, False, own_step)
+    last = None if seen_at is None else SaidOfItself(seen_at, True, step=own_step)
     return at, Printed(step), last
 
 
 def why(limits: SectionLimits, stall_s: float | None, *looks: Look) -> str | None:
-    """What the last of ``looks`` at a command that began at 0 leads to; those before it have to lead to nothing."""
-    watch = HangWatch(0.0, limits, stall_s)
-    for number, (at, shown, of_itself) in enumerate(looks):
+    """What the last of ``looks`` at a command that began at 0 leads to; those before it have to lead to nothing.
+    Between two of them nothing is new, unless nobody looks: ASLEEP."""
+    watch, shown, of_itself, before = HangWatch(0.0, limits, stall_s), Printed(), None, 0.0
+    for number, look in enumerate(looks):
+        if look is ASLEEP:
+            continue
+        asleep = number > 0 and looks[number - 1] is ASLEEP
+        for second in () if asleep else range(int(before) + 1, int(look[0])):
+            watch.note(shown, of_itself, float(second))
+        before, shown, of_itself = at, *_ = look
         watch.note(shown, of_itself, at)
         found = watch.why(of_itself, at)
         assert found is None or number == len(looks) - 1, f"at {at}: {found}"
@@ -47,11 +61,11 @@ ROWS = [
     pytest.param(LIMITS, None, [said(50, 1), said(500, 1)], None, id="what it says itself counts, and not our clock"),
     pytest.param(LIMITS, None, [said(50, 1), said(500, 1, "rank 3: step for 7m")], "rank 3: step for 7m",
                  id="as it says"),
-    pytest.param(LIMITS, None, [(50.0, Printed(), SaidOfItself(50.0, False, None, False, 1)),
-                                (500.0, Printed(), SaidOfItself(500.0, False, None, False, 1))], None,
+    pytest.param(LIMITS, None, [(50.0, Printed(), SaidOfItself(50.0, step=1)),
+                                (500.0, Printed(), SaidOfItself(500.0, step=1))], None,
                  id="a step that it did not print was written by itself"),
     pytest.param(LIMITS, None, [away(5000)], None, id="nobody could see yet whether it reports itself"),
-    pytest.param(LIMITS, None, [(900.0, Printed(), SaidOfItself(100.0, True, "rank 3: step for 7m"))], None,
+    pytest.param(LIMITS, None, [(900.0, Printed(), SaidOfItself(100.0, True, "rank 3: step for 7m", 60.0))], None,
                  id="an old look says nothing of now"),
     pytest.param(NONE, 60.0, [printed(50, 1), printed(109, 1)], None, id="no step for less than the stall limit"),
     pytest.param(NONE, 60.0, [printed(50, 1), printed(110, 1)], "no new step for 1m (limit 1m)",
@@ -71,6 +85,22 @@ ROWS = [
     pytest.param(NONE, 60.0, [said(50, 1), said(100, 1, None, True), said(150, 1)], None,
                  id="a checkpoint in time is no standstill"),
     pytest.param(NONE, None, [printed(50, 1), printed(90000, 1)], None, id="nobody has set a limit"),
+    pytest.param(LIMITS, 60.0, [printed(50, 1), ASLEEP, printed(4000, 1), printed(4050, 1)], None,
+                 id="a job that was suspended has not hung"),
+    pytest.param(LIMITS, None, [printed(50, 1), ASLEEP, printed(4000, 1), printed(4061, 1)],
+                 "step for 1m 01s (limit 1m)", id="and may hang after that"),
+    pytest.param(LIMITS, None, [said(50, 1), ASLEEP, said(4000, 1, "rank 3: step for 1h (limit 1m)")], None,
+                 id="nor has a rank that was suspended, as it says itself"),
+    pytest.param(LIMITS, None, [said(50, 1), ASLEEP, said(4000, 1, "rank 3: step for 1h (limit 1m)"),
+                                said(4061, 1, "rank 3: step for 1h (limit 1m)")], "rank 3: step for 1h (limit 1m)",
+                 id="unless it says so for its limit's length after that"),
+    pytest.param(LIMITS, None, [printed(50, 1), (80.0, Printed(1), SaidOfItself(80.0, step=1)),
+                                (111.0, Printed(1), SaidOfItself(111.0, step=1))], "step for 1m 01s (limit 1m)",
+                 id="what the store shows later of a step that was printed is no news"),
+    pytest.param(LIMITS, None, [silent(50, None), silent(640, "rank 3: step for 10m (limit 1m); it is silent")], None,
+                 id="a rank that is silent may be cut off from the store alone"),
+    pytest.param(LIMITS, None, [silent(50, None), silent(652, "rank 3: step for 10m (limit 1m); it is silent")],
+                 "rank 3: step for 10m (limit 1m); it is silent", id="but not where nothing is printed for as long"),
 ]  # fmt: skip
 
 

@@ -1,0 +1,247 @@
+"""``lastbeat exec --max-restarts`` that is told to end, at each moment: nothing is left, and its status is right."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastbeat.launchers import processes
+from lastbeat.model.stop_request import StopRequest, encode_request
+from lastbeat.model.times import parse_time
+from support.started_in_place import WELL, by_start, document, starts
+from support.waiting import until
+from support.wrapped import exec_command, left, settings, watched
+
+AT_ONCE = ("--max-restarts", "9", "--grace", "1", "--policy", "always.yaml")
+ALWAYS = """
+policies:
+  - mode: crash
+    implementation: {class_name: AlwaysRestartPolicy, max_retries: 99}
+same_step_times: 99
+budgets: {window: {restarts: 99, hours: 24}}
+"""
+FAILS_AT_ONCE = "os._exit(3)"
+HANGS = 'print("step 7/100 loss 2.5", flush=True); time.sleep(600)'
+DEAF = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"
+
+
+@contextmanager
+def started(folder: Path, *command: str, options: tuple[str, ...] = AT_ONCE, **more: str) -> Iterator[Any]:
+    """``exec`` in the background. In the end all that is below it is killed."""
+    (folder / "always.yaml").write_text(ALWAYS)
+    with (folder / "stderr").open("wb") as errors:
+        process = subprocess.Popen(
+            exec_command(*command, options=options),
+            cwd=folder,
+            env=settings(folder, **more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        for each in [*processes.below(process.pid), processes.identity(process.pid)]:
+            if each is not None:
+                with suppress(ProcessLookupError):
+                    processes.send(each, signal.SIGKILL)
+        process.wait()
+
+
+def told(folder: Path) -> str:
+    return (folder / "stderr").read_text()
+
+
+def runs(folder: Path) -> bool:
+    """Its first start has made a step."""
+    return starts(folder) == [0] and bool(document(folder, "progress.json"))
+
+
+def between_two_starts(folder: Path) -> bool:
+    """It waits before it starts again what has failed at once several times."""
+    return document(folder, "metadata.json").get("phase") == "restarting in place" and len(starts(folder)) > 2
+
+
+def asked_again(process: "subprocess.Popen[bytes]", number: int) -> bool:
+    """Whether it has ended; else it is asked once more."""
+    if process.poll() is None:
+        process.send_signal(number)
+    return process.poll() is not None
+
+
+MOMENTS = [
+    pytest.param(
+        (HANGS,), AT_ONCE, runs,
+        id="while its command runs",
+    ),
+    pytest.param(
+        (DEAF,), ("--max-restarts", "9", "--grace", "600", "--section-timeouts", "step:1"),
+        lambda folder: "it is being ended" in told(folder),
+        id="in the grace of one that hangs",
+    ),
+    pytest.param((FAILS_AT_ONCE,) * 9, AT_ONCE, between_two_starts, id="between two starts"),
+    pytest.param(
+        ("os._exit(3)", HANGS), AT_ONCE, lambda folder: starts(folder) == [0, 1] and document(folder, "progress.json"),
+        id="in its second start",
+    ),
+]  # fmt: skip
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(("acts", "options", "at"), MOMENTS)
+def test_a_signal_ends_it_for_good(
+    tmp_path: Path, acts: tuple[str, ...], options: tuple[str, ...], at: Any, number: signal.Signals
+) -> None:
+    with started(tmp_path, *by_start(*acts), options=options) as process:
+        until(lambda: at(tmp_path))
+        before = starts(tmp_path)
+        below = list(processes.below(process.pid))
+        process.send_signal(number)
+        if "600" in options:
+            # Its command does not heed SIGTERM, and hangs: whoever asks again has it killed.
+            until(lambda: asked_again(process, number))
+        assert process.wait(60) == -number, told(tmp_path)
+        until(lambda: not any(processes.lives(each) for each in below))
+    assert starts(tmp_path) == before
+    assert (left(tmp_path, "_error") or "").startswith(f"Cancelled: received signal {int(number)} ({number.name}")
+    assert watched(tmp_path)["cause"] == "cancelled"
+
+
+def test_a_command_that_ends_well_when_it_is_asked_to_ends_well(tmp_path: Path) -> None:
+    act = """
+    signal.signal(signal.SIGTERM, lambda *_: (print("saved"), os._exit(0)))
+    print("step 7/100 loss 2.5", flush=True)
+    time.sleep(600)
+    """
+    statuses = {}
+    for restarts in ("0", "3"):
+        folder = tmp_path / restarts
+        folder.mkdir()
+        options = ("--max-restarts", restarts)
+        with started(folder, *by_start(act), options=options, LASTBEAT_RESTARTS_IN_PLACE="0") as process:
+            until(partial(runs, folder))
+            process.send_signal(signal.SIGTERM)
+            statuses[restarts] = process.wait(60)
+    assert statuses == {"0": 0, "3": 0}
+
+
+def request_as_of_another_machine(folder: Path, **more: Any) -> None:
+    """A request to end the attempt that metadata.json shows, and no signal."""
+    said = document(folder, "metadata.json")
+    request = StopRequest("ann@elsewhere", None, "wrong data", parse_time(said["start_time"]), said["attempt"], **more)
+    (folder / "runs" / "run-1" / "_stop").write_bytes(encode_request(request))
+
+
+@pytest.mark.parametrize("after_checkpoint", [False, True])
+def test_a_person_who_stops_the_run_between_two_starts_has_stopped_it(tmp_path: Path, after_checkpoint: bool) -> None:
+    with started(tmp_path, *by_start(FAILS_AT_ONCE)) as process:
+        until(lambda: between_two_starts(tmp_path))
+        before = starts(tmp_path)
+        request_as_of_another_machine(tmp_path, after_checkpoint=after_checkpoint)
+        assert process.wait(60) in {3, 1}, told(tmp_path)
+    assert starts(tmp_path) == before
+    assert "stopped by ann@elsewhere: wrong data" in (left(tmp_path, "_error") or "")
+    assert watched(tmp_path)["status"] == "CANCELLED"
+
+
+def test_the_signal_that_asks_training_to_end_is_heard_between_two_starts(tmp_path: Path) -> None:
+    with started(tmp_path, *by_start(FAILS_AT_ONCE), LASTBEAT_EXIT_SIGNAL="SIGUSR1") as process:
+        until(lambda: between_two_starts(tmp_path))
+        before = starts(tmp_path)
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(60) == -signal.SIGUSR1, told(tmp_path)
+    assert starts(tmp_path) == before
+
+
+def test_it_may_not_be_able_to_say_what_it_does(tmp_path: Path) -> None:
+    """Its log is on a disk that is full."""
+    command = exec_command(*by_start("os._exit(3)", WELL), options=("--max-restarts", "1", "--policy", "default"))
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, cwd=tmp_path, env=settings(tmp_path), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=full, timeout=120, check=False)  # fmt: skip
+    assert (done.returncode, starts(tmp_path)) == (0, [0, 1])
+
+
+def test_each_start_reads_a_file_from_where_the_first_one_began(tmp_path: Path) -> None:
+    """Else the second one has nothing to do, and ends well."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        'import sys\nfrom pathlib import Path\nran = Path("ran")\n'
+        'ran.write_text((ran.read_text() if ran.exists() else "") + "x")\n'
+        'sys.exit("RuntimeError: NCCL error: unhandled system error")\n'
+    )
+    command = exec_command(sys.executable, "-", options=("--max-restarts", "2"))
+    with script.open("rb") as source:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=settings(tmp_path), stdin=source, capture_output=True, timeout=120, check=False
+        )
+    assert (done.returncode, (tmp_path / "ran").read_text()) == (1, "xxx"), done.stderr.decode()
+
+
+STRAGGLES = """
+import os, signal, time
+signal.signal(15, 1)
+open('pid', 'w').write(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+def test_what_a_failed_command_leaves_is_ended_though_it_is_not_started_again(tmp_path: Path) -> None:
+    act = f"""
+    subprocess.Popen([sys.executable, "-c", {STRAGGLES!r}], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
+    while not os.path.exists("pid") or not open("pid").read():
+        time.sleep(0.01)
+    sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
+    """
+    with started(tmp_path, *by_start(act), options=("--max-restarts", "1", "--grace", "1")) as process:
+        assert process.wait(60) == 1, told(tmp_path)
+        pid = int((tmp_path / "pid").read_text())
+        assert processes.identity(pid) is None
+
+
+WITHOUT_RIGHT_TO_KILL = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(24, 5)  # PR_CAPBSET_DROP, CAP_KILL
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+ANOTHER_USER = """
+os.setresuid(65534, 65534, 65534)
+print("step 7/100 loss 2.5", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a process that it cannot end")
+def test_what_cannot_be_ended_is_left_and_nothing_is_started_beside_it(tmp_path: Path) -> None:
+    """As a process that hangs in a driver."""
+    options = ("--max-restarts", "1", "--grace", "0", "--section-timeouts", "step:1")
+    command = exec_command(*by_start(ANOTHER_USER), options=options)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_RIGHT_TO_KILL, *command],
+        cwd=tmp_path,
+        env=settings(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    below = set[processes.ProcessIdentity]()
+    try:
+        until(lambda: starts(tmp_path) == [0])
+        below |= set(processes.below(process.pid))
+        assert process.wait(90) == 1
+    finally:
+        process.kill()
+        for each in below:
+            processes.send(each, signal.SIGKILL)
+        process.wait()
+    assert starts(tmp_path) == [0]
+    assert "some of its processes could not be ended, and still run" in (left(tmp_path, "_error") or "")
