@@ -35,7 +35,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "jobs": ("jobs", "The supervised runs of the fleet, and who looks after them.", "Restart jobs"),
     "policy": ("policy.command", "When a job is started again, and how often.", "Restart jobs"),
     "goodput": ("goodput.command", "How much of the wall time was training, and what the rest was.", "Restart jobs"),
-    "backtest": ("backtest.command", "What a policy would have made of a fleet's past.", "Restart jobs"),
+    "backtest": (
+        "backtest.command",
+        "What a policy, or learned limits, would have made of a fleet's past.",
+        "Restart jobs",
+    ),
     "drill": ("drill.command", "Try restarts out, with faults on purpose.", "Restart jobs"),
     "checkpoints": ("checkpoints", "Which checkpoints are complete, and which a restart takes.", "Restart jobs"),
     "exec": ("exec_", "Run a command, report it, and tell how it died.", "Report a run"),

@@ -11,6 +11,8 @@ from lastbeat.model import runid
 from lastbeat.model.learned_limits import (
     CEILING_S,
     FLOOR_S,
+    IDLE_FLOOR_S,
+    LEAST_OF_A_RANK,
     LEAST_SAMPLES,
     LIMIT_BYTES,
     OUTSIDE,
@@ -120,6 +122,7 @@ def document(run_id: str, state: LearnedState) -> dict[str, Any]:
                 "kind": key.kind,
                 "name": key.name or None,
                 "samples": known.taken.samples,
+                "samples_of_a_rank": known.taken.most,
                 "longest_s": known.taken.longest_s or None,
                 "at_least_s": known.taken.at_least_s or None,
                 "limit_s": known.limit_s,
@@ -158,10 +161,14 @@ def _row(key: SpanKey, known: LearnedLimit) -> tuple[str, str, str, str]:
     if known.taken.at_least_s > known.taken.longest_s:
         longest = f"at least {_seconds(known.taken.at_least_s)}"
     if known.limit_s is not None:
-        bound = {FLOOR_S: " (the least)", CEILING_S: " (the most)"}.get(known.limit_s, "")
+        least = {FLOOR_S} if key.kind == "section" else {FLOOR_S, IDLE_FLOOR_S}
+        bound = " (the least)" if known.limit_s in least else " (the most)" if known.limit_s == CEILING_S else ""
         return name, f"{known.taken.samples:,}", longest, format_duration(known.limit_s) + bound
-    few = known.taken.samples < LEAST_SAMPLES
-    why = f"none yet: {LEAST_SAMPLES} samples are needed" if few else "none: it takes too long to be told from a hang"
+    why = "none: it takes too long to be told from a hang"
+    if known.taken.samples < LEAST_SAMPLES:
+        why = f"none yet: {LEAST_SAMPLES} samples are needed"
+    elif not known.taken.enough:
+        why = f"none yet: {LEAST_OF_A_RANK} samples of one rank are needed"
     return name, f"{known.taken.samples:,}", longest, why
 
 

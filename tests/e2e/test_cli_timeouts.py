@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.model.learned_limits import LearnedLimit, LearnedState, SpanKey, Taken, encode_state
 from support.cli import LASTBEAT, LIMIT_S, call, environment
 
 TRAINS = """
@@ -53,10 +54,11 @@ def test_each_attempt_adds_to_what_is_known(tmp_path: Path) -> None:
     train(tmp_path)
     second = limits(tmp_path)
     assert second["checkpointing"]["samples"] == 40
-    assert second["outside"]["limit_s"] == 930.0
+    assert second["outside"]["limit_s"] == 1800.0, "both were short: the first evaluation may be yet to come"
     shown = timeouts(tmp_path)
     assert shown.returncode == 0
     assert "1m (the least)" in shown.stdout
+    assert "30m (the least)" in shown.stdout
 
 
 def test_limits_that_are_applied_stay_until_they_are_forgotten(tmp_path: Path) -> None:
@@ -110,3 +112,22 @@ def test_a_file_that_is_no_state_is_one_that_knows_nothing(tmp_path: Path, body:
     assert timeouts(tmp_path).returncode == 1
     train(tmp_path)
     assert limits(tmp_path)["checkpointing"]["samples"] == 20
+
+
+def test_why_there_is_no_limit_yet_is_said(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "many").mkdir(parents=True)
+    known = {
+        SpanKey("section", "few"): LearnedLimit(Taken(15, 3.0)),
+        SpanKey("section", "once"): LearnedLimit(Taken(128, 3.0, of_a_rank=1)),
+        SpanKey("section", "long"): LearnedLimit(Taken(16, 20_000.0)),
+    }
+    (tmp_path / "runs" / "many" / "ft_state.json").write_bytes(encode_state(LearnedState("", {}, known)))
+    shown = timeouts(tmp_path, run="many")
+    assert shown.returncode == 1
+    for name, why in (
+        ("few", "none yet: 16 samples are needed"),
+        ("once", "none yet: 4 samples of one rank are needed"),
+        ("long", "none: it takes too long to be told from a hang"),
+    ):
+        assert any(line.split()[0] == name and line.endswith(why) for line in shown.stdout.splitlines()[2:]), name
+    assert json.loads(timeouts(tmp_path, "--json", run="many").stdout)["limits"][2]["samples_of_a_rank"] == 1

@@ -126,6 +126,18 @@ def test_a_repeat_of_this_attempt_or_the_one_before_it_is_never_late(first: list
             assert limit_s >= max(first)
 
 
+@given(
+    st.lists(SECONDS, min_size=LEAST_SAMPLES, max_size=40),
+    st.lists(st.lists(SECONDS, min_size=1, max_size=LEAST_SAMPLES - 1), max_size=9),
+)
+def test_short_attempts_never_take_back_what_a_long_one_taught(long: list[float], short: list[list[float]]) -> None:
+    known = learned({}, {SAVING: Taken(len(long), max(long))})
+    for spans in short:
+        known = learned(known, {SAVING: Taken(len(spans), max(spans))})
+        limit_s = known[SAVING].limit_s
+        assert limit_s is None or limit_s >= min(FACTOR * max(long), CEILING_S)
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), SECONDS, SECONDS), max_size=9))
 def test_ranks_may_be_told_of_in_any_order(ranks: list[tuple[int, float, float]]) -> None:
     told = [{OUTSIDE: Taken(*each)} for each in ranks]
