@@ -47,7 +47,7 @@ def install_peers() -> None:
 
 def _child(logger: str, what: str, folder: Path, environment: Mapping[str, str], seconds: float = 0.0) -> Found | str:
     """What the child measured, or why it could not."""
-    ours = logger in {"nothing", "lastbeat", "section"}
+    ours = logger in {"nothing", "lastbeat", "section", "should_stop", "all_should_stop"}
     python = sys.executable if ours else str(PEERS / "bin" / "python")
     if not Path(python).exists():
         return "not installed"
@@ -75,7 +75,13 @@ def calls(folder: Path) -> Iterator[str]:
     rows = {name: (logger, _environment(folder)) for logger, name in _LOGGERS.items() if logger != "nothing"}
     with _store_that_hangs() as endpoint:
         hanging = _environment(folder, MONITORING_ROOT="s3://hangs/runs", AWS_ENDPOINT_URL=endpoint, **_KEYS)
-        looking = {"`run.should_stop`, with a call around it": ("should_stop", _environment(folder))}
+        ranks = {"RANK": "0", "WORLD_SIZE": "4"}
+        looking = {
+            "`run.should_stop`, with a call around it": ("should_stop", _environment(folder)),
+            "`run.all_should_stop()` through the store": ("all_should_stop", _environment(folder, **ranks)),
+            "the same while the store hangs": ("all_should_stop", {**hanging, **ranks}),
+            "the same as an all-reduce of two processes (gloo)": ("all_reduce", _environment(folder)),
+        }
         rows = {"`run.step`, three metrics, while the store hangs": ("lastbeat", hanging), **looking, **rows}
         for name, (logger, environment) in rows.items():
             print(f"measuring calls: {logger} …", file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 Log = Callable[[int], None]
@@ -64,6 +65,41 @@ def should_stop(_folder: Path) -> tuple[Log, Callable[[], None]]:
     return look, lambda: None
 
 
+def all_should_stop(_folder: Path) -> tuple[Log, Callable[[], None]]:
+    """Through the store: one of the ranks that the environment says."""
+    import lastbeat  # noqa: PLC0415 - as above
+
+    run = lastbeat.run("bench")
+
+    def look(_n: int) -> None:
+        run.all_should_stop()
+
+    return look, lambda: None
+
+
+def all_reduce(folder: Path) -> tuple[Log, Callable[[], None]]:
+    """By torch.distributed, with another process that asks as often."""
+    first = os.fork() != 0
+    import torch.distributed as dist  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 - as above
+
+    import lastbeat  # noqa: PLC0415 - as above
+
+    rank = 0 if first else 1
+    dist.init_process_group("gloo", init_method=(folder / "meet").as_uri(), rank=rank, world_size=2)
+    run = lastbeat.run("bench", rank=rank, world_size=2)
+    if not first:
+        with suppress(RuntimeError):
+            # Until the other one is done.
+            while True:
+                run.all_should_stop()
+        os._exit(0)
+
+    def look(_n: int) -> None:
+        run.all_should_stop()
+
+    return look, lambda: None
+
+
 def mlflow(folder: Path) -> tuple[Log, Callable[[], None]]:
     os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     import mlflow  # type: ignore[import-not-found] # noqa: PLC0415 - as above
@@ -110,7 +146,8 @@ def nvrx(folder: Path) -> tuple[Log, Callable[[], None]]:
     return monitored(folder)
 
 
-LOGGERS = {one.__name__: one for one in (nothing, lastbeat, section, should_stop, mlflow, wandb, tensorboard, nvrx)}
+_STOPS = (should_stop, all_should_stop, all_reduce)
+LOGGERS = {one.__name__: one for one in (nothing, lastbeat, section, *_STOPS, mlflow, wandb, tensorboard, nvrx)}
 
 
 def calls(log: Log, seconds: float) -> dict[str, float]:

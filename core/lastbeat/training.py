@@ -14,6 +14,7 @@ from lastbeat import own_log
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.version import __version__
 from lastbeat.sdk.error_text import short_text
+from lastbeat.sdk.ranks import rank_of
 from lastbeat.sdk.reporter import Guard, Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
@@ -173,8 +174,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 
     run = Run(name, Reporter(prepare, tasks, resume=resume), total_steps, find_url)
     _take_times(run, settings, learns=learn is True or (learn is None and settings[LEARN]), word=straggler_word)
-    run.exit_signal = _exit_signal(exit_signal, settings)
-    run.heeds_stop = run.exit_signal is not None
+    run.world = rank_of(settings.environ, "", immediate_int(rank), immediate_int(world_size)).world
+    _heed_exit_signal(run, exit_signal, settings)
     try:
         watch_threads(run)
         if at_exit:
@@ -227,6 +228,11 @@ def _straggler_watch(settings: Settings, environment: RunEnvironment, word: str)
         stops=word == "stop",
     )
     return StragglerWatch(options, environment.rank, environment.rank_beat_s, partial(own_log.announce, name=LOGGER))
+
+
+def _heed_exit_signal(run: Run, given: object, settings: Settings) -> None:
+    run.exit_signal = _exit_signal(given, settings)
+    run.heeds_stop = run.exit_signal is not None
 
 
 def _exit_signal(given: object, settings: Settings) -> int | None:
@@ -369,7 +375,6 @@ def run_environment(
     from lastbeat import opening  # noqa: PLC0415 - as above
     from lastbeat.sdk.attempts import restarts  # noqa: PLC0415 - as above
     from lastbeat.sdk.instance import cloud_instance, local_instance  # noqa: PLC0415 - as above
-    from lastbeat.sdk.ranks import rank_of  # noqa: PLC0415 - as above
 
     known = local_instance(settings.environ, platform.node())
     # Without retries: the beat thread tries a failed beat again, with what is new by then.
@@ -456,7 +461,6 @@ def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
     """Raises :class:`lastbeat.sdk.run_ids.NoRunIdError`."""
     import platform  # noqa: PLC0415 - as in run_environment
 
-    from lastbeat.sdk.ranks import rank_of  # noqa: PLC0415 - as above
     from lastbeat.sdk.run_ids import own_run_id  # noqa: PLC0415 - only where it is needed
 
     if wrapped := os.environ.get("_LASTBEAT_EXEC_RUN"):

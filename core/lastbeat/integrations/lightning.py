@@ -4,7 +4,9 @@ trainer = Trainer(max_epochs=3, callbacks=[LastbeatCallback("my-run")])
 trainer.fit(model)
 """
 
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.integrations.session import ContextCallback, Session, never_raises
@@ -23,12 +25,22 @@ class LastbeatCallback(ContextCallback, Callback):
     """Reports each ``trainer.fit()`` as an attempt of ``run_id``; validate, test and predict alone are not reported.
 
     ``options`` go to :func:`lastbeat.start` (``root``, ``resume``, …).
+
+    ``stop_early``: a training that is told to stop (SIGTERM and the rest, as in ``run.should_stop``) saves a checkpoint
+    after its step and ends, with ``SystemExit(0)`` out of ``trainer.fit()``, as it is ended by Lightning's own handler
+    of SIGTERM, which is not called then. All ranks ask each other after every step, so give it on all of them or on
+    none, or training hangs. The checkpoint lies beside those of ``ModelCheckpoint``; hand its path, as ``_preempted``
+    names it, to ``trainer.fit(ckpt_path=…)``.
     """
 
-    def __init__(self, run_id: str | None = None, **options: Any) -> None:
+    def __init__(self, run_id: str | None = None, *, stop_early: bool = False, **options: Any) -> None:
         super().__init__()
         self._session = Session(run_id, options)
         self._total_known = False
+        self._stop_early = stop_early
+        self._stops = False
+        self._asked_step = 0
+        self._sigterm_before: Any = None
 
     @never_raises
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -36,16 +48,54 @@ class LastbeatCallback(ContextCallback, Callback):
         if stage == "fit":
             self._session.begin(None, trainer.global_rank, trainer.world_size)
             self._total_known = False
+            self._stops, self._asked_step = False, -1
             self._session.set_phase("setup")
+            # Lightning puts its own handler there after this.
+            self._sigterm_before = signal.getsignal(signal.SIGTERM)
 
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """The first epoch begins."""
         self._session.set_phase("training")
+        self._asked_step = trainer.global_step
+        in_main = threading.current_thread() is threading.main_thread()
+        if self._stop_early and in_main and self._sigterm_before is not None:
+            # Lightning's handler ends training at once, and waits for the other ranks, which may have got no signal.
+            # When training is over it puts back what was there.
+            signal.signal(signal.SIGTERM, self._sigterm_before)
+            self._session.heed()
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """One batch; the step is the optimizer's. With ``stop_early`` a run that is to stop saves a checkpoint after
+        it, and ends."""
+        self._report(trainer, outputs)
+        if self._stop_early:
+            self._ask(trainer)
+        if self._stops:
+            # Not guarded: an error while it saves is one.
+            self._save_and_leave(trainer)
 
     @never_raises
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """One batch; the step is the optimizer's."""
+    def _ask(self, trainer: Any) -> None:
+        # Not between two batches of one step: the gradients of the first would be lost.
+        if trainer.global_step == self._asked_step:
+            return
+        self._asked_step = trainer.global_step
+        self._stops = self._session.stops() and self._session.run is not None and not self._session.run.is_done
+
+    def _save_and_leave(self, trainer: Any) -> None:
+        self._session.set_phase("saving")
+        beside = getattr(trainer.checkpoint_callback, "dirpath", None)
+        folder = str(beside or f"{trainer.default_root_dir}/checkpoints")
+        # As Lightning names its own.
+        path = f"{folder}/epoch={trainer.current_epoch}-step={trainer.global_step}.ckpt"
+        trainer.save_checkpoint(path)
+        self._session.saved(path, trainer.global_step)
+        self._session.end()
+        raise SystemExit(0)
+
+    @never_raises
+    def _report(self, trainer: Any, outputs: Any) -> None:
         run = self._session.run
         if run is None:
             return

@@ -87,6 +87,11 @@ class Session:
         atexit.register(self.leave)
         return self.run
 
+    def heed(self) -> None:
+        """From now on the training ends by itself when it is told to, as :meth:`stops` says."""
+        if self.run is not None:
+            _ = self.run.should_stop
+
     def stops(self) -> bool:
         """Whether the training is to save a checkpoint and end, on all of its ranks; ask on each of them at the same
         steps."""

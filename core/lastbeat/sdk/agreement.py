@@ -1,28 +1,45 @@
 """All ranks of a training stop at the same step, because one of them is told to: by torch.distributed, if that is in
-use. Nothing of torch is imported here."""
+use, else through the store. Nothing of torch is imported here."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lastbeat.sdk.run import Run
+    from lastbeat.sdk.store_agreement import StoreAgreement
 
 
 class StopAgreement:
     """One rank's part. Every rank has to ask equally often, as for any collective.
 
-    Every ``every``-th question is an all-reduce of one number; the others are answered at once. So a flag that any rank
-    has raised is answered with True on all of them, and with the same question.
+    With torch.distributed every ``every``-th question is an all-reduce of one number; the others are answered at once.
+    So a flag that any rank has raised is answered with True on all of them, and with the same question. Without it the
+    ranks of ``run`` agree through its store; None: this process is alone.
     """
 
-    def __init__(self, every: int = 1) -> None:
+    def __init__(self, every: int = 1, run: "Run | None" = None) -> None:
         self._every = max(1, every)
         self._asked = 0
         self._agreed = False
+        self._run = run
+        self._by_store: StoreAgreement | None = None
+
+    @property
+    def why(self) -> str:
+        """What all of them stop for."""
+        return (self._by_store.why if self._by_store is not None else "") or "another rank was told to stop"
 
     def ask(self, *, here: bool) -> bool:
-        """Whether all ranks stop now. ``here``: this one is told to. Without torch.distributed, or alone, that is the
-        answer. Raises what the all-reduce does, when a peer has died."""
+        """Whether all ranks stop now. ``here``: this one is told to. Alone, that is the answer. Raises what the
+        all-reduce does, when a peer has died."""
         dist = in_use()
         if dist is None:
-            return here
+            by_store = self._by_store or self._begun_by_store()
+            return here if by_store is None else by_store.ask(here=here)
+        if self._by_store is not None:
+            # It was not initialised yet.
+            self._by_store.leave()
+            self._by_store = self._run = None
         self._asked += 1
         if not self._agreed and (self._asked - 1) % self._every == 0:
             torch = sys.modules["torch"]
@@ -30,6 +47,15 @@ class StopAgreement:
             dist.all_reduce(flag, op=dist.ReduceOp.MAX)
             self._agreed = bool(flag.item())
         return self._agreed
+
+    def _begun_by_store(self) -> "StoreAgreement | None":
+        if self._run is None:
+            return None
+        from lastbeat.sdk.store_agreement import StoreAgreement  # noqa: PLC0415 - torch.distributed needs none
+
+        self._by_store = StoreAgreement(self._run, self._every)
+        self._by_store.start()
+        return self._by_store
 
 
 def device_for(torch: Any, backend: str) -> Any:

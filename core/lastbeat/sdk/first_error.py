@@ -50,6 +50,10 @@ class RankZeroState:
     begun: bool = False
     """It has begun this attempt, and has deleted what the last attempt left behind."""
     attempt: int | None = None
+    start_time: str | None = None
+    """When this attempt began, as it says."""
+    runs: bool = False
+    """It says that it has not ended."""
 
 
 def started_at(store: Store, seconds_ago: float) -> datetime:
@@ -76,10 +80,12 @@ def rank_zero_state(store: Store, run_id: str, started: datetime) -> RankZeroSta
         # It is the last attempt's, or this rank 0's next beat will tell.
         return RankZeroState()
     try:
-        begun = json.loads(blob.body).get("begun") is True
+        document = json.loads(blob.body)
+        begun, start_time, runs = document.get("begun") is True, document.get("start_time"), document.get("status")
     except (ValueError, AttributeError, RecursionError):
         return RankZeroState()
-    return RankZeroState(begun, attempt_of(blob.body) or None)
+    start_time = start_time if isinstance(start_time, str) else None
+    return RankZeroState(begun, attempt_of(blob.body) or None, start_time, runs == "running")
 
 
 def leftovers(store: Store, run_id: str, started: datetime) -> list[str]:

@@ -32,7 +32,7 @@ from lastbeat.sdk.late_mark import LateMark, is_late, late_in_s
 from lastbeat.sdk.open_run import remember
 from lastbeat.sdk.rank_beats import FollowingRank, RankZeroHeartbeat
 from lastbeat.sdk.ranks import Rank, rank_error_key, rank_zero_fields, with_rank
-from lastbeat.sdk.run import Run
+from lastbeat.sdk.run import Run, RunPlace
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
 from lastbeat.sdk.sections import SectionLimits, tells_late
 from lastbeat.sdk.value_reader import ValueReader
@@ -381,6 +381,7 @@ class Reporter:
     def _enter(self, run: Run, environment: RunEnvironment, ending: tuple[str, str] | None) -> None:
         """What is done once, as soon as the environment is known."""
         run.sections.limits = environment.sections
+        run.place = RunPlace(environment.store, environment.rank, self._started_monotonic)
         if environment.learning is not None:
             environment.learning.begin(run)
         if environment.stragglers is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, time
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lastbeat.model import runid
 from lastbeat.sdk.curves import StepSampler
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from lastbeat.model.rerun import RerunReport
     from lastbeat.sdk.agreement import StopAgreement
     from lastbeat.sdk.raising import RaisedAlerts
+    from lastbeat.sdk.ranks import Rank
     from lastbeat.sdk.termination import Termination
     from lastbeat.sdk.thread_errors import ThreadError
+    from lastbeat.stores.port import Store
 
 CANCELLED = "Cancelled: "
 """How an ``_error`` begins that is a cancellation, not a crash."""
@@ -34,6 +36,15 @@ END_WAIT_S = 15.0
 """How long the end of a run waits, in total, for its sentinel to be written, unless the caller says how long."""
 _EXIT_CODE_LIMIT_S = 1.0
 NO_MAPPING = 'lastbeat leaves out what run.log was given: %s is no dictionary; use run.log({"val_acc": 0.9})'
+
+
+class RunPlace(NamedTuple):
+    """Where a run reports to, and as which of its ranks."""
+
+    store: "Store"
+    rank: "Rank"
+    started: float
+    """When it began, by the monotonic clock."""
 
 
 class RunReporter(Protocol):
@@ -62,6 +73,11 @@ class Run:
 
     ``run.step(...)`` and ``run.phase(...)`` each replace one attribute, which the beat thread reads when it beats.
     """
+
+    world = 1
+    """How many ranks there are, as the launcher or training says."""
+    place: RunPlace | None = None
+    """Known once the beat thread knows it."""
 
     def __init__(
         self,
@@ -275,19 +291,27 @@ class Run:
 
     def all_should_stop(self, every: int = 1) -> bool:
         """:attr:`should_stop` for a training of several ranks: once any of them is to stop, true on all of them at the
-        same call. Call it at the same steps on every rank, or training hangs as with any collective.
+        same call. Call it at the same steps on every rank.
 
         Where torch.distributed is in use, each ``every``-th call is an all-reduce of one number, which waits for the
-        other ranks; say 10 where steps are short. Otherwise this is :attr:`should_stop`. When a rank has died, this
-        raises what the all-reduce does.
+        other ranks; say 10 where steps are short. A rank that leaves calls out makes training hang, as with any
+        collective. When a rank has died, this raises what the all-reduce does.
+
+        Elsewhere ranks agree through the store, in a thread of their own: this then costs less than a microsecond,
+        waits for nothing and raises nothing. From the signal to the stop it takes some seconds. A training that is
+        alone has :attr:`should_stop`.
         """
+        if not self.heeds_stop:
+            self._heed()
         if self._agreement is None:
             from lastbeat.sdk.agreement import StopAgreement  # noqa: PLC0415 - only for who asks
 
-            self._agreement = StopAgreement(every)
-        agreed = self._agreement.ask(here=self.should_stop)
+            by_store = self._reporter is not None and self.world > 1
+            self._agreement = StopAgreement(every, self if by_store else None)
+        agreed = self._agreement.ask(here=self.stop_wanted is not None)
         if agreed:
-            self.ask_to_stop("another rank was told to stop", "Another rank was told to stop, initiating graceful stop")
+            why = self._agreement.why
+            self.ask_to_stop(why, f"{why[:1].upper()}{why[1:]}: initiating graceful stop")
             self._stop_seen = True
         return agreed
 
@@ -367,7 +391,7 @@ class Run:
         """
         first = not self.ended
         written = self._end(runid.PREEMPTED, lambda: self._own_preemption_text(checkpoint, step, why), wait_s)
-        if first and self.stop_wanted is not None and "SIGTERM" in self.stop_wanted:
+        if first and self.stop_wanted is not None and self.stop_wanted.startswith("received signal 15 "):
             safe_log(logging.WARNING, "exiting program after receiving SIGTERM.")
         return written
 
