@@ -1,0 +1,177 @@
+"""PyTorch: tells a run how long its steps wait in collectives, and times its sections ``compute`` on the GPU.
+
+    run = lastbeat.start("my-run", stragglers=True)
+    watch_steps(run)
+
+Both are for stragglers; see docs/stragglers.md. On the CPU (gloo) a wait is the host's time in it. On a GPU the host
+does not wait, so events are recorded around it in the current stream, which does; they are looked at once they have
+happened, and nothing ever waits for them.
+"""
+
+import functools
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Final, Protocol
+
+import torch
+from torch import distributed as dist
+
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.safe_log import fault_text, safe_log
+from lastbeat.sdk.step_times import StepTimes
+
+_PENDING: Final = 1024
+"""So many spans wait for the GPU at most."""
+_OPERATIONS: Final = (
+    "allreduce", "allreduce_coalesced", "allgather", "allgather_coalesced", "_allgather_base",
+    "allgather_into_tensor_coalesced", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
+    "alltoall", "alltoall_base", "broadcast", "reduce", "gather", "scatter", "barrier", "send", "recv",
+)  # fmt: skip
+"""Those of a process group. Some versions of PyTorch run them in the current stream, and then nobody waits for them."""
+
+
+class GpuEvent(Protocol):
+    """A ``torch.cuda.Event`` with timing."""
+
+    def record(self) -> None:
+        """Put it into the current stream."""
+        ...
+
+    def query(self) -> bool:
+        """Whether the GPU has come to it."""
+        ...
+
+    def elapsed_time(self, end: Any) -> float:
+        """Milliseconds from this one to ``end``."""
+        ...
+
+
+class GpuSpans:
+    """Spans of the current stream's time, told to ``times`` once the GPU has been through them. Never waits for it."""
+
+    def __init__(self, times: StepTimes, new_event: Callable[[], GpuEvent], capturing: Callable[[], bool]) -> None:
+        self._times, self._new_event, self._capturing = times, new_event, capturing
+        self._free: list[GpuEvent] = []
+        self._open: list[GpuEvent | None] = []
+        """The beginning of each section ``compute`` that is open. None: it is not measured."""
+        self._pending: deque[tuple[GpuEvent, GpuEvent, Callable[[float], None]]] = deque()
+        self._broken = False
+
+    def begin(self) -> None:
+        """Training enters ``compute``."""
+        self._open.append(self.mark())
+
+    def end(self) -> None:
+        """Training leaves it."""
+        began = self._open.pop() if self._open else None
+        times, number = self._times, self._times.count
+        self.ended(began, lambda seconds: times.own.append((number, seconds)))
+
+    def mark(self) -> GpuEvent | None:
+        """An event that is recorded now. None: this step is not measured, or not measurable."""
+        try:
+            if self._broken or not self._times.measured or self._capturing() or len(self._pending) >= _PENDING:
+                self._settle()
+                return None
+            event = self._free.pop() if self._free else self._new_event()
+            event.record()
+        except Exception as fault:  # noqa: BLE001 - training goes on without it
+            self._give_up(fault)
+            return None
+        return event
+
+    def ended(self, began: GpuEvent | None, tell: Callable[[float], None]) -> None:
+        """The span that ``began`` ends now; ``tell`` takes its seconds, sooner or later."""
+        end = self.mark() if began is not None else None
+        if began is None or end is None:
+            return
+        self._pending.append((began, end, tell))
+        try:
+            self._settle()
+        except Exception as fault:  # noqa: BLE001 - as above
+            self._give_up(fault)
+
+    def _settle(self) -> None:
+        while self._pending and self._pending[0][1].query():
+            began, end, tell = self._pending.popleft()
+            tell(began.elapsed_time(end) / 1000)
+            self._free += [began, end]
+
+    def _give_up(self, fault: Exception) -> None:
+        if not self._broken:
+            self._broken = True
+            safe_log(logging.WARNING, "lastbeat cannot time this GPU's steps: %s", fault_text(fault))
+
+
+class _Hearing:
+    """Who is told of collectives: one run of this process at a time."""
+
+    def __init__(self) -> None:
+        self.times: StepTimes | None = None
+        self.spans: GpuSpans | None = None
+        self.patched = False
+        self.within = threading.local()
+        """Of each thread: whether it is in a collective already; some are made of others."""
+
+
+_hearing = _Hearing()
+
+
+def watch_steps(run: Run) -> None:
+    """Have ``run`` know what each step waits for, and on a GPU how long its sections ``compute`` take there.
+
+    Call it once, after ``lastbeat.run`` and after the process has chosen its GPU. It changes no result: waits of Python
+    code (``torch.distributed.all_reduce`` and its kin, ``Work.wait``) are timed where they happen. What DDP exchanges
+    during ``backward`` is not seen: it happens in C++. Does nothing for a run that does not look for stragglers, and
+    never raises.
+    """
+    times = run.sections.steps
+    if times is None:
+        return
+    try:
+        spans = None
+        if torch.cuda.is_available():
+            spans = GpuSpans(
+                times, functools.partial(torch.cuda.Event, enable_timing=True), torch.cuda.is_current_stream_capturing
+            )
+        _hearing.times, _hearing.spans, times.timer = times, spans, spans
+        if dist.is_available():
+            _patch()
+            times.hears_collectives = True
+    except Exception as fault:  # noqa: BLE001 - training goes on without it
+        safe_log(logging.WARNING, "lastbeat cannot time the collectives of this training: %s", fault_text(fault))
+
+
+def _patch() -> None:
+    if _hearing.patched:
+        return
+    _hearing.patched = True
+    dist.Work.wait = _timed(dist.Work.wait)
+    for name in _OPERATIONS if torch.cuda.is_available() else ():
+        found = getattr(dist.ProcessGroup, name, None)
+        if found is not None:
+            setattr(dist.ProcessGroup, name, _timed(found))
+
+
+def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        times, spans, within = _hearing.times, _hearing.spans, _hearing.within
+        if times is None or not times.measured or getattr(within, "now", False):
+            return original(*args, **kwargs)
+        within.now = True
+        number, inside = times.count, times.inside > 0
+        event, began = (spans.mark(), 0.0) if spans is not None else (None, monotonic())
+        try:
+            return original(*args, **kwargs)
+        finally:
+            within.now = False
+            if spans is None:
+                times.waited(monotonic() - began)
+            else:
+                spans.ended(event, lambda seconds: times.waits.append((number, seconds, inside)))
+
+    return timed

@@ -1,0 +1,90 @@
+"""Four ranks that compute, and then reduce, in step; ``stragglers.py WHO HOW MEASURED``.
+
+WHO is the rank that is slow, ``all`` or ``none``. HOW is ``sleep``, ``pressure`` (others compute on its CPU) or
+``grows``. MEASURED is ``section``, or ``hooks``: then what collectives leave of a step counts. Training ends once the
+run's heartbeat says what is expected, or after many reports.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import lastbeat
+from lastbeat.integrations.torch import watch_steps
+
+EXPECTED, MOST_REPORTS, LIMIT_S = 4, 25, 150.0
+who, how, section = sys.argv[1], sys.argv[2], sys.argv[3] == "section"
+rank = int(os.environ["RANK"])
+is_slow = who in {"all", str(rank)}
+
+
+def burn() -> None:
+    while True:
+        pass
+
+
+def press() -> None:
+    """This rank shares its CPU with eight others that compute; the other ranks have another one."""
+    cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cpus[:1] if is_slow else cpus[1:2])
+    for _ in range(8 if is_slow else 0):
+        multiprocessing.get_context("fork").Process(target=burn, daemon=True).start()
+
+
+def compute(windows: float) -> None:
+    if how == "pressure":
+        until = time.thread_time() + 0.02
+        while time.thread_time() < until:
+            pass
+        return
+    time.sleep(0.04)
+    if is_slow:
+        # What is slow from the start is no slower than it was.
+        late = max(0.0, windows - 2.5) if who == "all" or how == "grows" else 1.0
+        time.sleep(min(0.2, 0.04 * late) if how == "grows" else 0.06 * min(late, 1.0))
+
+
+def told() -> dict[str, Any]:
+    metadata = Path(os.environ["MONITORING_ROOT"]) / "stragglers/metadata.json"
+    found: dict[str, Any] = json.loads(metadata.read_text(encoding="utf-8")).get("stragglers", {})
+    return found
+
+
+if how == "pressure":
+    press()
+dist.init_process_group("gloo")
+with lastbeat.run("stragglers", stragglers=os.environ.get("WORD", "on")) as run:
+    watch_steps(run)
+    began, over = time.monotonic(), torch.zeros(1)
+    every_s = float(os.environ["LASTBEAT_STRAGGLER_SECONDS"])
+    for step in range(1_000_000):
+        spent_s = time.monotonic() - began
+        if section:
+            with run.section("compute"):
+                compute(spent_s / every_s)
+        else:
+            compute(spent_s / every_s)
+        if rank == 0 and step % 10 == 0 and step:
+            report = told()
+            number = report.get("number", 0)
+            expected = report.get("slow") is not None if who == "all" else report.get("count", 0) != 0
+            over[0] = float((expected and who != "none") or number >= (EXPECTED if who == "none" else MOST_REPORTS))
+            over[0] = max(over[0], float(spent_s > LIMIT_S))
+            over[0] = 0.0 if os.environ.get("WORD") == "stop" and spent_s < LIMIT_S else over[0]
+        # All wait for the slowest here.
+        dist.all_reduce(over, op=dist.ReduceOp.MAX)
+        run.step(step)
+        if run.all_should_stop():
+            run.preempted(f"checkpoints/step_{step}", step=step)
+            break
+        if over.item():
+            break
+    dist.barrier()
+dist.destroy_process_group()

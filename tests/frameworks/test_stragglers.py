@@ -1,0 +1,68 @@
+"""Four ranks under torchrun, one of them slow: it is named with its node, and a slow job names nobody."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
+
+from frameworks.trained import SCRIPTS, Trained, train
+
+
+def four(folder: Path, who: str, how: str, measured: str, **environ: str) -> Trained:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    told = {"LASTBEAT_STRAGGLER_SECONDS": "2", "LASTBEAT_LOG_LEVEL": "info"}
+    return train(folder, [*launcher, str(SCRIPTS / "stragglers.py"), who, how, measured], told | environ)
+
+
+def report(trained: Trained) -> dict[str, Any]:
+    assert trained.status == 0, trained.output
+    found: dict[str, Any] = trained.document("stragglers", "metadata.json")["stragglers"]
+    return found
+
+
+ROWS = [
+    pytest.param("2", "sleep", "section", {}, id="it sleeps, by its section"),
+    pytest.param("2", "sleep", "hooks", {}, id="it sleeps, by what is left without collectives"),
+    pytest.param("0", "sleep", "hooks", {"LASTBEAT_RANK_BEAT_SECONDS": "0"}, id="rank 0, over torch's store alone"),
+    pytest.param("3", "grows", "section", {}, id="its steps grow slower"),
+    pytest.param("1", "pressure", "section", {}, id="others compute on its CPU"),
+]
+
+
+@pytest.mark.parametrize(("who", "how", "measured", "environ"), ROWS)
+def test_the_slow_rank_of_four_is_named_with_its_node(
+    who: str, how: str, measured: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    if how == "pressure" and len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    trained = four(tmp_path, who, how, measured, **environ)
+    found = report(trained)
+    assert (found["ranks"][0]["rank"], found["ranks"][0]["node"]) == (int(who), platform.node()), trained.output
+    assert found["nodes"][0]["node"] == platform.node()
+    assert found["by"] == ("compute" if measured == "section" else "outside_collectives")
+    assert "STRAGGLER DETECTION WARNING: Some GPUs" in trained.output
+    assert f"Rank={who} Node={platform.node()} Score=" in trained.output
+    assert "Straggler report processing time: " in trained.output
+
+
+def test_where_all_become_slow_the_job_is_slow_and_nobody_a_straggler(tmp_path: Path) -> None:
+    found = report(four(tmp_path, "all", "sleep", "section"))
+    assert found["slow"] < 0.7
+    assert found["count"] == 0
+
+
+def test_where_nobody_is_slow_nobody_is_named(tmp_path: Path) -> None:
+    found = report(four(tmp_path, "none", "sleep", "section"))
+    assert (found["scored"], found["count"], found.get("slow")) == (4, 0, None)
+
+
+def test_a_straggler_ends_training_after_a_checkpoint_where_that_is_wanted(tmp_path: Path) -> None:
+    trained = four(tmp_path, "2", "sleep", "section", WORD="stop")
+    assert trained.status == 0, trained.output
+    said = trained.text("stragglers", "_preempted")
+    assert "checkpoints/step_" in said
+    assert f"straggler: rank 2 on {platform.node()}" in said
