@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from lastbeat.decide.jobs import spent_outputs
 from lastbeat.decide.leaving import back, stays_out
+from lastbeat.decide.missed_beats import missed_beats_s
 from lastbeat.decide.ranks import suspects
 from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence, with_similar
 from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs, ranks_matter
@@ -293,7 +294,7 @@ class Watch:
             self._lost_sight(f"what it decides cannot be recorded: {error}")
             return self._unrecorded(conclusion, look, str(error))
         results = self._runner.carry_out(claimed)
-        record = self._settle(claimed, results, conclusion)
+        record = self._settle(claimed, results, conclusion, look)
         return self._outcome(conclusion, look, record)
 
     def _policy(self, now: datetime) -> Policy:
@@ -436,8 +437,12 @@ class Watch:
         until = now + timedelta(seconds=self._context.defer_s)
         return defer(conclusion.record, conclusion.decision.record.alerts, self._runner.identities, now, until)
 
-    def _settle(self, claimed: ClaimedEffects, results: EffectResults, conclusion: Conclusion) -> Record:
+    def _settle(self, claimed: ClaimedEffects, results: EffectResults, conclusion: Conclusion, look: Look) -> Record:
         transition, verdict = conclusion.decision.transition, conclusion.decision.verdict
+        missed_s = missed_beats_s(look.record, conclusion.decision, look.now)
+        if missed_s is not None:
+            # The words that people know from the resiliency layers of big frameworks, and search logs for.
+            log.warning("%s: Did not get subsequent heartbeat. Waited %.0f seconds.", self.run_id, missed_s)
         if transition is not None:
             before = transition.before or "not seen before"
             log.info("%s: %s → %s: %s", self.run_id, before, transition.after, transition.reason)

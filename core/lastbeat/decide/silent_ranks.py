@@ -59,9 +59,21 @@ def silent_ranks(seen: Seen, attempt: Attempt, now: datetime) -> str | None:
 
     Nothing is said while a restart may be going on: then the ranks of the next attempt begin before rank 0 says so.
     """
+    silent, alive = _silent(seen, attempt, now)
+    return _told(silent, alive, now) if silent else None
+
+
+def heard_s_ago(seen: Seen, attempt: Attempt, now: datetime) -> float | None:
+    """Seconds since the last heartbeat of any of those ranks. None: there is none."""
+    silent, _ = _silent(seen, attempt, now)
+    return _shortest_s(silent, now) if silent else None
+
+
+def _silent(seen: Seen, attempt: Attempt, now: datetime) -> tuple[Sequence[RankBeat], int]:
+    """Those that fell silent, and how many others beat."""
     looked, metadata = seen.ranks, seen.metadata
     if looked is None:
-        return None
+        return (), 0
     world = metadata.world_size if metadata is not None else None
     limit_s = looked.limit_s
     beats = {rank: at for rank, at in looked.files.beats.items() if world is None or rank < world}
@@ -72,8 +84,12 @@ def silent_ranks(seen: Seen, attempt: Attempt, now: datetime) -> str | None:
     )
     leader_lives = metadata is not None and (now - metadata.modified).total_seconds() <= limit_s
     if not silent or not alive or not (leader_lives or alive > len(silent)):
-        return None
-    return _told(silent, alive, now)
+        return (), alive
+    return silent, alive
+
+
+def _shortest_s(silent: Sequence[RankBeat], now: datetime) -> float:
+    return min((now - rank.modified).total_seconds() for rank in silent)
 
 
 def _is_silent(rank: RankBeat, attempt: Attempt, now: datetime, limit_s: float) -> bool:
@@ -88,7 +104,7 @@ def _told(silent: Sequence[RankBeat], alive: int, now: datetime) -> str:
     who = [f"rank {rank.number}{_where(rank)}" for rank in silent[:_NAMED]]
     more = len(silent) - len(who)
     named = ", ".join(who) + (f" and {more} more" if more else "")
-    shortest = min((now - rank.modified).total_seconds() for rank in silent)
+    shortest = _shortest_s(silent, now)
     least = " at least" if len(silent) > 1 else ""
     others = f"{alive} other{'' if alive == 1 else 's'} alive"
     return fit(f"{named} silent for {format_duration(shortest)}{least}, {others}", _LIMIT)

@@ -51,6 +51,34 @@ def test_a_silent_rank_is_named_within_five_beats_and_told_once(scene: Scene) ->
     assert "rank's host" in alert.action
 
 
+def words(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [told for told in caplog.messages if "Did not get subsequent heartbeat" in told]
+
+
+def test_the_log_says_once_how_long_a_rank_was_waited_for(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    minutes(scene, 3, range(8))
+    assert words(caplog) == []
+    minutes(scene, 8, WITHOUT_3)
+    assert words(caplog) == [f"{RUN}: Did not get subsequent heartbeat. Waited 300 seconds."]
+
+
+def test_and_so_it_does_of_a_run_that_is_timed_out(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.beat()
+    scene.look()
+    for _ in range(30):
+        scene.after(60)
+        outcome = scene.look()
+    assert outcome.status is Status.TIMED_OUT
+    assert words(caplog) == [f"{RUN}: Did not get subsequent heartbeat. Waited 660 seconds."]
+
+
+def test_one_that_never_began_has_missed_no_beat(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(30):
+        scene.after(60)
+        scene.look()
+    assert words(caplog) == []
+
+
 def test_it_is_cleared_when_the_rank_beats_again(scene: Scene) -> None:
     minutes(scene, 1, range(8))
     minutes(scene, 6, WITHOUT_3)

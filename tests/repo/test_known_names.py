@@ -1,0 +1,90 @@
+"""What the documents say of names that people know from other frameworks is true: ours exist, with these values.
+(Settings and options of all documents are looked at in test_docs.py.)"""
+
+import ast
+import inspect
+import re
+
+import pytest
+
+import lastbeat
+from lastbeat import training
+from lastbeat.model import learned_limits
+from lastbeat.restarts import files
+from lastbeat.sdk.run import Run
+from support.checkout import ROOT
+from support.markdown import Document
+
+PAGES = ("docs/sections.md", "docs/preemption.md")
+KNOWN = [
+    "enable_ft_package",
+    "calc_ft_timeouts",
+    "num_in_job_restarts",
+    "num_job_retries_on_failure",
+    "initial_rank_heartbeat_timeout",
+    "rank_heartbeat_timeout",
+    "exit_signal_handler",
+    "preempt_time",
+]
+ARGUMENTS = inspect.signature(lastbeat.run).parameters
+
+
+def rows() -> list[tuple[str, str]]:
+    """Theirs and ours, of each row of the tables headed so."""
+    found = list[tuple[str, str]]()
+    for page in PAGES:
+        within = False
+        for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+            within = bool(cells) and (within or (cells[0].startswith("in ") and cells[-1] == "here"))
+            if within and len(cells) == 2 and cells[0].startswith("`"):
+                found.append((cells[0], cells[1]))
+    return found
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_name_that_people_know_has_one_of_ours(name: str) -> None:
+    assert any(f"`{name}`" in theirs for theirs, _ in rows())
+
+
+def words(pattern: str) -> set[str]:
+    spans = [span for _, ours in rows() for span in re.findall(r"`([^`]+)`", ours)]
+    return {match for span in spans for match in re.findall(pattern, span)}
+
+
+def test_every_argument_exists() -> None:
+    named = words(r"^([a-z_]+)=")
+    assert {"sections", "out_of_section", "learn", "exit_signal", "stall_minutes"} <= named
+    assert named - {"worker_init_fn"} <= set(ARGUMENTS), "that one is DataLoader's own"
+
+
+def test_every_method_of_a_run_exists() -> None:
+    named = words(r"\brun\.([a-z_]+)")
+    assert {"should_stop", "all_should_stop", "section", "step"} <= named
+    assert all(hasattr(Run, name) for name in named)
+
+
+def test_every_function_and_field_of_a_policy_exists() -> None:
+    assert words(r"\blastbeat\.([a-z_]+)") == {"ignore_stop_signals"}
+    assert hasattr(lastbeat, "ignore_stop_signals")
+    (field,) = words(r"^([a-z_]+): \d+$")
+    assert any(field in getattr(each, "model_fields", {}) for each in vars(files).values())
+
+
+def test_values_are_those_of_the_code() -> None:
+    told = dict(rows())
+    assert told["`safety_factor`"] == f"{learned_limits.FACTOR:g}"
+    assert told["`initial_rank_heartbeat_timeout`"].startswith(f"{training._STARTING_S:.0f} s ")
+
+
+def test_the_example_says_all_of_it_as_it_can_be_said() -> None:
+    blocks = [block for block in Document.read(ROOT / PAGES[0]).blocks if block.language == "python"]
+    calls = [
+        node
+        for block in blocks
+        for node in ast.walk(ast.parse(block.text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lastbeat.run"
+    ]
+    said = [{keyword.arg for keyword in call.keywords} for call in calls]
+    assert any(one >= {"sections", "learn", "exit_signal"} for one in said)
+    assert all(one <= set(ARGUMENTS) for one in said)
