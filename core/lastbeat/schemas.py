@@ -64,6 +64,65 @@ class GpuDocument(BaseModel):
     utilization: float = Field(default=UNSAID, ge=0, le=1)
     memory_used_bytes: int = UNSAID
     memory_total_bytes: int = UNSAID
+    index: int = UNSAID
+    """The driver's number for it."""
+    uuid: str = UNSAID
+    bus: str = UNSAID
+    lost: bool = UNSAID
+    """It has fallen off the bus, or has to be reset."""
+    temperature_c: int = UNSAID
+    power_w: float = UNSAID
+    power_limit_w: float = UNSAID
+    throttle: list[str] = UNSAID
+    """Why it is slowed down, as far as that is trouble."""
+    ecc_corrected: int = UNSAID
+    """Memory errors since the driver was loaded."""
+    ecc_uncorrected: int = UNSAID
+    rows_remapped: int = UNSAID
+    rows_pending: bool = UNSAID
+    rows_failed: bool = UNSAID
+    nvlink_errors: int = UNSAID
+    processes: int = UNSAID
+    xids: list[int] = UNSAID
+    """Errors that the driver has reported since the last beat."""
+
+
+class NodeConditionDocument(BaseModel):
+    """Something about a node that is worth a warning."""
+
+    name: str
+    text: str
+    since: Time = UNSAID
+
+
+class NodeHistoryDocument(BaseModel):
+    """The last hours of a node."""
+
+    from_: float = Field(alias="from")
+    """Unix time of the first value."""
+    each_s: float = Field(gt=0)
+    series: dict[str, list[float | None]]
+    """Shares from 0 to 1, °C and W; all of one length."""
+
+
+class NodeDiskDocument(BaseModel):
+    """A file system that training writes to."""
+
+    path: str
+    free_bytes: int
+    total_bytes: int
+
+
+class NodeHealthDocument(BaseModel):
+    """How the node of rank 0 is, as it says."""
+
+    sampled_at: Time = UNSAID
+    conditions: list[NodeConditionDocument]
+    swap_used_bytes: int | None = UNSAID
+    cpu_limit: float | None = UNSAID
+    """What its cgroup may use, in cores."""
+    disks: list[NodeDiskDocument] | None = UNSAID
+    history: NodeHistoryDocument | None = UNSAID
 
 
 class ResourcesDocument(BaseModel):
@@ -137,6 +196,7 @@ class MetadataDocument(HeartbeatDocument):
     stall_minutes: float = Field(default=UNSAID, gt=0)
     """The run's own limit: no new step for this long is a stall."""
     resources: ResourcesDocument = UNSAID
+    health: NodeHealthDocument = UNSAID
     phases: list[tuple[float, str]] = UNSAID
     """The latest changes of phase, oldest first: Unix time and name."""
     thread_error: str = UNSAID

@@ -35,9 +35,11 @@ from lastbeat.sdk.values import (
 from lastbeat.settings import Settings, load
 from lastbeat.settings.table import (
     BEAT_SECONDS,
+    CHECKPOINT_DIR,
     CLOUD_NOTICES,
     EXIT_SIGNAL,
     GUARDIAN,
+    HEALTH_SECONDS,
     LEARN,
     MOST_OF_A_NAME,
     MOST_SECTIONS,
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
 
     from lastbeat.model.in_place import InPlace
     from lastbeat.sdk.beat_tasks import BeatTask
+    from lastbeat.sdk.ranks import Rank
+    from lastbeat.sdk.reporter import HealthSource
     from lastbeat.sdk.stragglers import StragglerWatch
     from lastbeat.sdk.time_limit import StopTime
     from lastbeat.stores.port import Store
@@ -379,6 +383,7 @@ def run_environment(
     known = local_instance(settings.environ, platform.node())
     # Without retries: the beat thread tries a failed beat again, with what is new by then.
     store = opening.bare_store(settings, training=True)
+    which = rank_of(settings.environ, platform.node(), rank, world_size)
     return RunEnvironment(
         store=store,
         instance_id=known.id,
@@ -387,13 +392,14 @@ def run_environment(
         version=__version__,
         find_instance=lambda: cloud_instance(settings.environ, known),
         tasks=_tasks(settings, store, stall_minutes),
-        rank=rank_of(settings.environ, platform.node(), rank, world_size),
+        rank=which,
         rank_beat_s=settings[RANK_BEAT_SECONDS],
         stop_s=settings[BEAT_SECONDS] * _stop_beats(store),
         owner=settings[OWNER],
         team=settings[TEAM],
         time_limit=_time_limit(settings),
         notices=_notices(settings),
+        health=_health(settings, which),
     )
 
 
@@ -413,6 +419,17 @@ def _notices(settings: Settings) -> "Callable[[Run], None] | None":
 
     source = notice_source(settings.environ)
     return NoticeWatch(source).start if source is not None else None
+
+
+def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":
+    """What samples this node: one rank of it does."""
+    if settings[HEALTH_SECONDS] <= 0 or rank.local not in {None, 0} or (rank.local is None and not rank.leads):
+        return None
+    from lastbeat.health.sampler import NodeSampler  # noqa: PLC0415 - as in run_environment
+
+    resumed = settings.environ.get("LASTBEAT_RESUME_FROM", "")
+    saves_to = settings[CHECKPOINT_DIR] or (os.path.dirname(resumed) if resumed.startswith("/") else None)  # noqa: PTH120
+    return NodeSampler(settings[HEALTH_SECONDS], (saves_to or os.curdir,))
 
 
 def _guard(settings: Settings, run_id: str) -> Guard:

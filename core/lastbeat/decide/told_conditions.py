@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from lastbeat.decide.health import seen_well
 from lastbeat.model import status as names
+from lastbeat.model.health import HEALTH_CONDITIONS
 from lastbeat.model.job import JobState
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
@@ -16,7 +18,7 @@ from lastbeat.model.status import Status
 if TYPE_CHECKING:
     from lastbeat.decide.verdict import AttemptEvidence
 
-_DROPPED: Final = (names.RANK_SILENT, names.EFA_FALLBACK, names.GPU_IDLE, names.STRAGGLER, names.SLOW)
+_DROPPED: Final = (names.RANK_SILENT, names.EFA_FALLBACK, names.STRAGGLER, names.SLOW, *HEALTH_CONDITIONS)
 """Those that some older version does not know."""
 
 
@@ -47,10 +49,14 @@ def _is_over(name: str, evidence: "AttemptEvidence") -> bool:
         return seen.metadata is not None and seen.metadata.fault is None
     if name == names.EFA_FALLBACK:
         return seen.logs is not None and seen.logs.efa.active is not None
+    if name in HEALTH_CONDITIONS and name not in seen_well(evidence):
+        return False
     if name == names.GPU_IDLE:
+        if seen.job is None and evidence.known_job is None:
+            return True
         report = seen.job.report if seen.job is not None else None
         if report is None or report.state is JobState.UNKNOWN:
             return False
         # Where an older version lost since when they idle, that is found out anew.
         return report.state is not JobState.RUNNING or (report.gpus is not None and not report.gpus.idle)
-    return False
+    return name in HEALTH_CONDITIONS

@@ -274,6 +274,7 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         attempt=match.attempt,
         known_silent=None if match.is_new else before.conditions.get(names.RANK_SILENT),
         known_slow={} if match.is_new else before.conditions,
+        known_health={} if match.is_new else before.conditions,
         kept=logs.kept(kept, seen.logs, policy, steps_elsewhere=progress is not None)
         if unread
         else logs.still_warned(kept, warned, now),

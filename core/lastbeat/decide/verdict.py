@@ -10,6 +10,7 @@ from typing import Final
 from lastbeat.decide import jobs, logs
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.decide.headline import failure_line, headline
+from lastbeat.decide.health import health_conditions
 from lastbeat.decide.in_place import in_charge, still_late
 from lastbeat.decide.job_conditions import IDLE_S, job_conditions, remedy
 from lastbeat.decide.late_sections import late_sections, told_of
@@ -123,6 +124,8 @@ class AttemptEvidence:
     """What the last look said of ranks that are silent."""
     known_slow: Mapping[str, str] = field(default_factory=dict)
     """What it said of ranks that are slow, and of a slow job."""
+    known_health: Mapping[str, str] = field(default_factory=dict)
+    """What it said of the health of nodes."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -403,6 +406,10 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     raised.update(logs.efa_fallback(evidence.seen.logs, evidence.known_efa_fallback))
+    health = health_conditions(evidence, evidence.known_health)
+    # What is wrong with a GPU explains the rest.
+    broken: dict[str, str] = {name: health[name] for name in (names.GPU_LOST, names.GPU_ECC) if name in health}
+    raised = {**broken, **raised, **health}
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
     verdict = Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised)
     told = _log_conditions(evidence, now)

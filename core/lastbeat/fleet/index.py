@@ -47,8 +47,8 @@ class FileSnapshot:
     """Unix seconds of the store's clock, taken before the store was asked."""
     files: Files
     troubled: int | None = None
-    """Tells other ranks that seem silent, or say that they are late, apart from these; 0: none does. None: nobody was
-    shown their files."""
+    """Tells other ranks that seem silent, or say that they are late or their node is ill, apart from these; 0: none.
+    None: nobody was shown their files."""
     late: bool = False
     """What was read of metadata.json says that training has been in a section for too long."""
 
@@ -287,7 +287,11 @@ def snapshot_of(
 
 def _troubled(ranks: RankFiles, at: datetime, silent_rank_s: float) -> int:
     # A mark that was left behind is another one once it is set anew.
-    found = seeming_silent(ranks, at, silent_rank_s), tuple(sorted(ranks.late.items()))
+    found = (
+        seeming_silent(ranks, at, silent_rank_s),
+        tuple(sorted(ranks.late.items())),
+        tuple(sorted(ranks.health.items())),
+    )
     return zlib.crc32(repr(found).encode()) or 1 if any(found) else 0
 
 

@@ -25,7 +25,7 @@ class LookReason(Enum):
     BEATS = "it ended, and has written since"
     FILES = "a heartbeat appeared or vanished"
     RECORD = "another watcher has written its record"
-    RANKS = "other ranks seem silent or late than at the last look"
+    RANKS = "other ranks seem silent, late or not well than at the last look"
     WAKE = "something falls due"
     LIMITS = "the fleet's limits for it have changed"
     READ = "its heartbeats have not been read for a while"
@@ -44,7 +44,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     3. A heartbeat appeared or vanished, or training raised an alert.
     4. It does not run, and writes: at once the first time, then every five minutes. Or it runs, and a heartbeat became
        stale, or fresh again; or the run began or ceased to miss its own beats.
-       It runs or is timed out, and other ranks of it seem silent, or say that they are late, than before.
+       It runs or is timed out, and other ranks of it seem silent, or say that they are late or not well, than before.
     5. Another watcher wrote its record.
     6. Something falls due (:func:`lastbeat.fleet.index.wake_of`).
     7. It has not ended, and other limits of the fleet hold for it than at the last look.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lastbeat.model.health import HealthCondition
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.job import JobSight
 from lastbeat.model.log_report import LogReport
@@ -92,6 +93,8 @@ class Heartbeat:
     """What else it was in lately, for seconds and more."""
     stragglers: StragglersTold | None = None
     """Which of its ranks are slow, as it says. None: nothing looks for that, or has not yet."""
+    health: tuple[HealthCondition, ...] | None = None
+    """What its node says of itself. None: it says nothing."""
     in_place: InPlace | None = None
     """Who has started it ends it when it hangs, and starts it again in its place, as it says."""
 
@@ -125,6 +128,18 @@ class RankBeat:
 
 
 @dataclass(frozen=True, slots=True)
+class IllNode:
+    """The node of one rank, as ranks/N.health tells of it. ``host`` is hostile text."""
+
+    rank: int
+    modified: datetime
+    """The store's ``LastModified``."""
+    host: str | None
+    attempt: int | None
+    conditions: tuple[HealthCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RankFiles:
     """The files of a run's ranks, as a listing shows them."""
 
@@ -132,6 +147,8 @@ class RankFiles:
     """Rank → when its heartbeat was stored."""
     late: Mapping[int, datetime] = field(default_factory=dict)
     """Rank → since when it says that it has been in a section for too long."""
+    health: Mapping[int, datetime] = field(default_factory=dict)
+    """Rank → when it last said that something about its node is worth a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +159,8 @@ class RanksLookedAt:
     limit_s: float
     """The age of its last heartbeat, in s, at which a rank seems silent."""
     read: tuple[RankBeat, ...] = ()
+    ill: tuple[IllNode, ...] = ()
+    """Nodes of other ranks than 0 that are not well."""
     unread: bool = False
     """The store did not give what was asked for of one of them, at least."""
     denied: bool = False

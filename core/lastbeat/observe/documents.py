@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from lastbeat.model.health import HEALTH_CONDITIONS, HealthCondition
 from lastbeat.model.in_place import FIELD, read_in_place
 from lastbeat.model.numbers import finite, number, whole
 from lastbeat.model.observation import Heartbeat, LeftSection, OpenSection
@@ -21,6 +22,8 @@ _PLAUSIBLE = timedelta(days=3653)
 _LEAD = timedelta(minutes=1)
 _LIMIT_MIN = 30 * 24 * 60
 _MOST_SECTIONS = 16
+_MOST_CONDITIONS = 16
+_HEALTH_TEXT, _HEALTH_RAW = 300, 4096
 _POINT = 3
 """A point of ``recent`` has at least a time, a step and a loss."""
 
@@ -68,6 +71,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         sections=_sections(document.get("sections"), mask),
         left_sections=_left_sections(document.get("left_sections")),
         stragglers=read_stragglers(document.get("stragglers"), mask),
+        health=_health(document.get("health"), mask, blob),
         in_place=read_in_place(document.get(FIELD)),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
@@ -124,6 +128,23 @@ def _left_sections(value: object) -> tuple[LeftSection, ...]:
             # It may have been left at that very moment.
             found.append(LeftSection(took_s, ago_s or 0.0, limit_s))
     return tuple(found)
+
+
+def read_conditions(value: object, mask: Callable[[str], str], blob: Blob) -> tuple[HealthCondition, ...]:
+    """The conditions of a node that a document lists: those that are known by name, each once."""
+    found: dict[str, HealthCondition] = {}
+    for each in value[:_MOST_CONDITIONS] if isinstance(value, list) else ():
+        name = each.get("name") if isinstance(each, dict) else None
+        if isinstance(name, str) and name in HEALTH_CONDITIONS and name not in found:
+            text = each.get("text")
+            shown = mask(text[:_HEALTH_RAW])[:_HEALTH_TEXT] if isinstance(text, str) else ""
+            found[name] = HealthCondition(name, shown, _time(each.get("since"), blob))
+    return tuple(found.values())
+
+
+def _health(value: object, mask: Callable[[str], str], blob: Blob) -> tuple[HealthCondition, ...] | None:
+    listed = value.get("conditions") if isinstance(value, dict) else None
+    return read_conditions(listed, mask, blob) if isinstance(listed, list) else None
 
 
 def _not_finite_since(document: dict[str, object]) -> int | None:

@@ -26,7 +26,7 @@ LOG_PAGES = 1
 RANK_PAGES: Final = 16
 """Pages that may be listed within ``ranks/``: as many as 16,000 files."""
 RANKS: Final = "ranks/"
-_RANK: Final = re.compile(r"ranks/(0|[1-9]\d{0,6})\.(json|late)")
+_RANK: Final = re.compile(r"ranks/(0|[1-9]\d{0,6})\.(json|late|health)")
 BEHIND = "\U0010ffff"
 """Sorts after everything in a folder."""
 _CLOSED = 10
@@ -54,6 +54,7 @@ class Folder:
         self._pages_left = LOG_PAGES
         self._beats: dict[int, datetime] = {}
         self._late: dict[int, datetime] = {}
+        self._health: dict[int, datetime] = {}
         self._rank_pages_left = rank_pages
         self.ranks_cut = False
         """Whether there may be more files in ``ranks/`` than were listed."""
@@ -65,7 +66,8 @@ class Folder:
         elif name.startswith(RANKS):
             found = _RANK.fullmatch(name)
             if found is not None:
-                (self._beats if found[2] == "json" else self._late)[int(found[1])] = entry.modified
+                kept = {"json": self._beats, "late": self._late, "health": self._health}[found[2]]
+                kept[int(found[1])] = entry.modified
         elif is_log(name):
             self._logs[name] = entry
         elif name in WANTED:
@@ -86,7 +88,7 @@ class Folder:
     @property
     def ranks(self) -> RankFiles:
         """The files of its ranks found so far."""
-        return RankFiles(self._beats, self._late)
+        return RankFiles(self._beats, self._late, self._health)
 
     def onward(self, last: str) -> str | None:
         """The name after which the next page begins, if ``last`` was the last of this page. None: nothing more is

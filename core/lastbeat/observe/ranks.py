@@ -13,11 +13,21 @@ from heapq import nlargest, nsmallest
 from typing import Final
 
 from lastbeat.decide.silent_ranks import is_of_attempt, limit_of, seeming_silent
-from lastbeat.model.observation import NeverSeen, RankBeat, RankFiles, RanksLookedAt, RanksSeen, Seen
+from lastbeat.model.numbers import whole
+from lastbeat.model.observation import (
+    Heartbeat,
+    IllNode,
+    NeverSeen,
+    RankBeat,
+    RankFiles,
+    RanksLookedAt,
+    RanksSeen,
+    Seen,
+)
 from lastbeat.model.record import Attempt
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import clean
-from lastbeat.observe.documents import read_heartbeat
+from lastbeat.observe.documents import read_conditions, read_heartbeat
 from lastbeat.stores.port import Blob, Entry, Store, StoreError
 
 MOST_READ: Final = 32
@@ -26,6 +36,7 @@ MOST_PAGES: Final = 8
 MOST_IN_A_LOOK: Final = 8
 """So many are read of those that seem silent, or say that they are late."""
 _LIMIT_BYTES: Final = 16 * 1024
+_HOST_RAW, _HOST_LIMIT = 1024, 80
 _KEY: Final = re.compile(r"(0|[1-9]\d{0,6})\.json")
 _ERROR_RANK: Final = re.compile(r"rank (?P<rank>\d{1,7}) of \d{1,7}\b")
 
@@ -36,6 +47,7 @@ class SilentRankReader:
     def __init__(self, store: Store, run_id: str, mask: Callable[[str], str]) -> None:
         self._store, self._run_id, self._mask = store, run_id, mask
         self._known: dict[int, tuple[datetime, RankBeat]] = {}
+        self._ill: dict[int, tuple[datetime, IllNode]] = {}
         self._limit_s: float | None = None
 
     def add_to(
@@ -86,7 +98,44 @@ class SilentRankReader:
                 read[rank] = known
         self._known = read
         beats = tuple(beat for _, beat in read.values())
-        return replace(observed, ranks=RanksLookedAt(files, self._limit_s, beats, unread, denied))
+        if unread:
+            nodes = tuple(node for _, node in self._ill.values())
+        else:
+            nodes, unread, closed = self._ill_nodes(files, attempt, metadata)
+            denied = denied or closed
+        return replace(observed, ranks=RanksLookedAt(files, self._limit_s, beats, nodes, unread, denied))
+
+    def _ill_nodes(
+        self, files: RankFiles, attempt: Attempt | None, metadata: Heartbeat | None
+    ) -> tuple[tuple[IllNode, ...], bool, bool]:
+        """The nodes of other ranks that say that they are not well: those that have said it for longest, each read once
+        while its file does not change. Then whether the store did not give one, and whether it may not be read. What
+        is older than the attempt counts for nobody; metadata.json tells of rank 0's node."""
+        world = metadata.world_size if metadata is not None else None
+        marks = {
+            rank: at
+            for rank, at in files.health.items()
+            if (rank or metadata is None) and (world is None or rank < world)
+        }
+        if attempt is not None:
+            marks = {rank: at for rank, at in marks.items() if is_of_attempt(at, attempt)}
+        found, unread, denied = dict[int, tuple[datetime, IllNode]](), False, False
+        for rank in nsmallest(MOST_IN_A_LOOK, marks, key=lambda rank: (marks[rank], rank)):
+            known = self._ill.get(rank)
+            if known is None or known[0] != marks[rank]:
+                try:
+                    node = None if unread else self._read_node(rank)
+                except StoreError as error:
+                    node, unread, denied = None, error.retryable, denied or not error.retryable
+                known = None if node is None else (marks[rank], node)
+            if known is not None:
+                found[rank] = known
+        self._ill = found
+        return tuple(node for _, node in found.values()), unread, denied
+
+    def _read_node(self, rank: int) -> IllNode | None:
+        blob = self._store.read(f"{self._run_id}/ranks/{rank}.health", _LIMIT_BYTES)
+        return None if blob is None else _node_of(rank, blob, self._mask)
 
     def _read(self, rank: int) -> RankBeat | None:
         blob = self._store.read(f"{self._run_id}/ranks/{rank}.json", _LIMIT_BYTES)
@@ -150,6 +199,28 @@ def _chosen(ours: Mapping[int, Entry], named: int | None) -> list[int]:
     silent = nsmallest(MOST_READ // 2, ours.keys() - set(first), key=lambda rank: (ours[rank].modified, rank))
     others = nsmallest(MOST_READ - len(silent) - len(first), ours.keys() - set(first) - set(silent))
     return [*first, *silent, *others]
+
+
+def _node_of(rank: int, blob: Blob, mask: Callable[[str], str]) -> IllNode | None:
+    """None where its text cannot be understood."""
+
+    def shown(text: str) -> str:
+        return mask_tokens(mask(clean(text)))
+
+    try:
+        document = json.loads(blob.body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    host = document.get("host")
+    return IllNode(
+        rank,
+        blob.modified,
+        shown(host[:_HOST_RAW])[:_HOST_LIMIT] if isinstance(host, str) else None,
+        whole(document.get("attempt")),
+        read_conditions(document.get("conditions"), shown, blob),
+    )
 
 
 def _understood(rank: int, blob: Blob, mask: Callable[[str], str]) -> RankBeat:

@@ -56,6 +56,11 @@ class GpuMonitor:
         return known[1] if known is not None and time.monotonic() - known[0] < VALID_S else None
 
     @property
+    def latest(self) -> list[Gpu] | None:
+        """What the driver last answered, however long ago."""
+        return self._known[1] if self._known is not None else None
+
+    @property
     def answered_at(self) -> float | None:
         """When the driver was asked for what it last answered, by the monotonic clock. None: it has not answered."""
         return self._known[0] if self._known is not None else None

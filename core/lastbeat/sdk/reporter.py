@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lastbeat.model import runid
 from lastbeat.sdk.attempts import attempt_of, next_attempt, start_time_of
@@ -41,7 +41,9 @@ from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, Stor
 
 if TYPE_CHECKING:
     from lastbeat.model.in_place import InPlace
+    from lastbeat.sdk.gpus import GpuMonitor
     from lastbeat.sdk.learning import Learning
+    from lastbeat.sdk.node_mark import NodeMark
     from lastbeat.sdk.raising import AlertWriter
     from lastbeat.sdk.resources import ResourceMeter
     from lastbeat.sdk.stragglers import StragglerWatch
@@ -74,6 +76,20 @@ class Guard:
 
     def over(self) -> None:
         """The sentinel is written."""
+
+
+class HealthSource(Protocol):
+    """Samples how a node is, for the beat thread: see :class:`lastbeat.health.sampler.NodeSampler`."""
+
+    gpus: "GpuMonitor"
+
+    def sample(self, run: Run) -> Mapping[str, Any] | None:
+        """``health`` of metadata.json."""
+        ...
+
+    def close(self) -> None:
+        """The run is over: release what is held."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +135,8 @@ class RunEnvironment:
     """Of a training that is started again in its place when it fails: what it and who starts it say of that."""
     started_by_other: bool = False
     """This is such a training, and not who starts it."""
+    health: "HealthSource | None" = None
+    """Samples the node that this process is on. None: another rank does, or nobody."""
     yields: Callable[[], bool] = bool
     """Of who starts it: whether it reports itself at this moment, so that nothing more need be said."""
 
@@ -172,6 +190,9 @@ class Reporter:
         self._offset = ClockOffset()
         self._late = False
         """Whether the last metadata.json says that a section takes too long."""
+        self._health: Mapping[str, Any] | None = None
+        """What the last sample said of this node."""
+        self._node_mark: NodeMark | None = None
         self._left = False
         """Another attempt has begun, of which somebody else tells."""
 
@@ -273,6 +294,8 @@ class Reporter:
 
     def _close(self) -> None:
         self._tasks.close()
+        if self._environment is not None and self._environment.health is not None:
+            self._environment.health.close()
         for reader in (self._reader, self._history.reader):
             reader.close()
         if self._follower is not None and self._follower.stragglers is not None:
@@ -370,6 +393,9 @@ class Reporter:
             follower.write_error(ending, defers=_defers(environment))
             faults += self._take(run, ending, follower.heartbeat_steps(run, ending))
             faults += self._take(run, ending, self._alert_steps(run, environment, follower.attempt))
+            if ending is None:
+                self._health = self._sampled(run, environment)
+            faults += self._take(run, ending, self._health_steps(run, environment, follower.attempt, ending))
         end_written = ending is not None and not self._held_back(ending, faults)
         if end_written:
             environment.guard.over()
@@ -387,6 +413,8 @@ class Reporter:
         if environment.stragglers is not None:
             environment.stragglers.begin(run)
         self._tasks.add(environment.tasks)
+        if environment.health is not None and self._meter is not None:
+            environment.health.gpus = self._meter.gpus
         environment.guard.begin(environment.rank, self._started_unix, self._started_monotonic)
         if environment.notices is not None and ending is None:
             environment.notices(run)
@@ -434,7 +462,9 @@ class Reporter:
             yield BeatStep(lambda: self._write_metadata(run, environment, now, quick=first or last), probes_store=True)
         if not environment.yields():
             yield BeatStep(lambda: self._write_progress(run, environment.store, folder, time.time(), last=last))
-        yield from self._alert_steps(run, environment, self._identity.attempt if self._identity is not None else None)
+        attempt = self._identity.attempt if self._identity is not None else None
+        yield from self._alert_steps(run, environment, attempt)
+        yield from self._health_steps(run, environment, attempt, ending)
         deadline = time.monotonic() + _HOLD_S
         yield BeatStep(
             lambda: self._tasks.write(
@@ -455,6 +485,29 @@ class Reporter:
             self._alerts = AlertWriter(ValueReader(warnings=self._warnings))
         writer, rank = self._alerts, environment.rank.number
         yield BeatStep(lambda: writer.write(environment.store, run.run_id, raised, rank, attempt))
+
+    def _sampled(self, run: Run, environment: RunEnvironment) -> Mapping[str, Any] | None:
+        """How this node is. No figure is worth a heartbeat: where it cannot be found out, what was known stands."""
+        try:
+            return self._health if environment.health is None else environment.health.sample(run)
+        except Exception as fault:  # noqa: BLE001 - as said
+            self._warnings.warn("health", "lastbeat cannot tell how this node is: %s", fault_text(fault))
+            return self._health
+
+    def _health_steps(
+        self, run: Run, environment: RunEnvironment, attempt: int | None, ending: tuple[str, str] | None
+    ) -> Iterator[BeatStep]:
+        """The mark by which a listing shows that this node has conditions."""
+        told = list((self._health or {}).get("conditions", ())) if ending is None else []
+        if self._node_mark is None:
+            if not told:
+                return
+            from lastbeat.sdk.node_mark import NodeMark  # noqa: PLC0415 - most nodes are well
+
+            self._node_mark = NodeMark(environment.rank.number)
+        mark = self._node_mark
+        about = {"rank": environment.rank.number, "host": environment.rank.host or None, "attempt": attempt}
+        yield BeatStep(lambda: mark.set(environment.store, f"{run.run_id}/", told, about))
 
     def _beat_of(self, run: Run, environment: RunEnvironment, now: float, ending: tuple[str, str] | None) -> Beat:
         who = self._identity
@@ -481,6 +534,9 @@ class Reporter:
         fields |= _in_place_fields(environment)
         if environment.stragglers is not None:
             fields |= environment.stragglers.run_fields()
+        if not quick:
+            self._health = self._sampled(run, environment)
+        fields["health"] = self._health
         if self._meter is not None and self._meter.root is not None:
             fields |= process_fields(self._meter.root, wraps=True)
         self._late = tells_late(document)
@@ -501,7 +557,8 @@ class Reporter:
         if self._meter is None:
             from lastbeat.sdk.resources import ResourceMeter  # noqa: PLC0415 - so that training does not wait for it
 
-            self._meter = ResourceMeter()
+            health = self._environment.health if self._environment is not None else None
+            self._meter = ResourceMeter(gpus=health.gpus if health is not None else None)
         return self._meter.measure(quick=quick)
 
     def _write_progress(self, run: Run, store: Store, folder: str, now: float, *, last: bool) -> None:

@@ -229,7 +229,7 @@ class ResourceMeter:
         self._wraps = wraps
         self.root: int | None = None
         """Process id of the wrapped command."""
-        self._gpus = gpus or GpuMonitor()
+        self.gpus = gpus or GpuMonitor()
         self._before: tuple[float, float] | None = None
         """Monotonic time and CPU time at the last measurement."""
         self._cpu: float | None = None
@@ -245,7 +245,7 @@ class ResourceMeter:
             found["cpu"] = self._cores(used)
             found["rss_bytes"] = used.rss_bytes
             found |= machine_memory() or {}
-            found["gpus"] = self._gpus.read(0.0 if quick else LIMIT_S) or None
+            found["gpus"] = self.gpus.read(0.0 if quick else LIMIT_S) or None
         return _known(found)
 
     def _used(self) -> ProcessUsage:

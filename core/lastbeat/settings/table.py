@@ -315,6 +315,21 @@ RANK_BEAT_SECONDS = Setting[float](
     example="60",
 )
 
+HEALTH_SECONDS = Setting[float](
+    "LASTBEAT_HEALTH_SECONDS",
+    number("seconds", zero=True),
+    "Seconds between two samples of a training's nodes: GPUs, memory, disks, network; 0 is off.",
+    default="30",
+    example="30",
+)
+CHECKPOINT_DIR = Setting[str | None](
+    "LASTBEAT_CHECKPOINT_DIR",
+    str,
+    "The folder that training saves its checkpoints to, whose file system is watched; else that of "
+    "LASTBEAT_RESUME_FROM, or the working directory.",
+    example="/scratch/checkpoints",
+)
+
 GUARDIAN = Setting[bool](
     "LASTBEAT_GUARDIAN",
     switch,
@@ -508,8 +523,9 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
     "When people are told of what": (STALE_MINUTES, ALERT_ON, STALL_MINUTES, START_MINUTES, BLIND_MINUTES),
     "Logs of runs": (SIGNALS, LOGS),
     "A training that reports itself": (
-        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, LEARN, GUARDIAN, EXIT_SIGNAL,
-        STRAGGLERS, STRAGGLER_SECONDS, STRAGGLER_SCORES, STRAGGLER_RANKS, STRAGGLER_EVERY, STRAGGLER_JSON,
+        BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, LEARN, HEALTH_SECONDS,
+        CHECKPOINT_DIR, GUARDIAN, EXIT_SIGNAL, STRAGGLERS, STRAGGLER_SECONDS, STRAGGLER_SCORES, STRAGGLER_RANKS,
+        STRAGGLER_EVERY, STRAGGLER_JSON,
         TIME_MARGIN_SECONDS, CLOUD_NOTICES, OWNER, TEAM,
     ),
     "A fleet": (

@@ -6,6 +6,7 @@ from typing import Final
 
 from lastbeat.model import status as names
 from lastbeat.model.cause import CERTAIN, LIKELY
+from lastbeat.model.health import REMEDIES
 
 STALE: Final = (
     "SSH to the instance and check whether the process lives: training.log, nvidia-smi, dmesg (OOM killer) "
@@ -46,6 +47,7 @@ ENDED_NOT_FINITE: Final = (
 )
 
 CONDITION_HINTS: Final = {
+    **REMEDIES,
     names.BEATS_MISSED: SILENT,
     names.RANK_SILENT: "Look at that rank's host (does it answer? dmesg -T, nvidia-smi) and process: the other ranks "
     "wait for it in their next collective, until that times out.",

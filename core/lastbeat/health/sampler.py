@@ -1,0 +1,170 @@
+"""Samples a node's health in a beat thread. Nothing here waits for long: a driver, a disk or a counter that hangs keeps
+a thread of its own, and is unknown meanwhile."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from lastbeat.health.history import NodeHistory
+from lastbeat.health.judging import Activity, NodeJudge, NodeLook, Raised
+from lastbeat.health.limits import gpu_label
+from lastbeat.health.node import Disk, NodeReading, Places, read_disk, read_node
+from lastbeat.health.xids import KERNEL_LOG, KernelLog, short_bus
+from lastbeat.sdk.documents import iso_time
+from lastbeat.sdk.gpus import LIMIT_S, Gpu, GpuMonitor
+from lastbeat.sdk.run import Run
+from lastbeat.sdk.sections import STEP
+from lastbeat.sdk.timed_calls import CallThread
+
+_READ_LIMIT_S: Final = 0.5
+"""How long a beat waits for the kernel's files and the disks."""
+_NOT_COMPUTING: Final = re.compile(
+    r"check.?point|sav|load|stor|resum|set.?up|init|fetch|prepar|data|token|wait|idle|eval|valid|test", re.IGNORECASE
+)
+"""In sections of such names GPUs may idle."""
+
+
+class NodeSampler:
+    """The health of the node that this process is on, for its beat thread."""
+
+    def __init__(
+        self,
+        every_s: float,
+        paths: Sequence[str] = (),
+        places: Places | None = None,
+        kernel_log: Path = KERNEL_LOG,
+        gpus: GpuMonitor | None = None,
+    ) -> None:
+        """``every_s``: how often it is sampled. ``paths``: on file systems that training writes to."""
+        self.gpus = gpus or GpuMonitor()
+        self._every_s, self._paths, self._places = every_s, tuple(paths), places or Places()
+        self._judge, self._history = NodeJudge(), NodeHistory()
+        self._log = KernelLog(kernel_log)
+        self._reader: CallThread[NodeReading] = CallThread("lastbeat-node")
+        self._sampled_at: float | None = None
+        self._answered_at: float | None = None
+        self._before: NodeReading | None = None
+        self._raised: list[Raised] = []
+        self._told: dict[str, Any] | None = None
+        self._labels: dict[str, str] = {}
+        """Place on the PCI bus → what people call that GPU."""
+
+    @property
+    def raised(self) -> Sequence[Raised]:
+        """The conditions that held at the last sample."""
+        return self._raised
+
+    def sample(self, run: Run) -> Mapping[str, Any] | None:
+        """``health`` of metadata.json: the conditions that hold, the node's figures and their history. The last one
+        again until the next sample is due."""
+        now = time.monotonic()
+        if self._sampled_at is None or now - self._sampled_at >= self._every_s:
+            self._sampled_at = now
+            self._told = self._take(run, now)
+        return self._told
+
+    def close(self) -> None:
+        """Let go of the kernel's log and the thread."""
+        self._log.close()
+        self._reader.close()
+
+    def _take(self, run: Run, now: float) -> dict[str, Any]:
+        gpus, xids = self._gpus(now)
+        node = self._node()
+        look = NodeLook(now, node, gpus, self.gpus.waits_s, xids, activity_of(run))
+        self._raised = self._judge.judge(look)
+        figures = figures_of(node, self._before, gpus)
+        self._before = node
+        self._history.add(now, figures)
+        unix = time.time()
+        return {
+            "sampled_at": iso_time(unix),
+            "conditions": [conditions_document(each, now, unix) for each in self._raised],
+            "swap_used_bytes": node.swap_used_bytes,
+            "cpu_limit": node.cpu.limit_cores,
+            "disks": [_disk(disk) for disk in node.disks] or None,
+            "history": self._history.document(now, unix),
+        }
+
+    def _gpus(self, now: float) -> tuple[list[Gpu] | None, list[tuple[str, int]]]:
+        """The GPUs, where the driver has answered since the last sample, and the Xids that came since then."""
+        answered = self.gpus.answered_at
+        if answered is None or now - answered > self._every_s / 2:
+            self.gpus.read(LIMIT_S)
+        gpus = self.gpus.latest if self.gpus.answered_at != self._answered_at else None
+        self._answered_at = self.gpus.answered_at
+        xids: list[tuple[str, int]] = []
+        for gpu in gpus or ():
+            if "bus" in gpu:
+                self._labels[short_bus(str(gpu["bus"]))] = gpu_label(gpu)
+            xids += [(gpu_label(gpu), number) for number in gpu.get("xids", ())]
+        # The log is of the whole machine: what it says of other jobs' GPUs is none of this one's business.
+        xids += [(self._labels[line.bus], line.number) for line in self._log.news() if line.bus in self._labels]
+        return gpus, xids
+
+    def _node(self) -> NodeReading:
+        def look() -> NodeReading:
+            disks = tuple(disk for path in self._paths if (disk := _disk_at(path)) is not None)
+            return replace(read_node(self._places), disks=disks)
+
+        try:
+            return self._reader.call(look, _READ_LIMIT_S)
+        except (TimeoutError, RuntimeError):
+            return NodeReading()
+
+
+def _disk_at(path: str) -> Disk | None:
+    try:
+        return read_disk(path)
+    except OSError:
+        # Nothing is known of it, then; training will hear of it when it saves.
+        return None
+
+
+def activity_of(run: Run) -> Activity:
+    """What training does now: whether it is where its GPUs should be busy. Before its first step it may load and
+    compile, unless it says that it is in a step."""
+    names = [span.name for span in run.sections.spans() if span.name is not None]
+    elsewhere = any(_NOT_COMPUTING.search(name) for name in names)
+    return Activity(run.steps, computes=not run.ended and not elsewhere and (run.steps > 0 or STEP in names))
+
+
+def figures_of(node: NodeReading, before: NodeReading | None, gpus: Sequence[Gpu] | None) -> dict[str, float | None]:
+    """What is drawn of a node: shares from 0 to 1, °C and W. None: not known."""
+    memory = node.memory
+    loads = [gpu["utilization"] for gpu in gpus or () if "utilization" in gpu]
+    hot = [gpu["temperature_c"] for gpu in gpus or () if "temperature_c" in gpu]
+    watts = [gpu["power_w"] for gpu in gpus or () if "power_w" in gpu]
+    held = [gpu["memory_used_bytes"] / gpu["memory_total_bytes"] for gpu in gpus or () if gpu.get("memory_total_bytes")]
+    full = [1 - disk.free_bytes / disk.total_bytes for disk in node.disks if disk.total_bytes > 0]
+    known = memory.available is not None and memory.total
+    return {
+        "gpu": sum(loads) / len(loads) if loads else None,
+        "gpu_memory": max(held, default=None),
+        "gpu_temperature_c": max(hot, default=None),
+        "gpu_power_w": sum(watts) if watts else None,
+        "cpu": _busy(node, before),
+        "memory": 1 - (memory.available or 0) / (memory.total or 1) if known else None,
+        "disk": max(full, default=None),
+    }
+
+
+def conditions_document(raised: Raised, now: float, unix: float) -> dict[str, Any]:
+    """A condition as documents have it. ``unix`` is the time at ``now``, by the monotonic clock."""
+    return {"name": raised.name, "text": raised.text, "since": iso_time(unix - (now - raised.since))}
+
+
+def _busy(node: NodeReading, before: NodeReading | None) -> float | None:
+    """The share of the machine's processors that was busy since the last sample."""
+    if before is None or None in (node.cpu.all_ticks, before.cpu.all_ticks):
+        return None
+    everything = (node.cpu.all_ticks or 0) - (before.cpu.all_ticks or 0)
+    busy = (node.cpu.busy_ticks or 0) - (before.cpu.busy_ticks or 0)
+    return min(1.0, max(0.0, busy / everything)) if everything > 0 else None
+
+
+def _disk(disk: Disk) -> dict[str, Any]:
+    return {"path": disk.path, "free_bytes": disk.free_bytes, "total_bytes": disk.total_bytes}

@@ -1,0 +1,194 @@
+"""A training says how its node is, and a watcher tells people. The driver is a small library of our own; no real GPU
+was at hand."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checkout import ROOT
+from support.cli import LASTBEAT, call
+from support.nvml import StubDriver, compiled
+from support.training import LIMIT_S
+
+TRAINING = """
+import json, os
+from pathlib import Path
+import lastbeat
+from support.waiting import until
+
+folder = Path("runs/run-1")
+values = Path(os.environ["STUB_VALUES"])
+
+def health():
+    try:
+        return json.loads((folder / "metadata.json").read_text()).get("health") or {}
+    except (OSError, ValueError):
+        return {}
+
+def conditions():
+    return [each["name"] for each in health().get("conditions", [])]
+
+run = lastbeat.run("run-1", root="runs", total_steps=100)
+run.step(1, loss=2.5)
+until(lambda: "sampled_at" in health(), limit_s=50)
+%s
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> StubDriver:
+    return compiled(tmp_path_factory.mktemp("driver"))
+
+
+def train(folder: Path, script: str, driver: StubDriver | None, **env: str) -> subprocess.CompletedProcess[str]:
+    settings = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{ROOT / 'core'}{os.pathsep}{ROOT / 'tests'}",
+        "HOME": str(folder),
+        "LASTBEAT_BEAT_SECONDS": "0.1",
+        "LASTBEAT_HEALTH_SECONDS": "0.1",
+        **(driver.env if driver is not None else {}),
+        **env,
+    }
+    command = [sys.executable, "-c", TRAINING % script]
+    return subprocess.run(
+        command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+
+
+def metadata(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "runs" / "run-1" / "metadata.json").read_text())
+    return found
+
+
+ILL = """
+until(lambda: json.loads((folder / "metadata.json").read_text()).get("resources", {{}}).get("gpus"), limit_s=50)
+until(lambda: "gpu" in health().get("history", {{}}).get("series", {{}}), limit_s=50)
+assert conditions() == [], conditions()
+values.write_text({says!r})
+until(lambda: conditions() == [{name!r}], limit_s=50)
+until(lambda: (folder / "ranks" / "0.health").exists(), limit_s=50)
+os.kill(os.getpid(), 9)
+"""
+
+SAID = [
+    pytest.param("1.handle error 15\n", "gpu_lost", "GPU 1 is lost to the driver", id="a lost GPU"),
+    pytest.param("count 1\n", "gpu_lost", "the driver shows 1 of 2 GPUs", id="a GPU that is gone"),
+    pytest.param("0.xid 119\n", "gpu_lost", "GPU 0: Xid 119", id="an Xid"),
+    pytest.param("0.ecc_uncorrected 4\n", "gpu_ecc", "GPU 0: 4 memory errors", id="memory errors"),
+]
+
+
+@pytest.mark.parametrize(("says", "name", "text"), SAID)
+def test_what_happens_to_a_gpu_reaches_people(
+    library: StubDriver, tmp_path: Path, says: str, name: str, text: str
+) -> None:
+    """The whole chain: driver, beat thread, document, watcher."""
+    done = train(tmp_path, ILL.format(says=says, name=name), library.says(), LASTBEAT_GUARDIAN="off")
+    assert done.returncode == -9, done.stderr
+
+    said = call(LASTBEAT, "watch", "--run-id", "run-1", "--root", "runs", "--once", "--json", cwd=tmp_path)
+
+    found = json.loads(said.stdout)
+    # It has been dead for a moment, which may have been noticed.
+    assert (found["status"], found["conditions"][0]) == ("RUNNING", name)
+    assert text in metadata(tmp_path)["health"]["conditions"][0]["text"]
+    shown = call(LASTBEAT, "show", "run-1", "--root", "runs", cwd=tmp_path)
+    assert text in shown.stdout
+    assert "scontrol update nodename=NODE state=drain" in " ".join(shown.stdout.split())
+
+
+def test_a_node_says_what_is_known_of_it_and_leaves_no_mark_while_it_is_well(
+    library: StubDriver, tmp_path: Path
+) -> None:
+    script = "until(lambda: health().get('history', {}).get('series', {}).get('cpu'), limit_s=50)\nrun.complete()"
+    done = train(tmp_path, script, library.says())
+    assert done.returncode == 0, done.stderr
+
+    told = metadata(tmp_path)["health"]
+    assert told["conditions"] == []
+    assert told["disks"][0]["total_bytes"] > 0
+    assert {"gpu", "gpu_temperature_c", "gpu_power_w", "memory", "disk"} <= told["history"]["series"].keys()
+    assert told["history"]["series"]["gpu"][-1] == 0.51
+    assert len(json.dumps(metadata(tmp_path))) < 64 * 1024
+    assert not (tmp_path / "runs" / "run-1" / "ranks").exists()
+
+
+OFF = [
+    pytest.param({"LASTBEAT_HEALTH_SECONDS": "0"}, id="where it is switched off"),
+    pytest.param({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "1"}, id="by a rank that is not its node's first"),
+]
+
+
+@pytest.mark.parametrize("env", OFF)
+def test_nothing_is_sampled(tmp_path: Path, env: dict[str, str]) -> None:
+    script = "run = lastbeat.run('run-2', root='runs'); run.step(1); run.complete()"
+    settings = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "core"), "HOME": str(tmp_path), **env}
+    command = [sys.executable, "-c", f"import lastbeat; {script}"]
+    subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, check=True, timeout=LIMIT_S)
+    assert "health" not in json.loads((tmp_path / "runs" / "run-2" / "metadata.json").read_text())
+
+
+def test_a_driver_that_hangs_costs_no_heartbeat_and_no_other_figure(library: StubDriver, tmp_path: Path) -> None:
+    script = """
+values.write_text("temperature hang\\n")
+beats = set()
+def beaten():
+    beats.add(health().get("sampled_at"))
+    return len(beats) > 8
+until(beaten, limit_s=50)
+assert health()["disks"]
+run.complete()
+"""
+    done = train(tmp_path, script, library.says())
+    assert done.returncode == 0, done.stderr
+    assert metadata(tmp_path)["health"]["conditions"] == []
+
+
+def test_a_broken_kernel_costs_no_heartbeat(tmp_path: Path) -> None:
+    """A working directory that is gone: its disk cannot be looked at, and that is all."""
+    script = """
+os.makedirs("gone"); os.chdir("gone"); os.rmdir("../gone")
+run.step(2); run.complete()
+"""
+    done = train(tmp_path, script, None, STUB_VALUES="")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "run-1" / "_complete").exists()
+
+
+OTHER_NODE = """
+import json, os
+from pathlib import Path
+import lastbeat
+from support.waiting import until
+
+mark, values = Path("runs/run-1/ranks/8.health"), Path(os.environ["STUB_VALUES"])
+run = lastbeat.run("run-1", root="runs")
+until(lambda: Path("runs/run-1/ranks/8.json").exists(), limit_s=50)
+assert not mark.exists()
+values.write_text("1.handle error 15\\n")
+told = json.loads(until(lambda: mark.exists() and mark.read_text(), limit_s=50))
+run.complete()
+print(json.dumps([told, mark.exists()]))
+"""
+
+
+def test_the_first_rank_of_another_node_leaves_a_mark_while_that_is_ill(library: StubDriver, tmp_path: Path) -> None:
+    settings = {
+        **library.says().env, "PATH": os.environ["PATH"], "HOME": str(tmp_path), "RANK": "8", "WORLD_SIZE": "16",
+        "PYTHONPATH": f"{ROOT / 'core'}{os.pathsep}{ROOT / 'tests'}", "LOCAL_RANK": "0",
+        "LASTBEAT_RANK_BEAT_SECONDS": "0.1", "LASTBEAT_HEALTH_SECONDS": "0.1", "LASTBEAT_GUARDIAN": "off",
+    }  # fmt: skip
+    command = [sys.executable, "-c", OTHER_NODE]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=settings, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+    assert done.returncode == 0, done.stderr
+    told, left_behind = json.loads(done.stdout)
+    assert (told["rank"], bool(told["host"]), left_behind) == (8, True, False)
+    assert [each["name"] for each in told["conditions"]] == ["gpu_lost"]

@@ -1,0 +1,198 @@
+"""What nodes say of their health, as people hear of it: once, with what to do, and until it is over."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastbeat.model.health import HEALTH_CONDITIONS, REMEDIES
+from lastbeat.model.status import Event, Status
+from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from support.scene import RUN, Scene
+
+LOST = {"name": "gpu_lost", "text": "GPU 3 is lost to the driver", "since": "2026-01-01T00:00:00Z"}
+DISK = {"name": "disk_low", "text": "/scratch: 2.0 GB of 1.0 TB free, full in about 20m"}
+
+
+class Node:
+    """A training whose node, or nodes, say how they are."""
+
+    def __init__(self, world: int = 1) -> None:
+        self.scene, self.world, self.step = Scene(), world, 0
+
+    def minute(self, *conditions: dict[str, Any], **more: Any) -> dict[str, str]:
+        """A minute later it beats, and says this of its node; what a look then makes of it."""
+        self.step += 1
+        self.scene.after(60)
+        fields: dict[str, Any] = {"host": "gpu-7", "health": {"conditions": list(conditions)}}
+        if self.world > 1:
+            fields["world_size"] = self.world
+        self.scene.beat(**{**fields, **more})
+        self.scene.progress(self.step)
+        outcome = self.scene.look()
+        assert outcome.status is Status.RUNNING
+        return dict(outcome.conditions)
+
+    def other(self, rank: int, *conditions: dict[str, Any], **more: Any) -> None:
+        about = {"rank": rank, "host": f"gpu-{rank}", **more, "conditions": list(conditions)}
+        self.scene.put(f"ranks/{rank}.health", json.dumps(about))
+
+    @property
+    def warnings(self) -> list[Any]:
+        return [each for each in self.scene.channel.sent if each.event is Event.WARNING]
+
+
+@pytest.mark.parametrize("name", HEALTH_CONDITIONS)
+def test_a_condition_is_told_once_with_what_to_do_and_taken_back_when_it_is_over(name: str) -> None:
+    node, said = Node(), {"name": name, "text": "as the node says"}
+    assert node.minute() == {}
+    for _ in range(3):
+        assert node.minute(said) == {name: "as the node says"}
+    assert node.minute() == {}
+    [message] = node.warnings
+    assert message.conditions == {name: "as the node says"}
+    assert message.action == REMEDIES[name]
+    assert node.minute(said) == {name: "as the node says"}
+    assert len(node.warnings) == 2
+
+
+def test_a_gpu_that_is_lost_outranks_what_follows_from_it() -> None:
+    node = Node()
+    node.minute(DISK, LOST)
+    [message] = node.warnings
+    assert next(iter(message.conditions)) == "gpu_lost"
+    assert message.action == REMEDIES["gpu_lost"]
+
+
+HIDDEN: list[Any] = [
+    pytest.param({"text": "{ cut off"}, id="a document that cannot be read"),
+    pytest.param({"text": ""}, id="an empty one"),
+]
+
+
+@pytest.mark.parametrize("broken", HIDDEN)
+def test_what_cannot_be_seen_stands(broken: dict[str, str]) -> None:
+    node = Node()
+    node.minute(LOST)
+    node.scene.after(60)
+    node.scene.put("metadata.json", broken["text"])
+    node.scene.progress(50)
+    assert node.scene.look().conditions["gpu_lost"] == LOST["text"]
+    assert node.minute() == {}
+    assert node.minute(LOST) == {"gpu_lost": LOST["text"]}
+
+
+def test_a_training_that_says_nothing_of_its_node_has_no_such_condition() -> None:
+    node = Node()
+    node.minute(LOST)
+    assert node.minute(health=None) == {}
+    assert node.minute(health={"conditions": "none"}) == {}
+
+
+def test_a_new_attempt_begins_well() -> None:
+    node = Node()
+    node.minute(LOST, attempt=1)
+    assert node.minute(attempt=2, start_time=node.scene.now.isoformat()) == {}
+
+
+def test_other_nodes_are_named() -> None:
+    node = Node(world=24)
+    node.minute()
+    node.other(8, LOST)
+    node.other(16, {**LOST, "text": "GPU 0 is lost to the driver"})
+    raised = node.minute(DISK)
+    assert raised == {
+        "gpu_lost": "gpu-8: GPU 3 is lost to the driver; gpu-16: GPU 0 is lost to the driver",
+        "disk_low": f"gpu-7: {DISK['text']}",
+    }
+    node.scene.delete("ranks/8.health")
+    assert node.minute()["gpu_lost"] == "gpu-16: GPU 0 is lost to the driver"
+    node.scene.delete("ranks/16.health")
+    assert node.minute() == {}
+    assert len(node.warnings) == 1
+
+
+def test_many_nodes_are_counted() -> None:
+    node = Node(world=64)
+    node.minute()
+    for rank in range(8, 48, 8):
+        node.other(rank, LOST)
+    assert node.minute()["gpu_lost"].endswith("and 3 more nodes")
+
+
+def test_what_an_earlier_attempt_left_behind_counts_for_nobody() -> None:
+    node = Node(world=16)
+    node.other(8, LOST)
+    node.scene.after(600)
+    began = node.scene.now.isoformat()
+    assert node.minute(attempt=2, start_time=began) == {}
+    node.other(8, LOST, attempt=1)
+    assert node.minute(attempt=2, start_time=began) == {}
+    node.other(8, LOST, attempt=2)
+    assert "gpu_lost" in node.minute(attempt=2, start_time=began)
+
+
+@pytest.mark.parametrize("fault", [UnreachableError("no answer"), DeniedError("no rights")])
+def test_what_the_store_does_not_give_stands(fault: StoreError) -> None:
+    node = Node(world=16)
+    node.minute()
+    node.other(8, LOST)
+    assert "gpu_lost" in node.minute()
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and key.endswith(".health"):
+            raise fault
+
+    allowed, node.scene.store.before = node.scene.store.before, refuse
+    node.other(8, LOST)
+    assert "gpu_lost" in node.minute()
+    node.scene.store.before = allowed
+    node.scene.delete("ranks/8.health")
+    assert node.minute() == {}
+    assert len(node.warnings) == 1
+
+
+HOSTILE: list[Any] = [
+    pytest.param(None, id="null"),
+    pytest.param("gpu_lost", id="text"),
+    pytest.param({"name": "gpu_lost"}, id="no list"),
+    pytest.param([None, 7, "gpu_lost", [], {"name": 7}, {"name": "stalled", "text": "x"}], id="names of others"),
+    pytest.param([{"name": "metadata_stale", "text": "x"}] * 1000, id="very many"),
+]
+
+
+@pytest.mark.parametrize("conditions", HOSTILE)
+def test_what_is_no_condition_raises_none(conditions: Any) -> None:
+    node = Node(world=16)
+    node.scene.put("ranks/8.health", json.dumps({"conditions": conditions}))
+    assert node.minute(health={"conditions": conditions}) == {}
+
+
+def test_hostile_text_is_cut_and_shown_as_one_line() -> None:
+    node = Node()
+    told = node.minute({"name": "disk_low", "text": "a\nb\x1b[31m" + "x" * 100_000})["disk_low"]
+    assert told.startswith("a b")
+    assert len(told) <= 300
+    assert "\x1b" not in told
+
+
+@given(st.lists(st.sampled_from(["lost", "well", "unreadable"]), min_size=1, max_size=15))
+@settings(max_examples=30, deadline=None)
+def test_whatever_can_be_seen_people_hear_once_of_each_time_it_begins(looks: list[str]) -> None:
+    node, begins, holds = Node(), 0, False
+    for look in looks:
+        if look == "unreadable":
+            node.scene.after(60)
+            node.scene.put("metadata.json", "{")
+            node.scene.progress(100 + node.step)
+            node.scene.look()
+            continue
+        node.minute(*([LOST] if look == "lost" else []))
+        begins += look == "lost" and not holds
+        holds = look == "lost"
+    told = [each for each in node.warnings if "gpu_lost" in each.conditions and "heartbeat" not in str(each.conditions)]
+    assert len(told) <= begins
+    assert (begins == 0) == (not [each for each in node.warnings if "gpu_lost" in each.conditions])
+    assert node.scene.store.held[f"{RUN}/_watchdog.json"]
