@@ -53,7 +53,7 @@ TOLD = [
         {
             "Progress": ("/ 120,000", "Learning rate", "grad_norm"),
             "Timeline": ("evaluating",),
-            "Resources": ("GPU 7", "H100"),
+            "Resources": ("GPU 7", "H100", "The node, the last 4 h", "GPU temperature, the hottest", "GPUs busy"),
             "Heartbeats": ("metadata.json", "progress.json", "Limits: stale after 10m (settings here)"),
             "Log": ("loss",),
         },

@@ -81,6 +81,10 @@ def _fields(world: World, run_id: str, text: str) -> None:
             "world_size": text,
             "phases": [[text, text], [world.store.now.timestamp(), text], text, [1], [[], {}]],
             "resources": {"cpu": text, "rss_bytes": text, "gpus": [{"name": text, "utilization": text}, text, None]},
+            "health": {
+                "conditions": [{"name": text, "text": text}, {"name": "gpu_lost", "text": text, "since": text}, text],
+                "history": {"from": text, "each_s": text, "series": {text: [text], "gpu": [text, 1]}},
+            },
             text[:200]: text,
         }
         metrics = {text[:90]: 1.5, "constructor": 2.5, "__proto__": 3.5, "toString": text}
@@ -161,7 +165,16 @@ def _write_numbers(world: World, run_id: str, fields: dict[str, str]) -> Callabl
             world,
             run_id,
             "metadata.json",
-            json.dumps({**beat, "resources": {"cpu": -1, "rss_bytes": 1e300, "gpus": gpus}}),
+            json.dumps(
+                {
+                    **beat,
+                    "resources": {"cpu": -1, "rss_bytes": 1e300, "gpus": gpus},
+                    "health": {
+                        "conditions": [],
+                        "history": {"from": second, "each_s": 1e-9, "series": {"gpu": [-1, 1e300, None] * 50}},
+                    },
+                }
+            ),
         )
 
     return write

@@ -263,6 +263,22 @@ class Gpu:
     """From 0 to 1."""
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    throttle: tuple[str, ...] = ()
+    """Why it is slowed down."""
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCurves:
+    """The last hours of the node of rank 0."""
+
+    began_at: datetime
+    """Of the first values."""
+    each_s: float
+    series: Mapping[str, tuple[float | None, ...]]
+    """Shares from 0 to 1, °C and W: the mean of each ``each_s`` seconds. None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +388,7 @@ class RunView:
     learning_rate: float | None = None
     epoch: float | None = None
     resources: Resources | None = None
+    node: NodeCurves | None = None
     phases: tuple[PhaseSpan, ...] = ()
     ranks: tuple[RankLine, ...] = ()
     ranks_left_out: int = 0

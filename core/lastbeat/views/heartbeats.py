@@ -12,9 +12,10 @@ from lastbeat.model.observation import Heartbeat
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line, owner_name
 from lastbeat.model.times import parse_time
-from lastbeat.model.view import PhaseSpan, Point, Resources
+from lastbeat.model.view import NodeCurves, PhaseSpan, Point, Resources
 from lastbeat.observe.documents import read_heartbeat
 from lastbeat.stores.port import Blob
+from lastbeat.views.node_curves import read_node_curves
 from lastbeat.views.resources import read_resources
 
 POINTS_LIMIT: Final = 240
@@ -59,6 +60,7 @@ class HeartbeatFields:
     phases: tuple[PhaseSpan, ...] = ()
     """Oldest first, the latest :data:`PHASES_LIMIT`."""
     resources: Resources | None = None
+    node: NodeCurves | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     """What else stands in it, as it stands there; few."""
 
@@ -84,6 +86,7 @@ def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = P
         metrics=_metrics(document.get("metrics"), mask),
         points=points,
         phases=_phases(document.get("phases"), blob.modified, mask),
+        node=read_node_curves(document.get("health"), lambda at: abs(at - blob.modified) < _PLAUSIBLE),
         resources=read_resources(document.get("resources"), lambda name: shown(name, mask, NAME_LIMIT)),
         facts=_facts(document, mask),
     )

@@ -166,6 +166,7 @@ class RunWatch:
             learning_rate=told.learning_rate if told is not None else None,
             epoch=told.epoch if told is not None else None,
             resources=beats.metadata.resources if beats.metadata is not None else None,
+            node=beats.metadata.node if beats.metadata is not None else None,
             phases=beats.metadata.phases if beats.metadata is not None else (),
             ranks=ranks.lines,
             ranks_left_out=ranks.left_out,

@@ -17,6 +17,7 @@ from lastbeat.model.view import (
     HeartbeatFile,
     JobLine,
     LimitInForce,
+    NodeCurves,
     Point,
     RankLine,
     Resources,
@@ -60,6 +61,7 @@ def run_document(view: RunView, made_at: datetime | None = None) -> dict[str, ob
         "learning_rate": _number(view.learning_rate),
         "epoch": _number(view.epoch),
         "resources": _resources(view.resources),
+        "node": _node(view.node),
         "phases": [[format_time(each.since), each.phase] for each in view.phases],
         "ranks": [_rank(line) for line in view.ranks],
         "ranks_left_out": view.ranks_left_out,
@@ -238,10 +240,21 @@ def _resources(found: Resources | None) -> Json | None:
                 "utilization": _number(gpu.utilization),
                 "memory_used_bytes": gpu.memory_used_bytes,
                 "memory_total_bytes": gpu.memory_total_bytes,
+                "temperature_c": _number(gpu.temperature_c),
+                "power_w": _number(gpu.power_w),
+                "throttle": list(gpu.throttle),
+                "lost": gpu.lost,
             }
             for gpu in found.gpus
         ],
     }
+
+
+def _node(found: NodeCurves | None) -> Json | None:
+    if found is None:
+        return None
+    series = {name: [_number(value) for value in column] for name, column in found.series.items()}
+    return {"from": format_time(found.began_at), "each_s": _number(found.each_s), "series": series}
 
 
 def _rank(line: RankLine) -> Json:

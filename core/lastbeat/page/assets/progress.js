@@ -94,10 +94,41 @@ const Progress = (() => {
     ];
   }
 
+  /** The figures of a node that are drawn, with what says their last value. */
+  const NODE = [
+    ["gpu", "GPUs busy", (value) => Format.percent(value)],
+    ["gpu_memory", "GPU memory, the fullest", (value) => Format.percent(value)],
+    ["gpu_temperature_c", "GPU temperature, the hottest", (value) => `${Format.number(value)} °C`],
+    ["gpu_power_w", "GPU power, all", (value) => `${Format.number(value)} W`],
+    ["cpu", "Processors busy", (value) => Format.percent(value)],
+    ["memory", "Memory in use", (value) => Format.percent(value)],
+    ["disk", "Disk of the checkpoints in use", (value) => Format.percent(value)],
+  ];
+
+  /** The last hours of the node of rank 0, a small curve for each figure. */
+  function node(doc) {
+    const told = doc.node;
+    if (!told) return null;
+    const gauges = NODE.map(([name, label, words]) => {
+      const values = told.series[name] ?? [];
+      const last = values.findLast((value) => typeof value === "number");
+      if (last === undefined) return null;
+      return el(
+        "div",
+        { class: "gauge", "data-key": name },
+        el("span", { class: "gauge-name" }, label),
+        el("span", {}, words(last)),
+        Draw.sparkline(values, label, 200, 32),
+      );
+    });
+    const span = Format.duration(Math.max(...Object.values(told.series).map((column) => column.length)) * told.each_s);
+    return [el("h3", {}, `The node, the last ${span}`), el("div", { class: "gauges" }, gauges)];
+  }
+
   /** What training uses of its machine, as its metadata.json tells. */
   function resources(doc) {
     const used = doc.resources;
-    if (!used) return null;
+    if (!used) return node(doc);
     // A GPU that is full and busy does what it is for; a machine whose memory is full is about to kill something.
     const bar = (label, part, whole, words, warns = false) =>
       Number.isFinite(part) && Number.isFinite(whole) && whole > 0
@@ -147,14 +178,27 @@ const Progress = (() => {
             name,
             gpu.name ? el("span", { class: "muted" }, ` ${Format.clip(gpu.name, 80)}`) : null,
           ),
-          el("span", {}, busy),
+          gpu.lost ? el("span", { class: "high" }, "lost to the driver") : el("span", {}, busy),
           bar(`${name} busy`, gpu.utilization, 1, busy),
           el("span", {}, memory),
           bar(`${name} memory`, gpu.memory_used_bytes, gpu.memory_total_bytes, memory),
+          some(gpu.temperature_c) || some(gpu.power_w)
+            ? el(
+                "span",
+                {},
+                [
+                  some(gpu.temperature_c) ? `${Format.number(gpu.temperature_c)} °C` : null,
+                  some(gpu.power_w) ? `${Format.number(gpu.power_w)} W` : null,
+                ]
+                  .filter((each) => each !== null)
+                  .join(", "),
+              )
+            : null,
+          gpu.throttle?.length > 0 ? el("span", {}, `slowed down by ${[...new Set(gpu.throttle)].join(", ")}`) : null,
         );
       }),
     ];
-    return [el("div", { class: "gauges" }, rows)];
+    return [el("div", { class: "gauges" }, rows), node(doc)];
   }
 
   return Object.freeze({ progress, resources });
