@@ -393,6 +393,9 @@ class CommandInPlace:
         left = attention.while_doing(lambda: self._left_behind(life), _LOOK_S, LeftBehind())
         if left.asked is not None and not left.asked.after_checkpoint:
             life.run.stopped = life.run.stopped or left.asked.summary
+        if left.rerun is not None:
+            # Whoever watches this job hears of it, whatever exit status a launcher makes of it.
+            life.run.report_rerun(left.rerun)
         ended = replace(ended, left=left, step=ended.step if ended.step is not None else left.step)
         ended = replace(ended, error=self._error_text(life, ended))
         ruling = attention.while_doing(lambda: self._ruled(life, ended), _JUDGE_S, EndRuling(_UNDECIDED, _UNKNOWN_END))

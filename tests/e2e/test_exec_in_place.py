@@ -53,6 +53,7 @@ ENDS = [
     pytest.param("import torch_is_not_here", (), False, id="a missing package is not"),
     pytest.param('print("NCCL error: unhandled system error"); os._exit(93)', (), False, id="exit status 93 is not"),
     pytest.param('print("NCCL error: unhandled system error"); os._exit(17)', (), False, id="exit status 17 is not"),
+    pytest.param("os._exit(16)", DEFAULT, False, id="nor exit status 16, which asks for other hardware"),
     pytest.param("os._exit(3)", (), False, id="what nobody can explain is not"),
     pytest.param("os._exit(3)", DEFAULT, True, id="unless the policy says so"),
     pytest.param("os.kill(os.getpid(), signal.SIGKILL)", (), False, id="a SIGKILL may be the OOM killer's"),
@@ -74,6 +75,28 @@ def test_the_policy_decides(tmp_path: Path, act: str, policy: tuple[str, ...], r
         assert (done.returncode, starts(tmp_path)) == (alone.returncode, [0]), "it ends as it does without"
         told, told_alone = (left(folder, "_error") or "" for folder in (tmp_path, plain))
         assert told.splitlines()[0] == told_alone.splitlines()[0]
+
+
+def test_other_hardware_is_another_job_whatever_a_launcher_makes_of_the_exit_status(tmp_path: Path) -> None:
+    doubtful = """
+    import lastbeat
+    from lastbeat.rerun import RerunStateMachine
+    rerun = RerunStateMachine(mode="validate_results", device="GPU-5c8e")
+    try:
+        with lastbeat.run():
+            while rerun.should_run_forward_backward():
+                rerun.validate(float("nan"))
+            sys.exit(rerun.should_checkpoint_and_exit()[2])
+    except SystemExit:
+        os._exit(1)
+    """
+    done = run_exec(tmp_path, *by_start(doubtful, WELL), options=(*ONCE, *DEFAULT))
+    assert (done.returncode, starts(tmp_path)) == (1, [0]), done.stderr.decode()
+    assert "not restarted in place: exit status 16: it asks to be resumed on other hardware" in (
+        left(tmp_path, "_error") or ""
+    )
+    told = document(tmp_path, "metadata.json")["rerun"]
+    assert (told["exit_code"], told["findings"][0]["device"]) == (16, "GPU-5c8e"), "whoever watches the job hears of it"
 
 
 def test_the_last_failure_says_how_often(tmp_path: Path) -> None:

@@ -84,7 +84,9 @@ def decide_restart(
     wanted, reason = _by_rule(rule, told, excluded)
     if told is not end and excluded in {None, told.error_type}:
         reason += f"; {end.error_type} is too uncertain ({end.confidence:.2f}, below {policy.least_confidence:g})"
-    if end.exit_code == RESUME_ELSEWHERE and rule.kind != "never" and excluded is None:
+    # Whose fault a bad value is, is what other hardware is to tell: that it is the maths, nobody knows yet.
+    asks = end.exit_code == RESUME_ELSEWHERE and rule.kind != "never"
+    if asks and (excluded is None or traits_of(excluded).about_values):
         wanted, reason = True, f"exit status {RESUME_ELSEWHERE}: the job asks to be resumed on other hardware"
     if not wanted:
         return RestartDecision(restart=False, reason=reason)
@@ -105,7 +107,8 @@ def decide_restart(
         budgets=budgets,
         delay_s=round(chance * longest_s, 1),
         excluded_nodes=tuple(sorted({*_bad_nodes(history, told), *_slow_nodes(policy, ever, told)})),
-        other_hardware=end.exit_code == RESUME_ELSEWHERE or traits_of(told.error_type).blames_node,
+        # Where the node in doubt is known, the others may serve again.
+        other_hardware=(asks and not end.suspect_nodes) or traits_of(told.error_type).blames_node,
     )
 
 
@@ -250,4 +253,5 @@ def _bad_nodes(history: Sequence[RestartEntry], end: JobEnd) -> tuple[str, ...]:
     bad = {node for node, times in failed.items() if times >= _NODE_FAILURES}
     if end.node and (end.node_lost or traits_of(end.error_type).blames_node):
         bad.add(end.node)
+    bad.update(end.suspect_nodes)
     return tuple(sorted(bad))

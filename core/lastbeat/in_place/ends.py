@@ -11,7 +11,7 @@ from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.child.exit_reason import ChildExit
-from lastbeat.decide.restart import cause_key, decide_restart
+from lastbeat.decide.restart import RESUME_ELSEWHERE, cause_key, decide_restart
 from lastbeat.in_place.looking import LeftBehind
 from lastbeat.model.cause import Explanation
 from lastbeat.model.checkpoint import CheckpointSurvey
@@ -86,6 +86,8 @@ def job_end(
         key = cause_key(error_type, ended.hang or "")
     if ended.hang is not None and error_type == UNKNOWN:
         error_type, confidence = HANG, 1.0
+    status = ended.exit.status if ended.exit is not None and ended.exit.status >= 0 else None
+    rerun = ended.left.rerun if ended.hang is None else None
     return JobEnd(
         Mode.CRASH if ended.hang is None else Mode.STALL,
         error_type,
@@ -97,7 +99,8 @@ def job_end(
         step=ended.step,
         checkpoint_step=found.newest_step if found is not None else None,
         node=ended.node or None,
-        exit_code=ended.exit.status if ended.exit is not None and ended.exit.status >= 0 else None,
+        exit_code=rerun.exit_code if rerun is not None and rerun.exit_code is not None else status,
+        suspect_nodes=rerun.suspect_hosts if rerun is not None else (),
         asked_by=asked,
         resumed_from=ended.resumed_from,
         first_step=True if stepped else False if ended.lived_s < QUICK_S or ended.step is not None else None,
@@ -113,13 +116,19 @@ def ruled(
 ) -> RestartDecision:
     """What ``policy`` says after the restarts in ``history``.
 
-    Some ends are none that anybody starts again: what had already ended well, and what could not be ended.
+    Some ends are none that anybody starts again in place: what had already ended well, what could not be ended, and
+    what asks for other hardware.
     """
     if ended.exit is None:
         return RestartDecision(restart=False, reason="some of its processes could not be ended, and still run")
     if ended.left.done is not None:
         return RestartDecision(restart=False, reason=f"it had ended already ({ended.left.done})")
-    return decide_restart(policy, end, history, now, delay_s=0.0, chance=0.0)
+    decision = decide_restart(policy, end, history, now, delay_s=0.0, chance=0.0)
+    if decision.restart and end.exit_code == RESUME_ELSEWHERE:
+        # On the same device nobody would learn anything.
+        reason = f"exit status {RESUME_ELSEWHERE}: it asks to be resumed on other hardware, so in another job"
+        return RestartDecision(restart=False, reason=reason)
+    return decision
 
 
 def within(decision: RestartDecision, made: int, most: int) -> RestartDecision:

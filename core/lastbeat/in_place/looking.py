@@ -15,6 +15,7 @@ from lastbeat.model import runid
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.observation import Heartbeat, Seen
 from lastbeat.model.record import Attempt
+from lastbeat.model.rerun import RerunReport
 from lastbeat.model.stop_request import LIMIT_BYTES, StopRequest, read_request
 from lastbeat.observe.documents import read_heartbeat
 from lastbeat.observe.ranks import SilentRankReader, look_at_ranks
@@ -56,6 +57,8 @@ class LeftBehind:
     errors: tuple[RankError, ...] = ()
     """Those of its ranks, the first one first."""
     step: int | None = None
+    rerun: RerunReport | None = None
+    """What re-runs of its steps have shown, as its last heartbeat says."""
 
 
 class StoreLook:
@@ -144,12 +147,14 @@ class StoreLook:
         )
         metadata, progress = (self._read(folder + name, _METADATA_BYTES) for name in (runid.METADATA, runid.PROGRESS))
         beat = read_heartbeat(metadata) if metadata is not None else None
+        rerun = None
         if beat is not None and beat.in_place is not None and beat.in_place.token == self._ours.token:
             self._attempt = (beat.start_time, beat.attempt)
+            rerun = beat.rerun
         step = None
         if progress is not None and not is_leftover(progress.modified, started):
             step = read_heartbeat(progress).step
-        return LeftBehind(True, done, self.asked(), self._errors(started), step)
+        return LeftBehind(True, done, self.asked(), self._errors(started), step, rerun)
 
     def asked(self) -> StopRequest | None:
         """Who has asked for the end of this attempt, though the next one has begun by now. Raises

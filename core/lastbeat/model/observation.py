@@ -10,6 +10,7 @@ from lastbeat.model.job import JobSight
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.preemption import Preemption
 from lastbeat.model.raised_alert import RaisedAlert
+from lastbeat.model.rerun import RerunReport
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.model.stragglers_told import StragglersTold
 
@@ -97,6 +98,8 @@ class Heartbeat:
     """What its node says of itself. None: it says nothing."""
     in_place: InPlace | None = None
     """Who has started it ends it when it hangs, and starts it again in its place, as it says."""
+    rerun: RerunReport | None = None
+    """What re-runs of its steps have shown, as it says."""
 
     step: int | None = None
     total_steps: int | None = None

@@ -3,13 +3,13 @@
 The exit statuses are Megatron-LM's, so that schedulers' scripts which know them go on working.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 from lastbeat.model.numbers import whole
-from lastbeat.model.text import clean, fit, one_line
+from lastbeat.model.text import fit, one_line
 
 EXIT_CODE_RESUME_TO_DISAMBIGUATE: Final = 16
 """A bad result was reproduced: the job is to be resumed on other hardware, which tells whose fault it is."""
@@ -69,10 +69,13 @@ class RerunFinding:
     """What was wrong, and what the re-run gave: ``loss is NaN (nan, then 2.5)``."""
 
     def __str__(self) -> str:
-        """``Possible persistent error! Rank 3, node n1, device GPU-1f2e: loss is NaN (nan, then 2.5) at iteration
-        #7``."""
-        who = f"Rank {self.rank}, node {self.host}, device {self.device}"
-        return f"{self.verdict.told} {who}: {self.what} at iteration #{self.iteration}"
+        """``Rank 3, node n1, device GPU-1f2e, iteration #7: Possible persistent error! loss is NaN (nan, then 2)``."""
+        return f"{self.who}: {self.verdict.told} {self.what}"
+
+    @property
+    def who(self) -> str:
+        """``Rank 3, node n1, device GPU-1f2e, iteration #7``."""
+        return f"Rank {self.rank}, node {self.host}, device {self.device}, iteration #{self.iteration}"
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -115,22 +118,24 @@ class RerunReport:
         return "\n".join([*map(str, reversed(self.findings)), f"exit status {self.exit_code}"])
 
 
-def read_rerun(value: object) -> RerunReport | None:
-    """What a document says of it; None where it makes no sense. Never raises."""
+def read_rerun(value: object, mask: Callable[[str], str] = str) -> RerunReport | None:
+    """What a document says of it; None where it makes no sense. ``mask`` hides secrets in its text. Never raises."""
     if not isinstance(value, Mapping):
         return None
     code = value.get("exit_code")
     codes = (EXIT_CODE_RESUME_TO_DISAMBIGUATE, EXIT_CODE_FAILED_ON_RESULT_VALIDATION)
-    return RerunReport(read_findings(value.get("findings")), code if type(code) is int and code in codes else None)
+    findings = read_findings(value.get("findings"), mask)
+    return RerunReport(findings, code if type(code) is int and code in codes else None)
 
 
-def read_findings(value: object) -> tuple[RerunFinding, ...]:
+def read_findings(value: object, mask: Callable[[str], str] = str) -> tuple[RerunFinding, ...]:
     """Those that are understood. Never raises."""
     entries: Sequence[object] = value[-MOST_FINDINGS:] if isinstance(value, list) else ()
-    return tuple(each for each in map(_finding, entries) if each is not None)
+    found = (_finding(each, mask) for each in entries)
+    return tuple(each for each in found if each is not None)
 
 
-def _finding(entry: object) -> RerunFinding | None:
+def _finding(entry: object, mask: Callable[[str], str]) -> RerunFinding | None:
     if not isinstance(entry, Mapping):
         return None
     rank, iteration = whole(entry.get("rank")), whole(entry.get("iteration"))
@@ -139,9 +144,9 @@ def _finding(entry: object) -> RerunFinding | None:
     verdict = known.get(named) if isinstance(named, str) else None
     if verdict is None or rank is None or iteration is None:
         return None
-    host, device, what = (_text(entry.get(name)) for name in ("host", "device", "what"))
+    host, device, what = (_text(entry.get(name), mask) for name in ("host", "device", "what"))
     return RerunFinding(verdict, rank, host, device, iteration, what)
 
 
-def _text(value: object) -> str:
-    return fit(one_line(clean(value)), TEXT_LIMIT) if isinstance(value, str) else ""
+def _text(value: object, mask: Callable[[str], str]) -> str:
+    return fit(one_line(mask(value)), TEXT_LIMIT) if isinstance(value, str) else ""

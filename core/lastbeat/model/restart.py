@@ -136,6 +136,9 @@ class JobEnd:
     node_lost: bool = False
     """The scheduler has given that node up."""
     exit_code: int | None = None
+    """Where training says by itself with which it ends, that: a launcher may turn it into its own."""
+    suspect_nodes: tuple[str, ...] = ()
+    """Of an exit status that asks for other hardware: the nodes whose devices are in doubt. Empty: nobody has said."""
     asked_by: str | None = None
     """The person who asked for this end."""
     resumed_from: str | None = None

@@ -9,6 +9,8 @@ from lastbeat.model.health import HEALTH_CONDITIONS, HealthCondition
 from lastbeat.model.in_place import FIELD, read_in_place
 from lastbeat.model.numbers import finite, number, whole
 from lastbeat.model.observation import Heartbeat, LeftSection, OpenSection
+from lastbeat.model.rerun import FIELD as RERUN
+from lastbeat.model.rerun import read_rerun
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.stragglers_told import read_stragglers
 from lastbeat.model.text import owner_name
@@ -73,6 +75,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         stragglers=read_stragglers(document.get("stragglers"), mask),
         health=_health(document.get("health"), mask, blob),
         in_place=read_in_place(document.get(FIELD)),
+        rerun=read_rerun(document.get(RERUN), mask),
         step=whole(document.get("step")),
         total_steps=whole(document.get("total_steps")),
         loss=number(document.get("loss")),

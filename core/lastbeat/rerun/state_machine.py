@@ -446,9 +446,7 @@ class RerunStateMachine:
         level = logging.WARNING if finding.verdict is RerunVerdict.REPRODUCED else logging.ERROR
         if first is not None:
             safe_log(level, "%s", first)
-        # The words that people search for stand at the end of their line, too.
-        who = f"Rank {finding.rank}, node {finding.host}, device {finding.device}, iteration #{finding.iteration}"
-        safe_log(level, "%s: %s", who, finding.verdict.told)
+        safe_log(level, "%s: %s", finding.who, finding.verdict.told)
 
     # Results.
 

@@ -341,6 +341,8 @@ def job_end(
     if error_type is None or (error_type == UNKNOWN and mode is not Mode.CRASH):
         error_type = {Mode.STALL: HANG, Mode.TIMEOUT: TIMEOUT, Mode.PREEMPTED: CANCELLED}.get(mode, UNKNOWN)
     step = decision.seen.knows_step
+    metadata = decision.seen.metadata
+    rerun = metadata.rerun if metadata is not None and mode is Mode.CRASH else None
     node = report.failed_node or (cause.evidence.host if cause is not None else None)
     return JobEnd(
         mode,
@@ -356,7 +358,8 @@ def job_end(
         # No node is to blame for a preemption.
         node=None if mode is Mode.PREEMPTED else node or (job.nodes[0] if len(job.nodes) == 1 else None),
         node_lost=report.state is JobState.NODE_LOST,
-        exit_code=report.exit_code,
+        exit_code=rerun.exit_code if rerun is not None and rerun.exit_code is not None else report.exit_code,
+        suspect_nodes=rerun.suspect_hosts if rerun is not None else (),
         asked_by=by if mode is not Mode.SUCCESS else None,
         resumed_from=begun.resumed_from,
         first_step=begun.first_step,

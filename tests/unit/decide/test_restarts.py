@@ -188,6 +188,13 @@ DECISIONS = [
         "exit status 16: the job asks to be resumed on other hardware",
     ),
     (
+        "16 with bad numbers: that it is the maths is what nobody knows yet",
+        TRANSIENT,
+        JobEnd(Mode.CRASH, "numerical_instability", exit_code=16),
+        True,
+        "exit status 16: the job asks to be resumed on other hardware",
+    ),
+    (
         "16 does not get past an excluded type",
         TRANSIENT,
         JobEnd(Mode.CRASH, "oom", exit_code=16),
@@ -319,6 +326,13 @@ def test_nodes_with_slow_ranks_are_left_where_the_policy_says_so() -> None:
 def test_broken_hardware_is_left_at_once() -> None:
     found = decided(JobEnd(Mode.CRASH, "hardware", node="n3"))
     assert (found.restart, found.excluded_nodes, found.other_hardware) == (True, ("n3",), True)
+
+
+def test_a_node_whose_device_is_in_doubt_is_left_and_others_may_serve_again() -> None:
+    end = JobEnd(Mode.CRASH, "numerical_instability", exit_code=16)
+    assert decided(end).other_hardware
+    found = decided(replace(end, suspect_nodes=("n3", "n4")))
+    assert (found.restart, found.excluded_nodes, found.other_hardware) == (True, ("n3", "n4"), False)
 
 
 def test_a_node_that_the_scheduler_lost_is_left_at_once() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lastbeat.child.exit_reason import ChildExit
 from lastbeat.in_place.ends import LONGEST_PAUSE_S, HowItEnded, explained, job_end, pause_s, ruled, within
 from lastbeat.in_place.looking import LeftBehind, RankError
+from lastbeat.model.rerun import RerunReport
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.restarts.loading import RECOMMENDED, load
@@ -40,6 +41,13 @@ ROWS = [
                  False, "oom", id="killed for its memory"),
     pytest.param(HowItEnded(ChildExit(93), text=NCCL), False, "asks not to be restarted", id="exit status 93"),
     pytest.param(HowItEnded(ChildExit(17), text=NCCL), False, "wrong result", id="exit status 17"),
+    pytest.param(HowItEnded(ChildExit(16), text=NCCL), False, "in another job", id="exit status 16"),
+    pytest.param(HowItEnded(ChildExit(1), text=NCCL, left=LeftBehind(True, rerun=RerunReport((), 16))), False,
+                 "exit status 16", id="which its launcher has turned into another"),
+    pytest.param(HowItEnded(ChildExit(1), text=NCCL, left=LeftBehind(True, rerun=RerunReport((), 17))), False,
+                 "exit status 17", id="or exit status 17"),
+    pytest.param(HowItEnded(ChildExit(1), text=NCCL, left=LeftBehind(True, rerun=RerunReport())), True,
+                 "Transient", id="re-runs that have nothing to do with its end"),
     pytest.param(HowItEnded(ChildExit(1, signals=(15,)), text=NCCL), False, "a person ended", id="SIGTERM to exec"),
     pytest.param(HowItEnded(ChildExit(-2), text=NCCL), False, "a person ended", id="Ctrl-C"),
     pytest.param(HowItEnded(ChildExit(1), text=NCCL, left=LeftBehind(True, asked=StopRequest("ann@gpu7", NOW))), False,

@@ -84,7 +84,7 @@ def test_a_training_that_ends_because_of_it_says_so_with_its_last_words(
     with pytest.raises(SystemExit, match=str(status)):
         train()
     said = (root / "_error").read_text(encoding="utf-8").splitlines()
-    assert said[0].startswith(f"{first} Rank 0, node {platform.node()}, device GPU-5c8e: loss is NaN")
+    assert said[0].startswith(f"Rank 0, node {platform.node()}, device GPU-5c8e, iteration #0: {first} loss is NaN")
     assert f"exit status {status}" in said
     assert document(root / "metadata.json")["rerun"]["exit_code"] == status
 

@@ -1,0 +1,78 @@
+"""What a restart makes of re-runs: training says with which status it ends, and which nodes are in doubt."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lastbeat.model.job import JobState
+from lastbeat.model.rerun import RerunFinding, RerunReport, RerunVerdict
+from lastbeat.model.status import Status
+from lastbeat.restarts.loading import load
+from support.jobs import RUN, SupervisedScene
+from unit.supervision.test_supervised import running, settled
+
+NAN = "FloatingPointError: loss is nan\n"
+
+
+def finding(verdict: RerunVerdict, host: str = "n7", rank: int = 1) -> RerunFinding:
+    return RerunFinding(verdict, rank, host, "GPU-5c8e", 7, "loss is NaN (nan, then nan)")
+
+
+def ended(status: int, *findings: RerunFinding, said: int | None) -> SupervisedScene:
+    """A job that ended with ``status``, and said that it would end with ``said``."""
+    scene = running(SupervisedScene(policy=load("megatron_transient")))
+    fields: dict[str, Any] = RerunReport(findings, said).fields()
+    start = {"start_time": scene.store.now.isoformat(), "last_update": scene.store.now.isoformat()}
+    scene.store.put_text(f"{RUN}/metadata.json", json.dumps({**start, **fields}))
+    scene.store.pass_time(5)
+    scene.store.put_text(f"{RUN}/_error", NAN)
+    scene.end("run-r0", JobState.FAILED, status)
+    settled(scene)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("status", "findings", "excluded"),
+    [
+        pytest.param(16, [RerunVerdict.REPRODUCED], ("n7",), id="as its exit status says"),
+        pytest.param(1, [RerunVerdict.REPRODUCED], ("n7",), id="though its launcher makes another status of it"),
+        pytest.param(
+            1, [RerunVerdict.TRANSIENT_ERROR, RerunVerdict.SAME_DEVICE], ("n7",), id="on the same device again"
+        ),
+        pytest.param(16, [], ("n1",), id="off all nodes of the old job, where nobody has said which"),
+    ],
+)
+def test_a_job_that_asks_for_other_hardware_is_kept_off_the_node_in_doubt(
+    status: int, findings: list[RerunVerdict], excluded: tuple[str, ...]
+) -> None:
+    scene = ended(status, *map(finding, findings), said=16 if findings else None)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"], (
+        "a policy that excludes bad numbers does not keep it from that"
+    )
+    assert scene.launcher.jobs["run-r1"].spec.excluded_nodes == excluded
+
+
+def test_each_node_in_doubt_is_left_out() -> None:
+    both = [finding(RerunVerdict.REPRODUCED, "n7"), finding(RerunVerdict.REPRODUCED, "n9", 2)]
+    assert ended(1, *both, said=16).launcher.jobs["run-r1"].spec.excluded_nodes == ("n7", "n9")
+
+
+def test_a_fault_of_the_hardware_is_not_resumed_and_the_alert_says_so() -> None:
+    scene = ended(1, finding(RerunVerdict.PERSISTENT_ERROR), said=17)
+    assert scene.launcher.submitted == ["run-r0"]
+    (message,) = [each for each in scene.channel.sent if each.status is Status.FAILED]
+    assert message.restart is not None
+    assert "exit status 17" in message.restart
+
+
+def test_what_an_attempt_before_has_said_does_not_count_for_the_next() -> None:
+    scene = ended(1, finding(RerunVerdict.REPRODUCED), said=16)
+    scene.end("run-r1", JobState.FAILED, 1)
+    settled(scene)
+    assert scene.launcher.submitted == ["run-r0", "run-r1"], "the second died before it said anything"
+
+
+def test_re_runs_that_did_not_end_it_change_nothing() -> None:
+    scene = ended(1, finding(RerunVerdict.TRANSIENT_ERROR), said=None)
+    assert scene.launcher.submitted == ["run-r0"]
