@@ -24,6 +24,8 @@ _LOGGERS = {
     "nothing": "nothing",
     "lastbeat": "`run.step`, three metrics",
     "section": "`with run.section(…)`, entered and left",
+    "rerun_disabled": "a step of `lastbeat.rerun`, `disabled`",
+    "rerun_validates": "a step of `lastbeat.rerun`, `validate_results`, a tensor of torch",
     "tensorboard": "TensorBoard `add_scalar`, three",
     "wandb": "wandb offline `run.log`, three metrics",
     "mlflow": "mlflow `log_metric`, three, files",

@@ -100,6 +100,31 @@ def all_reduce(folder: Path) -> tuple[Log, Callable[[], None]]:
     return look, lambda: None
 
 
+def rerun_disabled(_folder: Path) -> tuple[Log, Callable[[], None]]:
+    return _rerun("disabled")
+
+
+def rerun_validates(_folder: Path) -> tuple[Log, Callable[[], None]]:
+    return _rerun("validate_results")
+
+
+def _rerun(mode: str) -> tuple[Log, Callable[[], None]]:
+    """All that a step calls, with the random number generators of Python, numpy and torch to keep."""
+    import numpy  # noqa: F401, PLC0415 - as above
+    import torch  # noqa: PLC0415 - as above
+
+    from lastbeat.rerun import RerunStateMachine  # noqa: PLC0415 - as above
+
+    machine, loss = RerunStateMachine(mode=mode), torch.tensor(2.5)
+
+    def step(_n: int) -> None:
+        while machine.should_run_forward_backward():
+            machine.validate(loss)
+        machine.should_checkpoint_and_exit()
+
+    return step, lambda: None
+
+
 def mlflow(folder: Path) -> tuple[Log, Callable[[], None]]:
     os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     import mlflow  # type: ignore[import-not-found] # noqa: PLC0415 - as above
@@ -147,7 +172,10 @@ def nvrx(folder: Path) -> tuple[Log, Callable[[], None]]:
 
 
 _STOPS = (should_stop, all_should_stop, all_reduce)
-LOGGERS = {one.__name__: one for one in (nothing, lastbeat, section, *_STOPS, mlflow, wandb, tensorboard, nvrx)}
+_RERUNS = (rerun_disabled, rerun_validates)
+LOGGERS = {
+    one.__name__: one for one in (nothing, lastbeat, section, *_STOPS, *_RERUNS, mlflow, wandb, tensorboard, nvrx)
+}
 
 
 def calls(log: Log, seconds: float) -> dict[str, float]:

@@ -6,7 +6,9 @@ import random
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+_USUAL: Final = "MT19937"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,7 @@ class RandomState:
     """As each library tells of it. None: it is not loaded."""
 
     python: tuple[Any, ...]
-    numpy: tuple[Any, ...] | None = None
+    numpy: Mapping[str, Any] | None = None
     torch: Any = None
     cuda: Any = None
 
@@ -24,7 +26,8 @@ class RandomState:
         numpy, torch = _numpy(), _torch()
         return cls(
             random.getstate(),
-            numpy.random.get_state() if numpy is not None else None,
+            # Not as a tuple, which takes several times as long.
+            numpy.random.get_state(legacy=False) if numpy is not None else None,
             torch.get_rng_state() if torch is not None else None,
             torch.cuda.get_rng_state() if torch is not None and _uses_cuda(torch) else None,
         )
@@ -45,9 +48,9 @@ class RandomState:
         version, words, gauss = self.python
         found: dict[str, Any] = {"python": [version, list(words), gauss]}
         # A generator of another kind than numpy's usual one tells of itself in other ways.
-        if isinstance(self.numpy, tuple):
-            name, keys, *rest = self.numpy
-            found["numpy"] = [str(name), [int(key) for key in keys], int(rest[0]), int(rest[1]), float(rest[2])]
+        if self.numpy is not None and self.numpy["bit_generator"] == _USUAL:
+            state, gauss = self.numpy["state"], float(self.numpy["gauss"])
+            found["numpy"] = [state["key"].tolist(), int(state["pos"]), int(self.numpy["has_gauss"]), gauss]
         for library, state in (("torch", self.torch), ("cuda", self.cuda)):
             if state is not None:
                 found[library] = base64.b64encode(bytes(state.tolist())).decode()
@@ -61,11 +64,14 @@ class RandomState:
         named = document.get("numpy")
         return cls(
             (version, tuple(words), gauss),
-            (named[0], numpy.array(named[1], dtype=numpy.uint32), *named[2:])
-            if named is not None and numpy is not None
-            else None,
+            _of_numpy(numpy, *named) if named is not None and numpy is not None else None,
             *(_tensor(torch, document.get(library)) for library in ("torch", "cuda")),
         )
+
+
+def _of_numpy(numpy: Any, key: list[int], pos: int, has_gauss: int, gauss: float) -> dict[str, Any]:
+    state = {"key": numpy.array(key, dtype=numpy.uint32), "pos": pos}
+    return {"bit_generator": _USUAL, "state": state, "has_gauss": has_gauss, "gauss": gauss}
 
 
 def _tensor(torch: Any, text: str | None) -> Any:
