@@ -54,8 +54,8 @@ def reporter(
             tasks.append(StopCheck(max(1, round(environment.stop_s / environment.beat_s)), send))
         limit = environment.time_limit if settings[TIME_MARGIN_SECONDS] is not None else None
         # Without a handler of its own the signal would end the program long before its machine goes.
-        notices = environment.notices if settings[EXIT_SIGNAL] is not None else None
-        return adapt(replace(environment, tasks=tuple(tasks), time_limit=limit, notices=notices))
+        notices = environment.on_entered if settings[EXIT_SIGNAL] is not None else ()
+        return adapt(replace(environment, tasks=tuple(tasks), time_limit=limit, on_entered=notices))
 
     def dump(head: str) -> bytes:
         from lastbeat.child.waiting import dump_waiting  # noqa: PLC0415 - only for a command that hangs

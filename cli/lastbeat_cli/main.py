@@ -41,6 +41,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "Restart jobs",
     ),
     "drill": ("drill.command", "Try restarts out, with faults on purpose.", "Restart jobs"),
+    "simulate-fault": ("simulate_fault", "Have a rank of a run hang, die or be slow, on purpose.", "Restart jobs"),
     "checkpoints": ("checkpoints", "Which checkpoints are complete, and which a restart takes.", "Restart jobs"),
     "exec": ("exec_", "Run a command, report it, and tell how it died.", "Report a run"),
     "beat": ("beat", "Say that a run lives, and how far it is.", "Report a run"),

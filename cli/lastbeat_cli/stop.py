@@ -22,7 +22,6 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_duration, parse_duration, parse_time
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.record.repository import RecordRepository
-from lastbeat.sdk.process_mark import process_mark
 from lastbeat.sdk.resources import send_to_tree
 from lastbeat.settings import Settings
 from lastbeat.stores.port import Blob, ConflictError, Expect, Store, StoreError
@@ -31,6 +30,7 @@ from lastbeat.views.one_run import RunWatch
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.author import author
 from lastbeat_cli.document import dump
+from lastbeat_cli.held_process import hold
 from lastbeat_cli.run import one_run
 
 WHAT = "What is stopped"
@@ -292,22 +292,7 @@ def _status(watch: RunWatch) -> Status:
 
 def _process_here(training: _Training) -> int | None:
     """A pidfd of the very process that trains, where that is one of ours on this machine."""
-    number = training.process
-    if number is None or training.mark is None or not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        process = os.pidfd_open(number)
-    except OSError:
-        return None
-    try:
-        # Looked at once it is held: from here on the number cannot come to mean another.
-        ours = os.stat(f"/proc/{number}").st_uid == os.getuid()  # noqa: PTH116 - no path of ours
-    except OSError:
-        ours = False
-    if ours and process_mark(number) == training.mark:
-        return process
-    os.close(process)
-    return None
+    return None if training.process is None or training.mark is None else hold(training.process, training.mark)
 
 
 def leave_request(store: Store, name: str, request: StopRequest) -> str:

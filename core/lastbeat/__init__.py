@@ -62,6 +62,7 @@ def run(  # noqa: PLR0913 - all of them by name
     out_of_section: "SupportsFloat | None" = None,
     learn: bool | None = None,
     stragglers: "bool | str | None" = None,
+    simulate_fault: str | None = None,
 ) -> "Run":
     """Report a training run from a ``with`` block: leaving it writes ``_complete``, an exception writes ``_error``.
 
@@ -102,6 +103,9 @@ def run(  # noqa: PLR0913 - all of them by name
 
     ``stragglers`` has it find out which of its ranks are slow, by the time of their sections ``compute``; with
     ``"stop"``, ``run.should_stop`` is true once one is. Else LASTBEAT_STRAGGLERS says so.
+
+    ``simulate_fault`` (``"rank_killed:2:30"``: type, rank, seconds; else LASTBEAT_SIMULATE_FAULT) has a rank fail on
+    purpose, once, to try out what becomes of the training then.
     """
     from lastbeat.training import begin  # noqa: PLC0415 - importing lastbeat must cost nothing
 
@@ -123,6 +127,7 @@ def run(  # noqa: PLR0913 - all of them by name
         out_of_section=out_of_section,
         learn=learn,
         stragglers=stragglers,
+        simulate_fault=simulate_fault,
     )
 
 
@@ -145,6 +150,7 @@ def start(  # noqa: PLR0913 - as above
     out_of_section: "SupportsFloat | None" = None,
     learn: bool | None = None,
     stragglers: "bool | str | None" = None,
+    simulate_fault: str | None = None,
 ) -> "Run":
     """Like :func:`run`, for scripts without a block: the end of the process ends the run.
 
@@ -174,6 +180,7 @@ def start(  # noqa: PLR0913 - as above
         out_of_section=out_of_section,
         learn=learn,
         stragglers=stragglers,
+        simulate_fault=simulate_fault,
         at_exit=True,
     )
 

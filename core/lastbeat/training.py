@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lastbeat import own_log
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
@@ -48,6 +48,7 @@ from lastbeat.settings.table import (
     OWNER,
     RANK_BEAT_SECONDS,
     SECTION_TIMEOUTS,
+    SIMULATE_FAULT,
     STRAGGLER_EVERY,
     STRAGGLER_JSON,
     STRAGGLER_RANKS,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lastbeat.model.in_place import InPlace
+    from lastbeat.model.simulated_fault import FaultRequest
     from lastbeat.sdk.beat_tasks import BeatTask
     from lastbeat.sdk.ranks import Rank
     from lastbeat.sdk.reporter import HealthSource
@@ -99,6 +101,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     out_of_section: object = None,
     learn: object = None,
     stragglers: object = None,
+    simulate_fault: object = None,
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
@@ -123,7 +126,8 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     for mistake in settings.misspelt:
         safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
-    guard, starter, straggler_word = _guard(settings, name), _starter(name), _straggler_word(settings, stragglers)
+    guard, starter = _guard(settings, name), _starter(name)
+    straggler_word, simulated = _straggler_word(settings, stragglers), _fault(simulate_fault, settings)
 
     def prepare() -> RunEnvironment:
         reader = ValueReader(warnings=warnings)
@@ -146,11 +150,11 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         if section_limits.any or learns:
             environment = replace(environment, tasks=_with_stacks(environment))
         if learns:
-            from lastbeat.sdk.learning import Learning  # noqa: PLC0415 - as in run_environment
-
-            environment = replace(environment, learning=Learning(section_limits))
+            environment = _with_learning(environment, section_limits)
         if straggler_word != OFF:
             environment = replace(environment, stragglers=_straggler_watch(settings, environment, straggler_word))
+        if simulated is not None:
+            environment = _with_fault(environment, simulated, settings)
         return replace(
             environment,
             guard=guard,
@@ -164,12 +168,7 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         )
 
     enable_faulthandler()
-    tasks: tuple[BeatTask, ...] = ()
-    captures = _flag("capture", capture)
-    if log_file is not None or captures:
-        from lastbeat.sdk.log_shipping import log_tasks  # noqa: PLC0415 - only if a log is shipped
-
-        tasks = log_tasks(log_file, capture=captures)
+    tasks = _log_tasks(log_file, captures=_flag("capture", capture))
 
     def find_url() -> str | None:
         from lastbeat import opening  # noqa: PLC0415 - only for who asks
@@ -190,6 +189,14 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
         what = "lastbeat cannot see how this process ends; end the run yourself: %s"
         safe_log(logging.ERROR, what, fault_text(fault))
     return run
+
+
+def _log_tasks(log_file: str | os.PathLike[str] | None, *, captures: bool) -> "tuple[BeatTask, ...]":
+    if log_file is None and not captures:
+        return ()
+    from lastbeat.sdk.log_shipping import log_tasks  # noqa: PLC0415 - only if a log is shipped
+
+    return log_tasks(log_file, capture=captures)
 
 
 def _take_times(run: Run, settings: Settings, *, learns: bool, word: str) -> None:
@@ -249,6 +256,35 @@ def _exit_signal(given: object, settings: Settings) -> int | None:
     except ValueError as fault:
         safe_log(logging.WARNING, "lastbeat leaves exit_signal out: %s %s", value_label(given), fault)
         return settings[EXIT_SIGNAL]
+
+
+def _fault(given: object, settings: Settings) -> "FaultRequest | None":
+    if given is None:
+        return settings[SIMULATE_FAULT]
+    from lastbeat.model.simulated_fault import read_fault  # noqa: PLC0415 - only where training said so
+
+    try:
+        return read_fault(plain_str(given)) if issubclass(type(given), str) else _no_fault()
+    except ValueError as why:
+        safe_log(logging.WARNING, "lastbeat leaves simulate_fault out: %s %s", value_label(given), why)
+        return settings[SIMULATE_FAULT]
+
+
+def _with_learning(environment: RunEnvironment, limits: SectionLimits) -> RunEnvironment:
+    from lastbeat.sdk.learning import Learning  # noqa: PLC0415 - few trainings learn
+
+    return replace(environment, learning=Learning(limits))
+
+
+def _with_fault(environment: RunEnvironment, asked: "FaultRequest", settings: Settings) -> RunEnvironment:
+    from lastbeat.sdk.simulated_faults import FaultSimulation  # noqa: PLC0415 - only for who asked for one
+
+    simulation = FaultSimulation(asked, environment.store, environment.rank, settings.environ)
+    return replace(environment, on_entered=(*environment.on_entered, simulation.start))
+
+
+def _no_fault() -> NoReturn:
+    raise ValueError("is no text, as rank_killed:2:30 is")
 
 
 def section_limits(settings: Settings) -> SectionLimits:
@@ -398,7 +434,7 @@ def run_environment(
         owner=settings[OWNER],
         team=settings[TEAM],
         time_limit=_time_limit(settings),
-        notices=_notices(settings),
+        on_entered=_notices(settings),
         health=_health(settings, which),
     )
 
@@ -412,13 +448,13 @@ def _time_limit(settings: Settings) -> "StopTime | None":
     return time_limit(settings.environ, USUAL_MARGIN_S if margin_s is None else margin_s)
 
 
-def _notices(settings: Settings) -> "Callable[[Run], None] | None":
+def _notices(settings: Settings) -> "tuple[Callable[[Run], None], ...]":
     if not settings[CLOUD_NOTICES] or settings.environ.get("LOCAL_RANK", "0").strip() not in {"", "0"}:
-        return None
+        return ()
     from lastbeat.sdk.cloud_notices import NoticeWatch, notice_source  # noqa: PLC0415 - as above
 
     source = notice_source(settings.environ)
-    return NoticeWatch(source).start if source is not None else None
+    return (NoticeWatch(source).start,) if source is not None else ()
 
 
 def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":

@@ -17,6 +17,8 @@ STOP = "_stop"
 """A request to end the run, see ``model.stop_request``."""
 LEARNED = "ft_state.json"
 """How long its sections usually take, and the limits that it has learned from that, see ``model.learned_limits``."""
+SIMULATED_FAULT = "_simulated_fault.json"
+"""A fault that somebody asked for has happened, see ``model.simulated_fault``."""
 ALERTS = "_alerts.json"
 """Alerts that training raised itself, see ``model.raised_alert``."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastbeat.sdk.documents import iso_time
+from lastbeat.sdk.process_mark import process_mark
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.sections import section_fields, time_fields
 from lastbeat.sdk.value_reader import ValueReader
@@ -118,6 +119,7 @@ def rank_document(
         "local_rank": rank.local,
         "host": rank.host or None,
         "pid": os.getpid(),
+        "process_mark": process_mark(os.getpid()),
         "status": run.status,
         "phase": phase,
         "step": step_now,

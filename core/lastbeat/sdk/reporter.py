@@ -121,8 +121,9 @@ class RunEnvironment:
     rank_beat_s: float = 60.0
     """Time between two heartbeats of a rank; 0 means none."""
     guard: Guard = field(default_factory=Guard)
-    notices: Callable[[Run], None] | None = None
-    """Called once, after the first beat: has training asked to stop when its cloud takes the machine away."""
+    on_entered: tuple[Callable[[Run], None], ...] = ()
+    """Called once each, before the first beat; they return at once. One has training asked to stop when its cloud takes
+    the machine away, for example."""
     time_limit: "StopTime | None" = None
     """When training is asked to stop, because its job's time is over soon."""
     learning: "Learning | None" = None
@@ -416,8 +417,8 @@ class Reporter:
         if environment.health is not None and self._meter is not None:
             environment.health.gpus = self._meter.gpus
         environment.guard.begin(environment.rank, self._started_unix, self._started_monotonic)
-        if environment.notices is not None and ending is None:
-            environment.notices(run)
+        for call in environment.on_entered if ending is None else ():
+            call(run)
 
     def _take(self, run: Run, ending: tuple[str, str] | None, steps: Iterable[BeatStep]) -> list[BaseException]:
         """Take ``steps`` in order and return their faults. A fault ends them only where it concerns the rest too.

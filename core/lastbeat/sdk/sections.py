@@ -165,6 +165,10 @@ class Section:
         self.name = name
         self._depth = 0
 
+    def is_of(self, sections: Sections) -> bool:
+        """Whether it is one of these."""
+        return self._sections is sections
+
     def __enter__(self) -> None:
         sections = self._sections
         held = sections.open

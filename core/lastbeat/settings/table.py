@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.model.policy import DEFAULT_ALERT_ON
 from lastbeat.model.setting import Setting, count, number, shown, switch, web_address
@@ -13,6 +13,9 @@ from lastbeat.stores.kind import Root
 from lastbeat.stores.local import absolute
 from lastbeat.stores.port import check_prefix
 from lastbeat.stores.s3 import bucket_name
+
+if TYPE_CHECKING:
+    from lastbeat.model.simulated_fault import FaultRequest
 
 LEAST_LEASE_S: Final = 20.0
 """One slow delivery may take as long."""
@@ -65,6 +68,12 @@ def _signal(text: str) -> int:
     from lastbeat.sdk.exit_signals import signal_number  # noqa: PLC0415 - only where it is set
 
     return signal_number(text)
+
+
+def _simulated_fault(text: str) -> "FaultRequest":
+    from lastbeat.model.simulated_fault import read_fault  # noqa: PLC0415 - only where it is set
+
+    return read_fault(text)
 
 
 def _section_timeouts(text: str) -> Mapping[str, float]:
@@ -250,6 +259,13 @@ STRAGGLER_JSON = Setting[bool](
     "on: reports of slow ranks are one line of JSON each.",
     default="off",
     example="on",
+)
+SIMULATE_FAULT = Setting["FaultRequest | None"](
+    "LASTBEAT_SIMULATE_FAULT",
+    _simulated_fault,
+    "A fault that training has on purpose, once: type:rank:seconds. Types are rank_hung, rank_killed, gpu_error, "
+    "slow_rank, nan, preempt, disk_full and random; a rank or seconds that are left out are random, too.",
+    example="rank_killed:2:30",
 )
 STALL_MINUTES = Setting[float | None](
     "LASTBEAT_STALL_MINUTES",
@@ -526,7 +542,7 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
         BEAT_SECONDS, RANK_BEAT_SECONDS, SECTION_TIMEOUTS, OUT_OF_SECTION_TIMEOUT, LEARN, HEALTH_SECONDS,
         CHECKPOINT_DIR, GUARDIAN, EXIT_SIGNAL, STRAGGLERS, STRAGGLER_SECONDS, STRAGGLER_SCORES, STRAGGLER_RANKS,
         STRAGGLER_EVERY, STRAGGLER_JSON,
-        TIME_MARGIN_SECONDS, CLOUD_NOTICES, OWNER, TEAM,
+        TIME_MARGIN_SECONDS, CLOUD_NOTICES, OWNER, TEAM, SIMULATE_FAULT,
     ),
     "A fleet": (
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,

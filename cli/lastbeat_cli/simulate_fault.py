@@ -1,0 +1,227 @@
+"""``simulate-fault``: have a rank of a run that is under way hang, die or be slow, to see what becomes of it."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import click
+
+from lastbeat import opening
+from lastbeat.model import runid
+from lastbeat.model.numbers import whole
+from lastbeat.model.simulated_fault import (
+    RANDOM,
+    FaultRequest,
+    FaultType,
+    SimulatedFault,
+    decided,
+    read_fault,
+)
+from lastbeat.model.text import fit, one_line
+from lastbeat.model.times import format_duration
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.sdk.ranks import rank_key
+from lastbeat.stores.port import Store, StoreError
+from lastbeat_cli import exits, logs, options, report, values
+from lastbeat_cli.document import dump
+from lastbeat_cli.held_process import hold
+from lastbeat_cli.run import one_run
+
+WHAT: Final = "What happens"
+_EPILOG: Final = """\
+\b
+Exit status:
+  0  it has happened
+  1  the process had ended before
+  3  there is no such rank on this machine; also wrong settings or arguments
+
+\b
+Examples:
+  lastbeat simulate-fault --run-id llama --type rank_killed --rank 2 --after 30
+  lastbeat simulate-fault --run-id llama --type random
+  LASTBEAT_SIMULATE_FAULT=gpu_error:2:30 torchrun train.py
+"""
+_BY_SIGNAL: Final[Mapping[FaultType, int]] = MappingProxyType(
+    {
+        "rank_hung": signal.SIGSTOP,
+        "rank_killed": signal.SIGKILL,
+        "slow_rank": signal.SIGSTOP,
+        "preempt": signal.SIGTERM,
+    }
+)
+_SLICE_S: Final = 0.5
+_MOST_RANKS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A rank and its process."""
+
+    rank: int
+    process: int
+    mark: str
+
+
+@click.command("simulate-fault", cls=options.Grouped, epilog=_EPILOG, context_settings=options.HELP)
+@options.option("--run-id", metavar="RUN", group=WHAT, help="The run.", required=False)
+@options.option(
+    "--type",
+    "kind",
+    metavar="TYPE",
+    group=WHAT,
+    default=RANDOM,
+    help=f"{', '.join(_BY_SIGNAL)} or random [random]. Those that happen inside training need LASTBEAT_SIMULATE_FAULT.",
+)
+@options.option("--rank", metavar="N", group=WHAT, default=RANDOM, help="Which rank, or random [random].")
+@options.option(
+    "--after", metavar="SECONDS", group=WHAT, default=RANDOM, help="In how many seconds, or random: 10 to 60 [random]."
+)
+@options.place
+@options.form
+def command(
+    *, run_id: str | None, kind: str, rank: str, after: str, as_json: bool, verbose: bool, **given: str | None
+) -> int:
+    """Have a rank of a run fail on purpose, on the machine where it runs.
+
+    Its process is stopped (rank_hung), killed (rank_killed), stopped half of the time until Ctrl-C (slow_rank), or gets
+    SIGTERM (preempt). What happens inside training (gpu_error, nan, disk_full, and a hang of its main thread alone)
+    only training itself can simulate: set LASTBEAT_SIMULATE_FAULT where it is started.
+    """
+    logs.verbose(on=verbose)
+    faults: list[str] = []
+    if run_id is None:
+        faults.append("--run-id is missing; use for example --run-id mistral-20250804-171621")
+    name = report.run_id(run_id, faults) if run_id is not None else ""
+    asked = _asked(kind, rank, after, faults)
+    settings = values.settings(given, faults)
+    logs.follow(settings)
+    store = opening.store(settings)
+    targets = _targets(store, name, asked.rank)
+    with _held(targets) as held:
+        if not held:
+            raise _nobody(store, name, asked.rank)
+        target, process = random.choice(held)  # noqa: S311 - nothing secret
+        fault = _decided(asked, target.rank)
+        if not as_json:
+            print(f"{fault}", flush=True)
+            print(f"Process {target.process} on this machine, in {format_duration(fault.after_s)}.", flush=True)
+        time.sleep(fault.after_s)
+        happened = _happen(process, fault)
+    if as_json:
+        print(dump({"run_id": name, "type": fault.type, "rank": fault.rank, "process": target.process,
+                    "after_s": fault.after_s, "happened": happened}))  # fmt: skip
+    elif not happened:
+        print(f"Process {target.process} had ended before.")
+    elif fault.type == "rank_hung":
+        print(f"It is stopped. Have it go on with: kill -CONT {target.process}")
+    return exits.OK if happened else exits.WARNING
+
+
+def _asked(kind: str, rank: str, after: str, faults: list[str]) -> FaultRequest:
+    def read(option: str, value: str, text: str) -> FaultRequest:
+        try:
+            return read_fault(text)
+        except ValueError as why:
+            faults.append(f"{option}={fit(one_line(value), 40)!r} {why}")
+            return FaultRequest()
+
+    of_type = read("--type", kind, kind.replace(":", " ")).type
+    of_rank = read("--rank", rank, f"{RANDOM}:{rank.replace(':', ' ')}").rank
+    of_delay = read("--after", after, f"{RANDOM}::{after.replace(':', ' ')}").after_s
+    if of_type is not None and of_type not in _BY_SIGNAL:
+        faults.append(
+            f"--type={of_type} happens inside training: start that with "
+            f"LASTBEAT_SIMULATE_FAULT={of_type}:{fit(one_line(rank), 20)}:{fit(one_line(after), 20)} in its environment"
+        )
+    return FaultRequest(of_type, of_rank, of_delay)
+
+
+def _decided(asked: FaultRequest, rank: int) -> SimulatedFault:
+    kind = asked.type if asked.type is not None else random.choice([*_BY_SIGNAL])  # noqa: S311 - as above
+    return decided(FaultRequest(kind, rank, asked.after_s), 1)
+
+
+def _targets(store: Store, name: str, rank: int | None) -> list[_Target]:
+    """The processes of this rank, or of all ranks, as training tells of them."""
+    numbers: Sequence[int] = (rank,) if rank is not None else _ranks(store, f"{name}/ranks/")
+    told = [_told(store, f"{name}/{rank_key(number)}", number, "pid") for number in numbers]
+    if rank in {0, None}:
+        told.append(_told(store, f"{name}/{runid.METADATA}", 0, "process"))
+    return list({target.process: target for target in told if target is not None}.values())
+
+
+def _ranks(store: Store, folder: str) -> list[int]:
+    names = (
+        each.key.removeprefix(folder).removesuffix(".json") for each in store.list(folder, limit=_MOST_RANKS).entries
+    )
+    return sorted(int(each) for each in names if each.isascii() and each.isdigit() and len(each) < 10)
+
+
+def _told(store: Store, key: str, rank: int, field: str) -> _Target | None:
+    blob = store.read(key, DOCUMENT_LIMIT_BYTES)
+    document = _object(blob.body) if blob is not None else {}
+    number, mark = whole(document.get(field)), document.get("process_mark")
+    if number is None or not 1 < number < 1 << 31 or not isinstance(mark, str):
+        return None
+    return _Target(rank, number, mark)
+
+
+@contextmanager
+def _held(targets: Sequence[_Target]) -> Iterator[list[tuple[_Target, int]]]:
+    """Those that live on this machine, each with its pidfd."""
+    held = [(target, process) for target in targets if (process := hold(target.process, target.mark)) is not None]
+    try:
+        yield held
+    finally:
+        for _, process in held:
+            os.close(process)
+
+
+def _nobody(store: Store, name: str, rank: int | None) -> StoreError:
+    if not store.list(f"{name}/", limit=1).entries:
+        return one_run.unknown(store, name)
+    if rank is None:
+        return StoreError(f"no rank of run {name} runs on this machine as your user", "say this where it runs")
+    key = f"{name}/{rank_key(rank)}"
+    blob = store.read(key, DOCUMENT_LIMIT_BYTES)
+    host = _object(blob.body).get("host") if blob is not None else None
+    where = f"; it told of itself on {fit(one_line(host), 60)}" if isinstance(host, str) and host else ""
+    return StoreError(f"rank {rank} of run {name} does not run on this machine as your user{where}", "say this there")
+
+
+def _happen(process: int, fault: SimulatedFault) -> bool:
+    try:
+        signal.pidfd_send_signal(process, _BY_SIGNAL[fault.type])
+        if fault.type == "slow_rank":
+            _slow_down(process)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _slow_down(process: int) -> None:
+    """Stop it half of the time, until Ctrl-C or its end; it is stopped already."""
+    try:
+        while True:
+            time.sleep(_SLICE_S)
+            signal.pidfd_send_signal(process, signal.SIGCONT)
+            time.sleep(_SLICE_S)
+            signal.pidfd_send_signal(process, signal.SIGSTOP)
+    finally:
+        signal.pidfd_send_signal(process, signal.SIGCONT)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """A document that cannot be read says nothing."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,217 @@
+"""Faults on purpose, in real trainings: what happens in training, what it says, and what watchers make of it."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+
+from support.training import LIMIT_S, Site, end
+from support.waiting import until
+
+STEPS = """\
+import os, time
+import lastbeat
+with lastbeat.run("run-1", total_steps=10_000) as run:
+    step = 0
+    while not os.path.exists("enough"):
+        step += 1
+        time.sleep(0.01)
+        run.step(step, loss=1.0)
+"""
+SECTIONS = """\
+import os, sys, time
+import lastbeat
+run = lastbeat.start("run-1")
+
+@run.section("checkpointing")
+def save():
+    print("saving", flush=True)
+
+step = 0
+while not os.path.exists("enough"):
+    step += 1
+    with run.section("step"):
+        print("in the step", flush=True)
+        time.sleep(0.01)
+    run.step(step, loss=1.0)
+    if step % 20 == 0:
+        save()
+"""
+
+
+@contextmanager
+def started(site: Site, script: str, fault: str, **env: str) -> Iterator["subprocess.Popen[str]"]:
+    process = site.start(script, LASTBEAT_SIMULATE_FAULT=fault, **env)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def trained(site: Site, fault: str, script: str = STEPS, **env: str) -> int:
+    """Its exit status, once the fault has ended it."""
+    with started(site, script, fault, **env) as process:
+        return process.wait(LIMIT_S)
+
+
+def test_a_gpu_that_fails(site: Site) -> None:
+    assert trained(site, "gpu_error:0:0.5") == 1
+    assert "FT: Simulating fault: gpu_error; rank to fail: 0" in site.said()
+    found = site.look_until("FAILED")
+    assert found["cause"] == "hardware"
+    assert "simulated by lastbeat" in found["reason"]
+
+
+def test_a_full_disk(directory: Site) -> None:
+    assert trained(directory, "disk_full:0:0.5") == 1
+    assert directory.look_until("FAILED")["cause"] == "storage"
+
+
+def test_a_killed_process(directory: Site) -> None:
+    assert trained(directory, "rank_killed:0:0.5") == -signal.SIGKILL
+    assert "FT: Simulating fault: rank_killed; rank to fail: 0" in directory.said()
+    assert "SIGKILL" in directory.look_until("FAILED")["reason"]
+
+
+def test_a_preemption(directory: Site) -> None:
+    script = STEPS.replace(
+        "        run.step(step, loss=1.0)\n",
+        "        run.step(step, loss=1.0)\n"
+        "        if run.should_stop:\n"
+        '            run.preempted("ckpt", step=step)\n'
+        "            break\n",
+    )
+    assert trained(directory, "preempt:0:0.5", script) == 0
+    assert "Received signal 15" in directory.said()
+    assert directory.look_until("PREEMPTED")["exit"] == 1
+
+
+def test_a_hang_answers_no_signal_and_is_late_in_its_step(directory: Site) -> None:
+    script = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('handled', flush=True))\n" + SECTIONS
+    with started(directory, script, "rank_hung:0:0.5", LASTBEAT_SECTION_TIMEOUTS="step:1") as process:
+        until(lambda: "FT: Simulating fault: rank_hung" in directory.said())
+        os.kill(process.pid, signal.SIGTERM)
+        found = directory.look_until("TIMED_OUT")
+        assert found["reason"].startswith("step for")
+        assert found["cause"] == "hang"
+        assert "handled" not in directory.said()
+        assert process.poll() is None
+
+
+def test_a_loss_that_is_not_a_number(directory: Site) -> None:
+    with started(directory, STEPS, "nan:0:0.5") as process:
+        until(lambda: "loss_nan" in directory.look()["conditions"])
+        assert process.poll() is None
+
+
+def test_a_slow_rank_takes_twice_as_long(directory: Site) -> None:
+    script = STEPS.replace("import lastbeat\n", "import lastbeat\nstamps = []\n").replace(
+        "        step += 1\n", "        step += 1\n        print(time.monotonic(), flush=True)\n"
+    )
+    with started(directory, script.replace("0.01", "0.1"), "slow_rank:0:0.5"):
+        until(lambda: directory.said().partition("FT: Simulating")[2].count("\n") > 10)
+    before, _, after = directory.said().partition("as asked, FT: Simulating")
+    assert gap(after) > 1.5 * gap(before)
+
+
+def gap(text: str) -> float:
+    """The shortest time between two steps that it tells of."""
+    stamps = [float(line) for line in text.splitlines() if line.replace(".", "").isdigit()]
+    return min(later - earlier for earlier, later in pairwise(stamps))
+
+
+@pytest.mark.parametrize(
+    ("fault", "last_said"),
+    [
+        pytest.param("gpu_error:0:0.3", "as asked", id="in the step, before its first line"),
+        pytest.param("disk_full:0:0.3", "as asked", id="in a function that is a section of its own"),
+    ],
+)
+def test_where_training_has_sections_it_happens_in_one(directory: Site, fault: str, last_said: str) -> None:
+    assert trained(directory, fault, SECTIONS) == 1
+    before_trace = directory.said().partition("Traceback")[0].splitlines()
+    assert last_said in before_trace[-1]
+    # The section that it was in was left: nothing is late.
+    assert "enter" in directory.said()
+
+
+def test_a_training_that_logs_instead_of_stepping(directory: Site) -> None:
+    assert trained(directory, "gpu_error:0:0.3", STEPS.replace("run.step(step, loss=1.0)", "run.log(loss=1.0)")) == 1
+
+
+def test_each_run_has_its_fault_once(site: Site) -> None:
+    assert trained(site, "gpu_error:0:0.3") == 1
+    mark = json.loads(site.read("_simulated_fault.json") or "")
+    assert (mark["type"], mark["rank"], mark["after_s"]) == ("gpu_error", 0, 0.3)
+    with started(site, STEPS, "gpu_error:0:0.3") as process:
+        until(lambda: "has had one" in site.said())
+        (site.folder / "enough").touch()
+        assert process.wait(LIMIT_S) == 0
+    assert site.look_until("SUCCEEDED")["attempt"] == 2
+
+
+def test_a_store_that_cannot_be_written_means_no_fault(directory: Site) -> None:
+    """Nobody knows whether there was one; a training that had one at each start would never get on."""
+    directory.folder.mkdir(parents=True)
+    (directory.folder / "runs").write_text("a file where a directory should be")
+    with started(directory, STEPS, "rank_killed:0:0.1", MONITORING_ROOT="runs") as process:
+        until(directory.said, lambda said: "cannot write" in said or "is off" in said)
+        (directory.folder / "enough").touch()
+        assert process.wait(LIMIT_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "fault", "said"),
+    [
+        pytest.param(STEPS, "gpu_error:7:0", "no rank 7 among 1", id="a rank that is not there"),
+        pytest.param(
+            STEPS.replace("10_000)", "10_000, simulate_fault='gpu_eror')"), "", "did you mean gpu_error", id="a slip"
+        ),
+        pytest.param(STEPS.replace("10_000)", "10_000, simulate_fault=3)"), "", "is no text", id="a number"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said_and_training_goes_on(
+    directory: Site, script: str, fault: str, said: str
+) -> None:
+    with started(directory, script, fault) as process:
+        until(lambda: said in directory.said().lower())
+        (directory.folder / "enough").touch()
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_the_argument_outranks_the_setting(directory: Site) -> None:
+    script = STEPS.replace("10_000)", "10_000, simulate_fault='disk_full:0:0.2')")
+    assert trained(directory, "rank_killed:0:0", script) == 1
+    assert "No space left on device" in directory.said()
+
+
+def test_of_four_ranks_one_fails_and_all_agree_which(directory: Site) -> None:
+    world = {"WORLD_SIZE": "4", "MASTER_PORT": "29511"}
+    ranks = [
+        directory.start(STEPS, log=f"{rank}.log", LASTBEAT_SIMULATE_FAULT="rank_killed::0.5", RANK=str(rank), **world)
+        for rank in range(4)
+    ]
+    try:
+        killed = until(lambda: [rank for rank, process in enumerate(ranks) if process.poll() == -signal.SIGKILL])
+        assert len(killed) == 1
+        assert f"rank_killed of rank {killed[0]}" in directory.said("0.log")
+        (directory.folder / "enough").touch()
+        ends = [process.wait(LIMIT_S) for process in ranks]
+    finally:
+        for process in ranks:
+            end(process)
+    assert sorted(ends) == [-signal.SIGKILL, 0, 0, 0]
+
+
+def test_nobody_who_does_not_ask_loads_it(directory: Site) -> None:
+    script = (
+        "import sys, lastbeat\nwith lastbeat.run('run-1') as run:\n    run.step(1)\n"
+        "print('simulated' in ' '.join(sys.modules))\n"
+    )
+    done = directory.train(script)
+    assert (done.exit, done.said) == (0, "False\n")
