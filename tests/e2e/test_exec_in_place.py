@@ -172,17 +172,22 @@ def test_a_hang_that_is_not_started_again_is_a_failure(tmp_path: Path) -> None:
 def test_everything_that_it_started_is_ended_first(tmp_path: Path) -> None:
     """Two trainings that write into one folder of checkpoints are worse than none."""
     straggler = (
-        "import os, signal, time; signal.signal(15, 1); open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+        "import os, pathlib, signal, time; signal.signal(15, 1); pathlib.Path('pid').write_text(str(os.getpid())); "
+        "time.sleep(600)"
     )
+    # What Python prints of objects that nobody has closed would be taken for what went wrong.
     first = f"""
-    subprocess.Popen([sys.executable, "-c", {straggler!r}], start_new_session=True)
-    while not os.path.exists("pid") or not open("pid").read():
+    from pathlib import Path
+    started = subprocess.Popen([sys.executable, "-c", {straggler!r}], start_new_session=True)
+    while not os.path.exists("pid") or not Path("pid").read_text():
         time.sleep(0.01)
+    started.returncode = 0
     {NCCL}
     """
     then = f"""
     try:
-        state = open("/proc/" + open("pid").read() + "/stat").read().split()[2]
+        from pathlib import Path
+        state = Path("/proc", Path("pid").read_text(), "stat").read_text().split()[2]
     except OSError:
         state = "gone"
     {WELL}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.checkout import ROOT
 from support.cli import LASTBEAT, LIMIT_S, call
 from support.cloud import fake_cloud
 from support.training import end
@@ -153,3 +154,30 @@ sys.exit({{status}})
         assert watched(tmp_path)["reason"] == "PREEMPTED, checkpoint at step 7"
         assert json.loads(left(tmp_path, "_preempted") or "")["step"] == 7
         (tmp_path / "runs" / RUN_ID / "progress.json").unlink()
+
+
+SAYS_SO = """
+import lastbeat
+with lastbeat.run() as run:
+    run.step(7)
+    run.preempted("ckpt/step_7.pt", step=7, why="the node is drained")
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param((), id="started once"), pytest.param(("--max-restarts", "2"), id="started again where it fails")],
+)
+def test_a_training_that_says_so_itself_is_not_taken_for_a_success(tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        exec_command(*python(SAYS_SO), options=options),
+        cwd=tmp_path,
+        env=settings(tmp_path, PYTHONPATH=str(ROOT / "core")),
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "_complete" not in {path.name for path in (tmp_path / "runs" / RUN_ID).iterdir()}
+    said = watched(tmp_path)
+    assert said["status"] == "PREEMPTED"
+    assert said["reason"] == "PREEMPTED, checkpoint at step 7: ckpt/step_7.pt; the node is drained"

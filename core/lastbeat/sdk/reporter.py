@@ -676,6 +676,12 @@ class Reporter:
             return False
         return there is not None and not is_leftover(there.modified, self._started(store))
 
+    def _wraps(self, environment: RunEnvironment) -> bool:
+        """Whether another process trains, which may report itself, too."""
+        if environment.in_place is not None:
+            return not environment.started_by_other
+        return self._meter is not None and self._meter.root is not None
+
     def _write_sentinel(self, run: Run, environment: RunEnvironment, ending: tuple[str, str]) -> None:
         """Write the sentinel of rank 0.
 
@@ -686,7 +692,7 @@ class Reporter:
         """
         store, attempt = environment.store, self._identity.attempt if self._identity is not None else None
         key = f"{run.run_id}/{ending[0]}"
-        if self._meter is not None and self._meter.root is not None and self._was_preempted(run, store):
+        if self._wraps(environment) and self._was_preempted(run, store):
             # What really trains has said so itself; how its process then ended says no more.
             return
         # A document, whose lines are not ours to move.

@@ -180,10 +180,13 @@ def test_what_a_job_started_is_found_whatever_it_did_to_its_session_environment_
     job = launcher.submit(spec(tmp_path, script), "run-r0", SINCE)
     left = processes.identity(int(text_in(mark)))
     assert left is not None
-    (command,) = [each for each in processes.below(keeper_of(tmp_path)) if "sleep" in _name(each.pid)]
-    os.kill(keeper_of(tmp_path), signal.SIGKILL)
-    processes.send(command, signal.SIGKILL)
-    until(lambda: processes.lives(command), lambda lives: not lives)
+    # The shell may not have got so far yet.
+    (command,) = until(lambda: [each for each in processes.below(keeper_of(tmp_path)) if "sleep" in _name(each.pid)])
+    keeper = processes.identity(keeper_of(tmp_path))
+    assert keeper is not None
+    for each in (keeper, command):
+        processes.send(each, signal.SIGKILL)
+    until(lambda: processes.lives(keeper) or processes.lives(command), lambda lives: not lives)
     assert launcher.state(job).state is JobState.RUNNING
     with pytest.raises(LauncherError, match="a part of it still runs"):
         launcher.submit(spec(tmp_path, "true"), "run-r0", datetime.now(timezone.utc) + timedelta(days=1))
@@ -200,7 +203,10 @@ def test_where_that_limit_leaves_no_room_jobs_run_all_the_same(launcher: LocalLa
 
 
 def _name(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8")
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def test_a_job_without_a_keeper_that_ignores_sigterm_is_killed_after_its_grace(
