@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 
-from frameworks.trained import LIMIT_S, ROOT, SCRIPTS
+from frameworks.trained import LIMIT_S, ROOT, SCRIPTS, train
 
 RANKS = 4
 
@@ -51,3 +51,12 @@ def test_sigterm_to_one_rank_of_four(tmp_path: Path, told: int, every: int) -> N
     assert f'"step": {step}' in said
     assert not (tmp_path / "runs/stops/_error").exists()
     assert not (tmp_path / "runs/stops/_complete").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGTERM"])
+def test_workers_of_a_dataloader_outlive_a_signal_to_the_whole_job(tmp_path: Path, name: str) -> None:
+    done = train(tmp_path, [str(SCRIPTS / "loads_and_stops.py"), name])
+    assert done.status == 0, done.output
+    assert (tmp_path / "after").read_text() == "50"
+    said = done.document("loads", "_preempted")
+    assert said["why"] == f"received signal {int(signal.Signals[name])} ({name})"
