@@ -42,6 +42,19 @@ def loaded() -> set[str]:
     return _loaded_by("lastbeat")
 
 
+def test_re_runs_load_no_framework_and_nothing_of_the_watchdog() -> None:
+    environment = dict(os.environ) | {"PYTHONPATH": str(ROOT / "core")}
+    command = [sys.executable, "-S", "-c", PROBE.format(name="lastbeat.rerun")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert loaded.isdisjoint({"numpy", "torch", "obstore", "boto3", "pydantic", "requests"})
+    assert [
+        name
+        for name in loaded
+        if name.split(".")[0] == "lastbeat" and name.split(".")[1:2] and name.split(".")[1] in WATCHDOGS
+    ] == []
+
+
 PASS = (
     "import sys, json; from lastbeat_cli.main import main; main(sys.argv[1:]); print(json.dumps(sorted(sys.modules)))"
 )

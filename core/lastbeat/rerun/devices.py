@@ -29,7 +29,7 @@ def present_device(named: str | None = None) -> ComputeDevice:
 def _found(host: str) -> str:
     torch = sys.modules.get("torch")
     # A training that has not touched CUDA is not made to.
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch is not None and torch.cuda.is_initialized():
         index = torch.cuda.current_device()
         # PyTorch before 2.5 does not know it.
         uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)

@@ -52,6 +52,11 @@ class ErrorInjector:
         self._random = random.Random(seed)  # noqa: S311 - nothing secret hangs on it
         self.active: Injection | None = None
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anything may be made bad."""
+        return self._rate > 0 or self.active is not None
+
     def begin(self) -> None:
         """A new step begins: what was injected before is dealt with."""
         self.active = None

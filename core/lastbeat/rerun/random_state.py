@@ -92,4 +92,4 @@ def _torch() -> Any:
 
 def _uses_cuda(torch: Any) -> bool:
     # A training that has not touched CUDA is not made to.
-    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())
+    return bool(torch.cuda.is_initialized())

@@ -146,6 +146,7 @@ class RerunStateMachine:
         kind = error_injection_type.value if isinstance(error_injection_type, RerunVerdict) else error_injection_type
         self._injector = ErrorInjector(error_injection_rate, kind, own_rank() if error_injection_rate else 0)
         self._named_device = device
+        self._present_device: ComputeDevice | None = None
         self._checks_finite, self._checks_spikes = check_for_nan_in_loss, check_for_spiky_loss
         self._spike_factor, self._tolerance = spike_factor, tolerance
         self._save_other, self._restore_other = state_save_func, state_restore_func
@@ -158,6 +159,8 @@ class RerunStateMachine:
         """Steps so far, from 0."""
         self._given: list[_GivenResult] = []
         self._counts: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        """Of results, as training gave them → as they are told."""
         self._suspect: Suspect | None = None
         self._settled: set[str] = set()
         """Names of results that are bad because of the computation, until one of them is good."""
@@ -305,7 +308,8 @@ class RerunStateMachine:
             self.iteration += 1
             self._phase, self._suspect = RerunPhase.INITIAL, None
             self._injector.begin()
-        self._random = RandomState.now()
+        self._present_device = None
+        self._random = self._guarded("the state of the random numbers", RandomState.now)
         self._other = self._guarded("state_save_func", self._save_other) if self._save_other is not None else None
         self._given, self._counts = [], {}
 
@@ -351,8 +355,7 @@ class RerunStateMachine:
         3. Where there was a result in doubt, all hear of each verdict: the log, metadata.json and the alert tell it.
         4. Run the step again, or leave it: as it began, if it is to be run again elsewhere.
         """
-        device = self._device()
-        found, results = self._looked_at(device)
+        found, results = self._looked_at()
         agreed = {
             each for each, on in zip(_EVENTS, on_any([each in found.events for each in _EVENTS]), strict=True) if on
         }
@@ -363,7 +366,7 @@ class RerunStateMachine:
             self._settled.add(self._suspect.name)
         if found.fresh is not None and (was is not RerunPhase.ELSEWHERE or self._phase is RerunPhase.IN_PLACE):
             self._say_rejected(found.fresh)
-        self._suspect = self._next_suspect(found, device)
+        self._suspect = self._next_suspect(found)
         if self._phase is RerunPhase.IN_PLACE:
             return self._again()
         if self._phase is RerunPhase.READY:
@@ -372,18 +375,19 @@ class RerunStateMachine:
             self._rewind()
         return False
 
-    def _looked_at(self, device: ComputeDevice) -> tuple[PassOutcome, list[CheckedResult]]:
-        results = [each for each in (self._checked(given, device) for given in self._given) if each is not None]
-        return look(self._phase, self._suspect, results, device.id, self._settled), results
+    def _looked_at(self) -> tuple[PassOutcome, list[CheckedResult]]:
+        results = [each for each in map(self._checked, self._given) if each is not None]
+        device = self._device().id if self._suspect is not None else ""
+        return look(self._phase, self._suspect, results, device, self._settled), results
 
-    def _next_suspect(self, found: PassOutcome, device: ComputeDevice) -> Suspect | None:
+    def _next_suspect(self, found: PassOutcome) -> Suspect | None:
         """The result that is in doubt on this rank from now on."""
         if found.events & {PassEvent.REPRODUCED, PassEvent.SAME_DEVICE}:
             return self._suspect
         fresh = found.fresh
         if fresh is None or self._phase not in {RerunPhase.IN_PLACE, RerunPhase.LEAVING}:
             return None
-        number = _number(fresh.value)
+        number, device = _number(fresh.value), self._device()
         return Suspect(
             fresh.name, fresh.number, fresh.value if number is None else number, fresh.why or "",
             self.iteration, own_rank(), device.id, device.host, fresh.fatal, fresh.injected,
@@ -464,11 +468,14 @@ class RerunStateMachine:
         if not self._phase.in_step:
             self._warnings.warn("outside", "lastbeat.rerun looks at results in its loop alone: see docs/rerun.md")
             return
-        if len(self._given) >= MOST_RESULTS or (name not in self._counts and len(self._counts) >= MOST_NAMES):
+        known = self._names.get(name)
+        if len(self._given) >= MOST_RESULTS or (known is None and len(self._names) >= MOST_NAMES):
             what = "lastbeat.rerun looks at %d results of a step, of %d names, and leaves the others out"
             self._warnings.warn("most", what, MOST_RESULTS, MOST_NAMES)
             return
-        name = fit(one_line(name), _NAME_CHARS)
+        if known is None:
+            known = self._names[name] = fit(one_line(name), _NAME_CHARS)
+        name = known
         self._counts[name] = number = self._counts.get(name, 0) + 1
         if tolerance is None:
             tolerance = self._tolerance
@@ -481,7 +488,7 @@ class RerunStateMachine:
             return
         self._given.append(_GivenResult(name, number, value, rejects, compare, tolerance, fatal, is_loss))
 
-    def _checked(self, given: _GivenResult, device: ComputeDevice) -> CheckedResult | None:
+    def _checked(self, given: _GivenResult) -> CheckedResult | None:
         """``given``, read. None: it cannot be."""
         try:
             value = float(given.value) if given.is_loss else given.value  # type: ignore[arg-type]
@@ -489,15 +496,17 @@ class RerunStateMachine:
         except Exception as fault:  # noqa: BLE001 - as above
             self._unreadable(given.name, given.value, fault)
             return None
-        injected = self._injects(given, device) if why is None else False
+        injected = why is None and self._injects(given)
         if injected:
             why = "error injected on purpose"
         return CheckedResult(
             given.name, given.number, value, why, partial(self._same, given, value), given.fatal, injected
         )
 
-    def _injects(self, given: _GivenResult, device: ComputeDevice) -> bool:
-        return self._injector.strikes(given.name, given.number, device.id, self._phase)
+    def _injects(self, given: _GivenResult) -> bool:
+        if not self._injector.is_on:
+            return False
+        return self._injector.strikes(given.name, given.number, self._device().id, self._phase)
 
     def _same(self, given: _GivenResult, value: object, other: object) -> bool | None:
         try:
@@ -519,7 +528,10 @@ class RerunStateMachine:
         self._warnings.warn(f"result {name}", what, name, type_name(value), fault_text(fault))
 
     def _device(self) -> ComputeDevice:
-        return present_device(self._named_device)
+        """Asked for once a step, where somebody has to know."""
+        if self._present_device is None:
+            self._present_device = present_device(self._named_device)
+        return self._present_device
 
     # Measuring.
 
