@@ -87,7 +87,8 @@ def decide_restart(
     # Whose fault a bad value is, is what other hardware is to tell: that it is the maths, nobody knows yet.
     asks = end.exit_code == RESUME_ELSEWHERE and rule.kind != "never"
     if asks and (excluded is None or traits_of(excluded).about_values):
-        wanted, reason = True, f"exit status {RESUME_ELSEWHERE}: the job asks to be resumed on other hardware"
+        than = f" than that of {', '.join(end.suspect_nodes)}" if end.suspect_nodes else ""
+        wanted, reason = True, f"exit status {RESUME_ELSEWHERE}: the job asks to be resumed on other hardware{than}"
     if not wanted:
         return RestartDecision(restart=False, reason=reason)
     in_a_row = _in_a_row(history, told)

@@ -3,6 +3,7 @@
 The exit statuses are Megatron-LM's, so that schedulers' scripts which know them go on working.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +21,7 @@ FIELD: Final = "rerun"
 MOST_FINDINGS: Final = 8
 """The latest are told."""
 TEXT_LIMIT: Final = 120
+_HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class RerunVerdict(str, Enum):
@@ -111,7 +113,9 @@ class RerunReport:
             return ()
         doubts = {RerunVerdict.REPRODUCED, RerunVerdict.SAME_DEVICE}
         last = [each for each in self.findings if each.iteration == self.findings[-1].iteration]
-        return tuple(dict.fromkeys(each.host for each in last if each.verdict in doubts and each.host))
+        hosts = dict.fromkeys(each.host for each in last if each.verdict in doubts)
+        # What is no name of a host reaches no scheduler.
+        return tuple(each for each in hosts if _HOST.fullmatch(each))
 
     def error(self) -> str:
         """The text of the ``_error`` of a training that ends because of them."""

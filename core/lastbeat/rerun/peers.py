@@ -15,6 +15,12 @@ def own_rank() -> int:
     return int(dist.get_rank()) if dist is not None else rank_of(os.environ).number
 
 
+def tells_for_all() -> bool:
+    """Whether what all ranks have decided is this one's to tell. Who decides alone tells it, too."""
+    dist = in_use()
+    return dist is None or dist.get_rank() == 0
+
+
 def on_any(flags: Sequence[bool]) -> list[bool]:
     """Each of ``flags`` as soon as any rank has it: an all-reduce of a few numbers, which waits for the other ranks.
     Raises what that does, when a peer has died."""

@@ -28,7 +28,7 @@ from lastbeat.rerun.attribution import (
 )
 from lastbeat.rerun.devices import ComputeDevice, present_device
 from lastbeat.rerun.injection import ErrorInjector, read_injection
-from lastbeat.rerun.peers import from_all, on_any, own_rank
+from lastbeat.rerun.peers import from_all, on_any, own_rank, tells_for_all
 from lastbeat.rerun.random_state import RandomState
 from lastbeat.rerun.results import UsualMagnitude, not_finite, relative_difference
 from lastbeat.rerun.telling import tell
@@ -423,7 +423,7 @@ class RerunStateMachine:
         self._findings = (*self._findings, *told)[-MOST_FINDINGS:]
         leaves = self._phase.leaves
         report = RerunReport(self._findings, leaves[2] if leaves[1] else None)
-        tell(report, told, leads=own_rank() == 0)
+        tell(report, told, leads=tells_for_all())
 
     def _say_rejected(self, fresh: CheckedResult) -> None:
         what = "Unexpected result %s on rank %d at iteration #%d invocation #%d (message='%s')"
@@ -561,7 +561,7 @@ class RerunStateMachine:
         """Add up what all ranks have measured, and say it once."""
         found = combined(from_all({name: asdict(each) for name, each in self.stats().items()}))
         self._measured = {name: each.largest for name, each in found.items()}
-        if own_rank() == 0:
+        if tells_for_all():
             for name, each in found.items():
                 safe_log(logging.INFO, "lastbeat.rerun: %s after %d steps: %s", name, self.iteration + 1, each)
 

@@ -12,7 +12,7 @@ _ALERTED: Final = {RerunVerdict.TRANSIENT_ERROR, RerunVerdict.CORRECT_RESULT}
 
 def tell(report: RerunReport, new: Sequence[RerunFinding], *, leads: bool) -> None:
     """Put ``report`` into the run's metadata.json, and raise an alert for each of ``new`` that no end of training will
-    tell: on rank 0 alone (``leads``), which writes for all. Never raises, and waits for nothing."""
+    tell: where ``leads``, on the one rank that tells for all. Never raises, and waits for nothing."""
     run = open_run()
     if run is None:
         return

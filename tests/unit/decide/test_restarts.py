@@ -333,6 +333,7 @@ def test_a_node_whose_device_is_in_doubt_is_left_and_others_may_serve_again() ->
     assert decided(end).other_hardware
     found = decided(replace(end, suspect_nodes=("n3", "n4")))
     assert (found.restart, found.excluded_nodes, found.other_hardware) == (True, ("n3", "n4"), False)
+    assert found.reason.endswith("on other hardware than that of n3, n4")
 
 
 def test_a_node_that_the_scheduler_lost_is_left_at_once() -> None:

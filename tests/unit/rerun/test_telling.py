@@ -144,6 +144,8 @@ def test_whatever_a_document_says_reading_it_never_raises(value: Any) -> None:
         pytest.param([("reproduced", 3, "n1"), ("reproduced", 7, "n2")], 16, ("n2",), id="none that was judged since"),
         pytest.param([("transient_error", 7, "n1"), ("same_device", 7, "n2")], 16, ("n2",), id="none that is well"),
         pytest.param([("persistent_error", 7, "n1")], 17, (), id="none where nothing is to be resumed"),
+        pytest.param([("reproduced", 7, "n1,n2 --all")], 16, (), id="nothing that is no host's name"),
+        pytest.param([("reproduced", 7, "")], 16, (), id="nor no name at all"),
         pytest.param([], 16, (), id="none of which nobody knows"),
     ],
 )
@@ -154,3 +156,15 @@ def test_which_hosts_a_resume_is_to_keep_off(
         RerunFinding(RerunVerdict(verdict), 0, host, "GPU-1", step, "") for verdict, step, host in verdicts
     )
     assert RerunReport(findings, status).suspect_hosts == expected
+
+
+def test_a_process_that_decides_alone_tells_by_itself_whatever_its_rank(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LASTBEAT_RANK_BEAT_SECONDS", "0.1")
+    with lastbeat.run("llama"):
+        run_step(machine("GPU-5c8e"), [NAN, 2.5])
+        alerts = until(lambda: document(root / "_alerts.json").get("alerts", []))
+    assert "Rank 3, " in alerts[0]["text"]
