@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from lastbeat import opening
+from lastbeat.codec import DamagedError
+from lastbeat.decide import step_waits
 from lastbeat.model import runid
 from lastbeat.model.learned_limits import (
     CEILING_S,
@@ -22,8 +24,10 @@ from lastbeat.model.learned_limits import (
     encode_state,
     read_state,
 )
+from lastbeat.model.record import StepWaits
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration
+from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.sdk.sections import STEP
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
@@ -73,16 +77,28 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
         state = LearnedState()
     if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
         state = _changed(store, key, resets=resets)
+    seen = None if resets else _seen_by_watchers(store, name)
     if as_json:
-        print(dump(masked_throughout(document(name, state), settings.redactor)))
+        print(dump(masked_throughout(document(name, state, seen), settings.redactor)))
     else:
         shown = replace(state, learned={_masked(key, settings): known for key, known in state.learned.items()})
-        print("\n".join(lines(name, shown, applies=applies, resets=resets)))
-    return exits.OK if any(each.limit_s is not None for each in state.learned.values()) else exits.WARNING
+        print("\n".join(lines(name, shown, seen, applies=applies, resets=resets)))
+    known = [each.limit_s for each in state.learned.values()] + [step_waits.limit_s(seen)]
+    return exits.OK if any(each is not None for each in known) else exits.WARNING
 
 
 def _masked(key: SpanKey, settings: Settings) -> SpanKey:
     return SpanKey(key.kind, harmless(settings.redactor(key.name)))
+
+
+def _seen_by_watchers(store: Store, run_id: str) -> StepWaits | None:
+    """What watchers have learned of its steps. None: nothing, or their record cannot be read."""
+    blob = store.read(f"{run_id}/{runid.RECORD}", RECORD_LIMIT_BYTES)
+    try:
+        record = decode_record(blob.body) if blob is not None else None
+    except DamagedError:
+        return None
+    return record.progress.waits if record is not None and record.progress is not None else None
 
 
 def _state(store: Store, key: str) -> tuple[LearnedState | None, str | None]:
@@ -112,7 +128,7 @@ def _changed(store: Store, key: str, *, resets: bool) -> LearnedState:
     return new
 
 
-def document(run_id: str, state: LearnedState) -> dict[str, Any]:
+def document(run_id: str, state: LearnedState, seen: StepWaits | None = None) -> dict[str, Any]:
     """``state`` for programs."""
     return {
         "run_id": run_id,
@@ -129,16 +145,24 @@ def document(run_id: str, state: LearnedState) -> dict[str, Any]:
             }
             for key, known in sorted(state.learned.items())
         ],
+        "by_watchers": None
+        if seen is None
+        else {"samples": seen.seen, "longest_s": seen.longest_s or None, "limit_s": step_waits.limit_s(seen)},
     }
 
 
-def lines(run_id: str, state: LearnedState, *, applies: bool = False, resets: bool = False) -> Iterator[str]:
-    """``state`` for people."""
+def lines(
+    run_id: str, state: LearnedState, seen: StepWaits | None = None, *, applies: bool = False, resets: bool = False
+) -> Iterator[str]:
+    """``state`` for people, and what watchers have seen."""
     if resets:
         yield f"Run {run_id}: forgotten; a training that learns begins anew"
         return
     if not state.learned:
-        yield f"Run {run_id} has learned nothing: start its training with {LEARN.name}=on, or learn=True"
+        if seen is None:
+            yield f"Run {run_id} has learned nothing: start its training with {LEARN.name}=on, or learn=True"
+        else:
+            yield _seen_line(run_id, seen)
         return
     held = "; they stay as they are (--reset forgets them)" if state.applied else ""
     yield f"Run {run_id}: limits that it has learned{held}"
@@ -148,8 +172,20 @@ def lines(run_id: str, state: LearnedState, *, applies: bool = False, resets: bo
     for row in rows:
         told = [row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), row[3]]
         yield "  " + "  ".join(told).rstrip()
+    if seen is not None:
+        yield _seen_line(run_id, seen)
     if applies:
         yield from _settings(state.learned)
+
+
+def _seen_line(run_id: str, seen: StepWaits) -> str:
+    limit_s = step_waits.limit_s(seen)
+    if limit_s is not None:
+        usual = f"usual {format_duration(step_waits.usual_s(seen))}, limit {format_duration(limit_s)}"
+        return f"Watchers of run {run_id} have learned how long it may be without a step: {usual}"
+    few = seen.seen < LEAST_SAMPLES
+    why = f"{seen.seen} of {LEAST_SAMPLES} steps seen" if few else "its steps take too long to tell a hang from one"
+    return f"Watchers of run {run_id} learn how long it may be without a step: {why}"
 
 
 def _row(key: SpanKey, known: LearnedLimit) -> tuple[str, str, str, str]:

@@ -131,3 +131,21 @@ def test_why_there_is_no_limit_yet_is_said(tmp_path: Path) -> None:
     ):
         assert any(line.split()[0] == name and line.endswith(why) for line in shown.stdout.splitlines()[2:]), name
     assert json.loads(timeouts(tmp_path, "--json", run="many").stdout)["limits"][2]["samples_of_a_rank"] == 1
+
+
+def test_what_watchers_have_learned_of_a_run_without_the_sdk_is_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "plain"
+    folder.mkdir(parents=True)
+    (folder / "metadata.json").write_text("{}")
+    for step in range(18):
+        (folder / "progress.json").write_text(json.dumps({"step": step}))
+        if step == 5:
+            shown = timeouts(tmp_path, run="plain")
+            assert (shown.returncode, "4 of 16 steps seen" in shown.stdout) == (1, True), shown.stdout
+        watched = ("watch", "--run-id", "plain", "--root", "runs", "--once")
+        assert call(LASTBEAT, *watched, cwd=tmp_path, LASTBEAT_LEARN="on").returncode == 0
+    shown = timeouts(tmp_path, run="plain")
+    assert shown.returncode == 0
+    assert "Watchers of run plain have learned how long it may be without a step: usual 1m, limit 30m" in shown.stdout
+    told = json.loads(timeouts(tmp_path, "--json", run="plain").stdout)
+    assert told["by_watchers"] == {"samples": 16, "longest_s": None, "limit_s": 1800.0}

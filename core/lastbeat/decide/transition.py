@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lastbeat.decide import jobs, logs
+from lastbeat.decide import jobs, logs, step_waits
 from lastbeat.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
 from lastbeat.decide.flapping import FLIPS, MUTED, FlappingPhase, flapping_note, phase_after
 from lastbeat.decide.freshness import remember
@@ -19,6 +19,7 @@ from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
 from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.job import JobState
+from lastbeat.model.learned_limits import IDLE_FLOOR_S
 from lastbeat.model.observation import Heartbeat, NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.raised_alert import RaisedAlert
@@ -29,6 +30,7 @@ from lastbeat.model.record import (
     LimitName,
     Record,
     RecordedCause,
+    StepWaits,
     Transition,
 )
 from lastbeat.model.restart import RESTART_KIND
@@ -247,6 +249,11 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         metadata = replace(metadata, stale_s=stale_s, stall_s=stall_s, owner=owner, team=team)
     # One instance writes both, so its clock offset learned from one holds for the other.
     progress = _remember_heartbeat(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
+    if progress is not None:
+        waits = None if match.is_new else _waits(before)
+        shown = seen.progress is not None and seen.progress.step is not None
+        learns = policy.learns_steps and shown and not (before.status is not None and before.status.ended)
+        progress = replace(progress, waits=step_waits.noted(waits, progress, now) if learns else waits)
     unread = seen.logs is None or seen.logs.unread
     warned = logs.noted(warned, seen.logs, now)
     # Where training writes both heartbeats, not every look asks for logs.
@@ -633,7 +640,10 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     limits = [rule.every_s for rule in policy.absences] if before.log_lines != after.log_lines else []
     if before.warned != after.warned:
         limits.append(logs.WARNED_S)
+    if policy.learns_steps and step_waits.news(_waits(before), _waits(after)):
+        return True
     limit_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
+    limit_s = IDLE_FLOOR_S if policy.learns_steps else limit_s
     if limit_s is not None and _progress_marker(before, policy) != _progress_marker(after, policy):
         limits.append(limit_s)
     if cold and after.log is not None and (before.log is None or before.log.mark != after.log.mark):
@@ -647,6 +657,10 @@ def _progress_marker(record: Record, policy: Policy) -> tuple[object, ...]:
     steps = record.progress or record.log
     line_at = record.log.modified if record.log is not None and policy.stall_s is None else None
     return (steps.step if steps is not None else None), line_at
+
+
+def _waits(record: Record) -> StepWaits | None:
+    return record.progress.waits if record.progress is not None else None
 
 
 def _is_gone(memory: HeartbeatMemory | None) -> bool:

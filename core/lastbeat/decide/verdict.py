@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from lastbeat.decide import jobs, logs
+from lastbeat.decide import jobs, logs, step_waits
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.decide.headline import failure_line, headline
 from lastbeat.decide.health import health_conditions
@@ -151,7 +151,8 @@ def judge(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
        where that has ended or waits; CANCELLED where its end was asked for before.
     3. No heartbeat and no log yet: RUNNING while the grace period lasts, then TIMED_OUT.
     4. Every heartbeat older than the stale limit, or, where that is learned, than its own beats allow: TIMED_OUT.
-    5. A rank in a section for longer than it may, or no progress for twice the stall limit: TIMED_OUT.
+    5. A rank in a section for longer than it may, no step for longer than was learned, or no progress for twice the
+       stall limit: TIMED_OUT.
     6. RUNNING, with a condition for everything that is worth a warning.
 
     A dead thread of training decides nothing, but it may be the cause, so every reason mentions it.
@@ -366,7 +367,7 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     learned_s = learned_limit_s(evidence.seen.metadata) if policy.learned else None
     if learned_s is not None and min(ages.values()) > learned_s:
         return _timed_out(evidence, list(ages), policy, learned_s)
-    late = _late_section(evidence, policy, now)
+    late = _late_section(evidence, policy, now) or _too_long_without_step(evidence, policy, now)
     if late is not None:
         return late
     raised = {
@@ -470,6 +471,25 @@ def _late_section(evidence: AttemptEvidence, policy: Policy, now: datetime) -> V
     if first.silent:
         return Verdict(Status.TIMED_OUT, told_of(late), action=hints.SILENT, exceeded=exceeded)
     return Verdict(Status.TIMED_OUT, told_of(late), HANG, hints.STALLED, exceeded=exceeded)
+
+
+def _too_long_without_step(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict | None:
+    """Of a run that says what it is in, that counts; of one whose files cannot be read now, nothing follows."""
+    progress, seen, beat = evidence.progress, evidence.seen.progress, evidence.seen.metadata
+    known = progress.waits if progress is not None else None
+    limit_s = step_waits.limit_s(known) if policy.learns_steps else None
+    if progress is None or progress.step_at is None or seen is None or seen.step is None:
+        return None
+    if beat is not None and (beat.sections or beat.fault is not None):
+        return None
+    waited_s = (now - progress.step_at).total_seconds()
+    if known is None or limit_s is None or waited_s <= limit_s:
+        return None
+    usual = f"usual {format_duration(step_waits.usual_s(known))}, limit {format_duration(limit_s)}"
+    reason = f"No step for {format_duration(waited_s)} ({usual}): still at step {progress.step}"
+    action = _standstill_hint(evidence, now)
+    exceeded = ExceededLimit(LimitName.STALL, limit_s, "learned from its steps")
+    return Verdict(Status.TIMED_OUT, reason, HANG if action == hints.STALLED else None, action, exceeded=exceeded)
 
 
 def _silent_ranks(evidence: AttemptEvidence, now: datetime) -> str | None:

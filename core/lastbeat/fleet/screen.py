@@ -10,6 +10,7 @@ from enum import Enum
 
 from lastbeat.fleet.index import Files, FileSnapshot, IndexedRun, beats_of
 from lastbeat.model import runid
+from lastbeat.model.learned_limits import IDLE_FLOOR_S
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
 
@@ -79,6 +80,7 @@ def screen(known: IndexedRun | None, files: FileSnapshot, policy: Policy, read_s
     if not known.line.status.ended and policy.unread is None and policy.fleet_token != known.limited_by:
         return LookReason.LIMITS
     stall_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
+    stall_s = IDLE_FLOOR_S if policy.learns_steps else stall_s
     limit_s = read_s if stall_s is None else min(read_s, stall_s / 4)
     # Spread runs over time that were once read in one pass.
     limit_s *= 0.9 + 0.1 * share(known.line.run_id)

@@ -27,7 +27,7 @@ LONG_SAMPLES: Final = 5000
 """Earlier attempts were, if one rank saw so many such spans in them."""
 CEILING_S: Final = 6 * 3600.0
 """No limit is longer."""
-_ROOM: Final = 1.5
+ROOM: Final = 1.5
 """Where the ceiling is less than so many times the longest span, there is no limit: it would be a false alarm."""
 MOST_SPANS: Final = 32
 """So many names are learned."""
@@ -132,7 +132,7 @@ def learned(before: Learned, now: Mapping[SpanKey, Taken]) -> dict[SpanKey, Lear
         if everything.enough:
             own_s = min(max(FACTOR * counted.usual_s, _floor_s(key, known)), CEILING_S)
             limit_s = own_s if limit_s is None else (own_s + limit_s) / 2
-            limit_s = limit_s if limit_s >= _ROOM * counted.usual_s else None
+            limit_s = limit_s if limit_s >= ROOM * counted.usual_s else None
         samples, of_a_rank = everything.samples, everything.of_a_rank
         found[key] = LearnedLimit(replace(counted, samples=samples, of_a_rank=of_a_rank), limit_s)
     return _bounded(found)

@@ -42,6 +42,8 @@ class Policy:
 
     learned: bool = False
     """A run that says how often it beats is TIMED_OUT sooner than ``stale_s``, if its own beats show that it is."""
+    learns: bool = False
+    """A run with no limit for standing still is given one: by how long its steps take, as looks see it."""
     stale_from: str = HERE
     """Whose limit ``stale_s`` is; and so for the others."""
     stall_from: str = HERE
@@ -72,6 +74,11 @@ class Policy:
             # It says itself how long it may be silent, so nobody has to learn that.
             found = replace(found, stale_s=stale_s, stale_from=ITS_OWN, learned=False)
         return replace(found, stall_s=stall_s, stall_from=ITS_OWN) if stall_s else found
+
+    @property
+    def learns_steps(self) -> bool:
+        """Whether standing still is watched by what looks see of its steps: where nobody has said a limit, or none."""
+        return self.learns and self.stall_s is None and self.inactivity_s is None and self.stall_from == HERE
 
     @property
     def patient(self) -> "Policy":

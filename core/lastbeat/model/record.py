@@ -49,6 +49,20 @@ class Attempt(Persisted):
 
 
 @dataclass(frozen=True)
+class StepWaits(Persisted):
+    """How long the steps of an attempt took, as looks saw them, see ``decide.step_waits``."""
+
+    step: int
+    """The newest that was counted."""
+    seen: int = 0
+    """So many looks found a newer one than the look before, as far as they count."""
+    longest_s: float = 0.0
+    """The longest wait for a step that is over."""
+    waited_s: float = 0.0
+    """For how long ``step`` was seen to be the newest."""
+
+
+@dataclass(frozen=True)
 class HeartbeatMemory(Persisted):
     """What is known of one heartbeat, see ``decide.freshness``."""
 
@@ -78,6 +92,8 @@ class HeartbeatMemory(Persisted):
     owner: str | None = None
     """Of metadata.json: whose run it is, as it last said."""
     team: str | None = None
+    waits: StepWaits | None = None
+    """Of progress.json, where watchers learn how long steps take."""
 
 
 class LimitName(str, Enum):

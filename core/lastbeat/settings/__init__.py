@@ -235,6 +235,7 @@ def _policy(values: SettingValues) -> Policy:
         alert_on=values[table.ALERT_ON],
         lease_s=values[table.LEASE_SECONDS],
         blind_s=60 * values[table.BLIND_MINUTES],
+        learns=values[table.LEARN],
     )
 
 

@@ -212,8 +212,8 @@ OUT_OF_SECTION_TIMEOUT = Setting[float | None](
 LEARN = Setting[bool](
     "LASTBEAT_LEARN",
     switch,
-    "on: training learns how long its sections and steps usually take, and sets itself limits where it has none. A "
-    "setting of training's own.",
+    "on: training learns how long its sections and steps usually take, and sets itself limits where it has none. Where "
+    "a watcher has it, it learns from progress.json how long a run may be without a step, if nobody said that.",
     default="off",
     example="on",
 )

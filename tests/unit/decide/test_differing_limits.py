@@ -156,17 +156,22 @@ LIMITS = st.builds(
     stale_s=st.sampled_from([60.0, 300.0, 600.0, 3600.0]),
     stall_s=st.sampled_from([None, 60.0, 120.0, 900.0]),
     start_grace_s=st.sampled_from([0.0, 300.0]),
+    learns=st.booleans(),
 )
 
 
 @settings(max_examples=examples(100, 3000))
-@given(watchers=st.lists(LIMITS, min_size=2, max_size=5), moments=st.lists(MOMENTS, max_size=40))
-def test_no_status_gets_better_without_evidence(watchers: list[Policy], moments: list[Moment]) -> None:
-    """Two to five watchers over one run, each with limits of its own, and those of the fleet change over time."""
+@given(
+    watchers=st.lists(LIMITS, min_size=2, max_size=5), moments=st.lists(MOMENTS, max_size=40), taught=st.integers(0, 20)
+)
+def test_no_status_gets_better_without_evidence(watchers: list[Policy], moments: list[Moment], taught: int) -> None:
+    """Two to five watchers over one run, each with limits of its own, and those of the fleet change over time. Before
+    that each may have seen a few steps, from which some of them learn."""
     scene, of_fleet = Scene(), NO_LIMITS
     step_now, stood_still, was_out = 0, False, False
     lived = got_on = False
-    for moment in moments:
+    quick = [Moment(20.0, beats=True, steps=True, watcher=number, limits=None) for number in range(taught)]
+    for moment in [*quick, *moments]:
         scene.after(moment.passes_s)
         of_fleet = moment.limits or of_fleet
         if moment.steps:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from lastbeat.fleet.sweep import Sweep
+from lastbeat.model.learned_limits import IDLE_FLOOR_S
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.record import LimitName
 from lastbeat.model.status import Event, Status
@@ -21,6 +22,7 @@ LIMITS = st.builds(
     Policy,
     stale_s=st.sampled_from([300.0, 600.0, 3600.0, 6 * HOUR_S]),
     stall_s=st.sampled_from([None, 600.0, 1800.0, 4 * HOUR_S]),
+    learns=st.booleans(),
     alert_on=st.just(frozenset(Event)),
 )
 RHYTHMS = st.sampled_from([60.0, 240.0, 900.0, HOUR_S])
@@ -130,8 +132,10 @@ class ManyWatchers(RuleBasedStateMachine):
         if record.status is Status.TIMED_OUT:
             assert record.exceeded_limit is not None
             truth.stood_still = record.exceeded_limit.name is LimitName.STALL
+            still_s = [2 * policy.stall_s for policy in self.limits if policy.stall_s]
+            still_s += [IDLE_FLOOR_S for policy in self.limits if policy.learns_steps]
             last, limit_s = (
-                (truth.got_on_at, 2 * min(policy.stall_s for policy in self.limits if policy.stall_s))
+                (truth.got_on_at, min(still_s))
                 if truth.stood_still
                 else (truth.lived_at, min(policy.stale_s for policy in self.limits))
             )

@@ -265,6 +265,19 @@ def test_stalls_are_found_in_a_fleet() -> None:
     assert len(scene.channel.sent) == 2
 
 
+def test_a_fleet_learns_how_long_each_run_may_be_without_a_step() -> None:
+    scene = running(20, policy=Policy(learns=True), fleet=FleetPolicy(group_runs=50))
+    for minute in range(240):
+        scene.after(60)
+        for number in range(20):
+            run = scene.run(f"run-{number:04}")
+            run.beat()
+            run.progress(7 if number == 12 and minute > 200 else minute // 10 if number == 3 else minute)
+        scene.sweep()
+    assert scene.told("run-0012") == ["TIMED_OUT"]
+    assert len(scene.channel.sent) == 1
+
+
 def test_a_log_that_stands_still_for_the_catalogue_s_limit_is_found_in_a_fleet() -> None:
     scene = running(30, policy=Policy(inactivity_s=900.0), fleet=FleetPolicy(group_runs=50))
     for minute in range(36):

@@ -1,0 +1,212 @@
+"""Limits that watchers learn from the steps that they see, for a run that states none."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastbeat.decide.step_waits import limit_s, news, noted
+from lastbeat.model.learned_limits import CEILING_S, FACTOR, IDLE_FLOOR_S, LEAST_SAMPLES
+from lastbeat.model.limits import RunLimits
+from lastbeat.model.policy import Policy
+from lastbeat.model.record import HeartbeatMemory, StepWaits
+from lastbeat.stores.port import UnreachableError
+from support.laws import examples
+from support.memory import START
+from support.scene import Scene
+
+MINUTE, HOUR = 60.0, 3600.0
+LEARNS = Policy(learns=True, stale_s=12 * HOUR)
+"""Beats of these runs say nothing of how they are: they are written with their steps."""
+
+
+def waits(scene: Scene) -> StepWaits | None:
+    record = scene.look().record
+    assert record is not None
+    assert record.progress is not None
+    return record.progress.waits
+
+
+def train(scene: Scene, steps: int = LEAST_SAMPLES + 1, step_s: float = MINUTE, look_s: float = MINUTE) -> None:
+    """``steps`` of ``step_s``, by a watcher that begins anew with each look."""
+    for _ in range(steps):
+        step = getattr(scene, "step", 0) + 1
+        scene.step = step  # type: ignore[attr-defined]
+        scene.both(step)
+        for _ in range(round(step_s / look_s)):
+            scene.look()
+            scene.after(look_s)
+
+
+def status_after(scene: Scene, seconds: float, look_s: float = MINUTE) -> str:
+    for _ in range(round(seconds / look_s)):
+        scene.after(look_s)
+        scene.look()
+    return scene.look().status.value
+
+
+@pytest.mark.parametrize("skew_s", [0.0, -3600.0, 3600.0, 20.0])
+def test_a_run_that_stands_still_for_longer_than_it_ever_did_is_timed_out(skew_s: float) -> None:
+    scene = Scene(LEARNS)
+    scene.skew_s = skew_s
+    train(scene, LEAST_SAMPLES + 3)
+    assert status_after(scene, 28 * MINUTE) == "RUNNING"
+    assert status_after(scene, 2 * MINUTE) == "TIMED_OUT"
+    train(scene, 1)
+    assert scene.look().status.value == "RUNNING"
+    assert [event for event in scene.channel.events if event != "WARNING"] == ["TIMED_OUT", "RECOVERED"]
+
+
+def test_the_reason_says_what_is_usual_and_the_record_by_which_limit() -> None:
+    scene = Scene(LEARNS)
+    train(scene, step_s=10 * MINUTE)
+    known = waits(scene)
+    assert known is not None
+    assert 400.0 <= known.longest_s <= 600.0, "two thirds of what it takes, at least"
+    status_after(scene, 41 * MINUTE)
+    outcome = scene.look()
+    assert outcome.reason == "No step for 51m (usual 8m, limit 40m): still at step 17"
+    assert outcome.record is not None
+    assert outcome.record.exceeded is not None
+    exceeded = outcome.record.exceeded
+    assert (exceeded.name.value, exceeded.limit_s, exceeded.source) == ("stall", 2400.0, "learned from its steps")
+
+
+@pytest.mark.parametrize(
+    ("policy", "steps"),
+    [
+        pytest.param(Policy(stale_s=12 * HOUR), LEAST_SAMPLES + 1, id="nobody wants that"),
+        pytest.param(LEARNS, LEAST_SAMPLES - 1, id="too few steps were seen"),
+        pytest.param(LEARNS.of_fleet(RunLimits(stall=(0.0, "*"))), LEAST_SAMPLES + 1,
+                     id="its fleet says that it may stand still"),
+        pytest.param(LEARNS.of_fleet(RunLimits(stall=(10 * HOUR, "*"))), LEAST_SAMPLES + 1, id="its fleet has a limit"),
+        pytest.param(LEARNS.of_run(None, 10 * HOUR), LEAST_SAMPLES + 1, id="the run states a limit of its own"),
+    ],
+)  # fmt: skip
+def test_where_nothing_is_learned_a_run_may_stand_still(policy: Policy, steps: int) -> None:
+    scene = Scene(policy)
+    train(scene, steps)
+    assert status_after(scene, 3 * HOUR, 10 * MINUTE) == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        pytest.param(
+            "metadata.json", '{"sections": [{"name": "evaluation", "open_s": 60}]}', id="it says what it is in"
+        ),
+        pytest.param("metadata.json", "{ torn", id="its metadata.json cannot be read"),
+        pytest.param("progress.json", "{ torn", id="its progress.json cannot be read"),
+        pytest.param("progress.json", "{}", id="it says no step any more"),
+    ],
+)
+def test_where_nobody_can_tell_that_it_stands_still_nothing_follows(name: str, document: str) -> None:
+    scene = Scene(LEARNS)
+    train(scene)
+    scene.put(name, document)
+    assert status_after(scene, HOUR) == "RUNNING"
+
+
+def test_a_time_without_looks_teaches_nothing() -> None:
+    scene = Scene(LEARNS)
+    train(scene)
+
+    def away(_operation: str, _key: str) -> None:
+        raise UnreachableError("away")
+
+    scene.store.before = away
+    for _ in range(30):
+        scene.after(MINUTE)
+        scene.look()
+    scene.store.heal()
+    scene.after(5 * HOUR)
+    train(scene)
+    known = waits(scene)
+    assert known is not None
+    assert known.longest_s <= MINUTE
+
+
+def test_a_wait_teaches_when_it_is_over_and_not_while_it_lasts() -> None:
+    scene = Scene(LEARNS)
+    train(scene)
+    assert status_after(scene, 40 * MINUTE) == "TIMED_OUT"
+    during = waits(scene)
+    assert during is not None
+    assert limit_s(during) == IDLE_FLOOR_S, "a hang does not make its own limit longer"
+    train(scene, 2)
+    assert status_after(scene, 40 * MINUTE) == "RUNNING", "it went on after such a wait before"
+
+
+def test_a_new_attempt_begins_anew() -> None:
+    scene = Scene(LEARNS)
+    train(scene, step_s=10 * MINUTE)
+    scene.after(1)
+    scene.beat(attempt=2, start_time=scene.instance_now.isoformat())
+    scene.look()
+    scene.after(1)
+    scene.progress(1)
+    assert waits(scene) == StepWaits(1)
+
+
+def test_a_healthy_run_is_written_seldom() -> None:
+    scene = Scene(LEARNS)
+    train(scene, 20)
+    before = scene.record_writes()
+    train(scene, 240)
+    as_with_a_limit = 240 * MINUTE / (IDLE_FLOOR_S / 4) + 1
+    assert scene.record_writes() - before <= as_with_a_limit
+
+
+def test_watchers_with_and_without_it_do_not_flap() -> None:
+    scene = Scene(LEARNS)
+    train(scene)
+    assert status_after(scene, 31 * MINUTE) == "TIMED_OUT"
+    for policy in (Policy(stale_s=12 * HOUR), LEARNS, Policy(stale_s=24 * HOUR, learned=True), LEARNS):
+        scene.policy = policy
+        assert status_after(scene, 5 * MINUTE) == "TIMED_OUT"
+    scene.policy = Policy(stale_s=12 * HOUR)
+    train(scene, 1)
+    assert status_after(scene, MINUTE) == "RUNNING"
+    scene.policy = LEARNS
+    assert status_after(scene, MINUTE) == "RUNNING"
+    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
+
+
+class Looks:
+    """Looks at a run each ``every_s``, which keep what is written down and nothing else."""
+
+    def __init__(self, every_s: float) -> None:
+        self.known: StepWaits | None = None
+        self.every_s, self._now, self._next, self._step = every_s, 0.0, every_s, 0
+
+    def wait(self, seconds: float) -> bool:
+        """A step, and then nothing for so long. Whether a look would have told."""
+        self._step += 1
+        at, told = self._now, False
+        self._now += seconds
+        while self._next < self._now:
+            memory = HeartbeatMemory(START, step=self._step, step_at=START + timedelta(seconds=at))
+            found = noted(self.known, memory, START + timedelta(seconds=self._next))
+            self.known = found if news(self.known, found) else self.known
+            limit = limit_s(found)
+            told = told or (limit is not None and self._next - at > limit)
+            self._next += self.every_s
+        return told
+
+
+WAITS = st.lists(st.floats(1.0, 4 * HOUR), min_size=1, max_size=40)
+
+
+@settings(max_examples=examples(200, 3000))
+@given(WAITS, st.sampled_from([20.0, 60.0, 450.0, 800.0]))
+def test_a_wait_like_one_before_is_never_late_and_a_hang_is_found(before: list[float], every_s: float) -> None:
+    looks = Looks(every_s)
+    longest_s = 0.0
+    for seconds in before:
+        told = looks.wait(seconds)
+        assert not (told and seconds <= longest_s)
+        longest_s = max(longest_s, seconds)
+    assert looks.known is None or looks.known.longest_s <= longest_s, "no wait is taken for a longer one"
+    if looks.known is not None and limit_s(looks.known) is not None:
+        assert looks.wait(min(max(FACTOR * longest_s, IDLE_FLOOR_S), CEILING_S) + 2 * every_s)
