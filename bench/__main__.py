@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, fleet, guardian, loop, measure, ray, restarts, sdk, signals, timeouts, views
+from bench import detection, fleet, guardian, health, loop, measure, ray, restarts, sdk, signals, timeouts, views
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray", "timeouts")
+PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray", "timeouts", "health")
 AN_HOUR = "polling"
 """Only by its name: it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--only",
         choices=(*PARTS, AN_HOUR),
-        help="one run, requests of fleets, their time, reading logs, looking, restarts, jobs on Ray, learned limits",
+        help="one run, requests of fleets, their time, logs, looking, restarts, jobs on Ray, learned limits, nodes",
     )
     parser.add_argument("--minutes", type=float, default=60, help="how long the polling supervisor is watched (60)")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
@@ -60,6 +60,8 @@ def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
         return ray_tables()
     if part == "timeouts":
         return timeout_tables()
+    if part == "health":
+        return health_tables(args.times)
     if part == AN_HOUR:
         return polling_table(args.minutes)
     return signal_tables(args) if part == "signals" else run_tables(args)
@@ -124,6 +126,13 @@ def timeout_tables() -> Iterator[str]:
     yield from machine("Traces are made from a seed, so their figures are the same on every machine;")
     yield ""
     yield from timeouts.tables(progress)
+
+
+def health_tables(times: int) -> Iterator[str]:
+    yield from machine("Each row in a process of its own;")
+    yield ""
+    with tempfile.TemporaryDirectory(prefix="lastbeat-bench-") as folder:
+        yield from health.tables(progress, Path(folder), times)
 
 
 def polling_table(minutes: float) -> Iterator[str]:

@@ -96,11 +96,11 @@ class NodeSampler:
             self.gpus.read(LIMIT_S)
         gpus = self.gpus.latest if self.gpus.answered_at != self._answered_at else None
         self._answered_at = self.gpus.answered_at
-        xids: list[tuple[str, int]] = []
         for gpu in gpus or ():
             if "bus" in gpu:
                 self._labels[short_bus(str(gpu["bus"]))] = gpu_label(gpu)
-            xids += [(gpu_label(gpu), number) for number in gpu.get("xids", ())]
+        # Beats may have asked more often than samples are taken, and an Xid comes once.
+        xids = [(gpu_label(gpu), number) for gpu, number in self.gpus.take_xids()]
         # The log is of the whole machine: what it says of other jobs' GPUs is none of this one's business.
         xids += [(self._labels[line.bus], line.number) for line in self._log.news() if line.bus in self._labels]
         return gpus, xids

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ Gpu = dict[str, Any]
 ``power_limit_w``, ``throttle`` (reasons), ``ecc_corrected`` and ``ecc_uncorrected`` (since the driver was loaded),
 ``rows_remapped`` (for errors that could not be corrected), ``rows_pending`` and ``rows_failed`` (a remapping waits for
 a reset, or did not work), ``nvlink_errors``, ``processes`` (that compute on it) and ``xids`` (since the last look)."""
+_MOST_XIDS = 64
 _LIBRARY = "libnvidia-ml.so.1"
 
 
@@ -44,6 +46,7 @@ class GpuMonitor:
         self.absent_because = ""
         """Why nobody can be asked about GPUs here; empty: somebody can, or that is not known yet."""
         self._known: tuple[float, list[Gpu]] | None = None
+        self._xids: deque[tuple[Gpu, int]] = deque(maxlen=_MOST_XIDS)
         self._asked: float | None = None
         """Since when an answer has been awaited, by the monotonic clock."""
 
@@ -59,6 +62,10 @@ class GpuMonitor:
     def latest(self) -> list[Gpu] | None:
         """What the driver last answered, however long ago."""
         return self._known[1] if self._known is not None else None
+
+    def take_xids(self) -> list[tuple[Gpu, int]]:
+        """GPU and number of each Xid that the driver has reported since the last call, in whichever answer."""
+        return [self._xids.popleft() for _ in range(len(self._xids))]
 
     @property
     def answered_at(self) -> float | None:
@@ -107,6 +114,7 @@ class GpuMonitor:
             gpus = self._questions.gpus(self._environ)
         except Exception:  # noqa: BLE001 - as above; the next beat asks again
             return
+        self._xids.extend((gpu, number) for gpu in gpus for number in gpu.get("xids", ()))
         self._known = began, gpus
 
 

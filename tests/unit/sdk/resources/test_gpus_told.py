@@ -185,6 +185,20 @@ def test_an_xid_is_told_of_once(driver: StubDriver) -> None:
     assert run(TWICE, driver.says("0.xid 48", "1.xid 79")) == [[[48], [79]], [None, None]]
 
 
+TAKEN = """
+import json
+from lastbeat.sdk.gpus import GpuMonitor
+monitor = GpuMonitor()
+for _ in range(3):
+    monitor.read(30)
+print(json.dumps([[[gpu["index"], number] for gpu, number in monitor.take_xids()] for _ in range(2)]))
+"""
+
+
+def test_an_xid_waits_for_whoever_looks_less_often_than_beats_ask(driver: StubDriver) -> None:
+    assert run(TAKEN, driver.says("0.xid 48", "1.xid 79")) == [[[0, 48], [1, 79]], []]
+
+
 BEATS = """
 import json, os
 from functools import partial
