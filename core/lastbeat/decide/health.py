@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.decide.silent_ranks import is_of_attempt
+from lastbeat.model import status as names
 from lastbeat.model.health import HEALTH_CONDITIONS
-from lastbeat.model.observation import IllNode
+from lastbeat.model.observation import IllNode, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import fit, one_line
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from lastbeat.decide.verdict import AttemptEvidence
 
 _LIMIT: Final = 300
+_BROKEN: Final = frozenset({names.GPU_LOST, names.GPU_ECC})
+_MOST_HOSTS: Final = 8
 _NAMED: Final = 2
 """So many nodes are told in words; the others are counted."""
 
@@ -51,6 +54,15 @@ def seen_well(evidence: "AttemptEvidence") -> Collection[str]:
     # Where they cannot be seen, what is known stands: so all are made known, and what is left has been seen.
     everything = dict.fromkeys(HEALTH_CONDITIONS, "")
     return everything.keys() - health_conditions(evidence, everything).keys()
+
+
+def broken_hosts(seen: Seen, attempt: Attempt) -> tuple[str, ...]:
+    """The hosts of ``attempt`` that have said that a GPU is lost, or that its memory had errors; few."""
+    metadata, ranks = seen.metadata, seen.ranks
+    told = [(metadata.host, metadata.health or ())] if metadata is not None and metadata.fault is None else []
+    told += [(node.host, node.conditions) for node in (ranks.ill if ranks is not None else ()) if _is_of(node, attempt)]
+    broken = (host for host, conditions in told if host and any(each.name in _BROKEN for each in conditions))
+    return tuple(dict.fromkeys(broken))[:_MOST_HOSTS]
 
 
 def _is_old(evidence: "AttemptEvidence") -> bool:

@@ -255,4 +255,5 @@ def _bad_nodes(history: Sequence[RestartEntry], end: JobEnd) -> tuple[str, ...]:
     if end.node and (end.node_lost or traits_of(end.error_type).blames_node):
         bad.add(end.node)
     bad.update(end.suspect_nodes)
+    bad.update(end.broken_nodes)
     return tuple(sorted(bad))

@@ -147,6 +147,8 @@ class JobEnd:
     """Whether it got to a step of its own. None: not known, or somebody else ended it."""
     slow_nodes: tuple[str, ...] = ()
     """Nodes on which ranks were slow when it ended, the worst first."""
+    broken_nodes: tuple[str, ...] = ()
+    """Nodes that had lost a GPU, or errors in its memory, when it ended, as they said."""
 
 
 @dataclass(frozen=True)

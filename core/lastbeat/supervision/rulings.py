@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat.decide.health import broken_hosts
 from lastbeat.decide.quarantine import first_step, quarantined
 from lastbeat.decide.restart import cause_key, decide_restart, entry
 from lastbeat.decide.transition import Decision
@@ -364,6 +365,7 @@ def job_end(
         resumed_from=begun.resumed_from,
         first_step=begun.first_step,
         slow_nodes=_slow_nodes(decision),
+        broken_nodes=broken_hosts(decision.seen, decision.record.attempt),
     )
 
 
