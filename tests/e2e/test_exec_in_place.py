@@ -15,6 +15,7 @@ import pytest
 from support.checkpoint_files import torch_file
 from support.cli import LASTBEAT
 from support.http_sink import http_sink
+from support.nvml import compiled
 from support.started_in_place import WELL, by_start, document, starts
 from support.waiting import text_in, until
 from support.wrapped import exec_command, left, run_exec, settings, watched
@@ -195,6 +196,74 @@ def test_everything_that_it_started_is_ended_first(tmp_path: Path) -> None:
     """
     done = run_exec(tmp_path, *by_start(first, then), options=ONCE)
     assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
+
+
+def test_a_hang_is_written_down_then_asked_to_end_then_killed(tmp_path: Path) -> None:
+    """Also what has put itself into a session of its own, as the ranks of torchrun do."""
+    rank = """
+import os, signal, sys, time
+def asked(*_):
+    open("asked-" + sys.argv[1], "w").write(str(time.time()))
+    if sys.argv[1] == "1":
+        os._exit(0)
+signal.signal(signal.SIGTERM, asked)
+open("pid-" + sys.argv[1], "w").write(str(os.getpid()))
+while True:
+    time.sleep(0.05)
+    open("lives-" + sys.argv[1], "w").write(str(time.time()))
+"""
+    hangs = f"""
+    for rank in ("0", "1"):
+        subprocess.Popen([sys.executable, "-c", {rank!r}, rank], start_new_session=True)
+        while not os.path.exists("lives-" + rank):
+            time.sleep(0.01)
+    print("step 7/100 loss 2.5", flush=True)
+    time.sleep(600)
+    """
+    options = ("--max-restarts", "1", "--grace", "1", "--section-timeouts", "step:1")
+    done = run_exec(tmp_path, *by_start(hangs, WELL), options=options)
+    assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
+    kept = left(tmp_path, "in_place/0.txt") or ""
+    for each in ("0", "1"):
+        pid = (tmp_path / f"pid-{each}").read_text()
+        assert f"{pid} " in kept, "both still ran when their stacks were taken"
+        assert not Path(f"/proc/{pid}").exists()
+    deaf, heeds = ([float((tmp_path / f"{what}-{each}").read_text()) for what in ("asked", "lives")] for each in "01")
+    assert deaf[1] - deaf[0] > 0.5, "it had its grace, and then was killed"
+    assert heeds[1] <= heeds[0]
+
+
+def test_nothing_is_started_again_unless_that_was_said(tmp_path: Path) -> None:
+    done = run_exec(tmp_path, *by_start(NCCL, WELL), LASTBEAT_RESTARTS_IN_PLACE="0")
+    assert (done.returncode, starts(tmp_path)) == (1, [0])
+
+
+def test_the_memory_of_the_gpus_is_awaited(tmp_path: Path) -> None:
+    full, free = 70 << 30, 0
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    driver = compiled(folder).says(f"memory_used {free}")
+
+    def used() -> tuple[str, int]:
+        said = document(tmp_path, "metadata.json")
+        gpus = said.get("resources", {}).get("gpus") or [{}]
+        return said.get("phase", ""), gpus[0].get("memory_used_bytes", -1)
+
+    first = f"""
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    {NCCL}
+    """
+    more: dict[str, Any] = driver.env
+    with started(tmp_path, *by_start(first, WELL), **more) as process:
+        until(lambda: used()[1] == free)
+        driver.says(f"memory_used {full}")
+        (tmp_path / "go").touch()
+        until(lambda: used() == ("restarting in place", full))
+        assert starts(tmp_path) == [0]
+        driver.says(f"memory_used {free}")
+        assert process.wait(60) == 0
+    assert starts(tmp_path) == [0, 1]
 
 
 def test_it_goes_on_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:

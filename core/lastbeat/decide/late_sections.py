@@ -101,6 +101,14 @@ def behind(steps: Mapping[int | None, int | None]) -> int | None:
     return slow[0] if len(slow) == 1 else None
 
 
+def leader_step(seen: Seen, since: datetime) -> int | None:
+    """The step of rank 0, where that was written at ``since`` or later: it says it beside its heartbeat, and not with
+    each. None: not known."""
+    if seen.metadata is not None and seen.metadata.step is not None:
+        return seen.metadata.step
+    return seen.progress.step if seen.progress is not None and seen.progress.modified >= since else None
+
+
 def when_late(
     seen: Seen, attempt: Attempt, silent_after_s: float | None, stale_s: float, now: datetime
 ) -> datetime | None:
@@ -170,7 +178,8 @@ def _told(seen: Seen, attempt: Attempt, silent_after_s: float | None) -> Iterato
     metadata = seen.metadata
     distributed = metadata is not None and (metadata.world_size or 1) > 1
     if metadata is not None and metadata.fault is None and metadata.sections:
-        step = seen.progress.step if seen.progress is not None and metadata.step is None else metadata.step
+        waited_s = min(each.open_s for each in metadata.sections)
+        step = leader_step(seen, metadata.modified - timedelta(seconds=waited_s))
         yield _Told(0 if distributed else None, metadata.modified, metadata.sections, silent_after_s, step)
     for rank in seen.ranks.read if seen.ranks is not None else ():
         other = None not in {rank.attempt, attempt.declared} and rank.attempt != attempt.declared

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.late_sections import LateSection, behind, late_sections, told_of
+from lastbeat.decide.late_sections import LateSection, behind, late_sections, leader_step, told_of
 from lastbeat.decide.silent_ranks import silence_limit_s
 from lastbeat.in_place.attention import begin_thread
 from lastbeat.in_place.hangs import SILENT_S, SaidOfItself
@@ -106,24 +106,23 @@ class StoreLook:
         return SaidOfItself(
             at,
             self._reports,
-            self._told(late, attempt, metadata, step, now) if late else None,
+            self._told(late, attempt, seen, now) if late else None,
             late[0].limit_s if late else 0.0,
             f"{told_of(silent)}; it is silent" if silent else None,
             _is_busy(metadata),
             step,
         )
 
-    def _told(
-        self, late: tuple[LateSection, ...], attempt: Attempt, metadata: Heartbeat, step: int | None, now: datetime
-    ) -> str:
-        """Which ranks are late, and whether they wait for one that is behind and is not late itself: of that one its
-        heartbeat has to be younger than the wait."""
+    def _told(self, late: tuple[LateSection, ...], attempt: Attempt, seen: Seen, now: datetime) -> str:
+        """Which ranks are late, and whether they wait for one that is behind and is not late itself: what that one says
+        of its step has to be younger than the wait."""
         told = told_of(late)
-        if metadata.world_size is None or metadata.world_size < _TWO:
+        world_size = seen.metadata.world_size if seen.metadata is not None else None
+        if world_size is None or world_size < _TWO:
             return told
-        looked = look_at_ranks(self._store, self._run_id, self._mask, attempt, None, metadata.world_size)
+        looked = look_at_ranks(self._store, self._run_id, self._mask, attempt, None, world_size)
         since = now - timedelta(seconds=late[0].open_s)
-        steps: dict[int | None, int | None] = {0: step}
+        steps: dict[int | None, int | None] = {0: leader_step(seen, since)}
         steps |= {each.number: each.step for each in looked.ranks if each.modified >= since}
         steps |= {each.rank: each.step for each in late}
         last = behind(steps)

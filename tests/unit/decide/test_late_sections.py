@@ -1,5 +1,6 @@
 """Sections that last too long: by what ranks say themselves, and by the store's clock where they are silent."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -33,6 +34,10 @@ def seen(
     return Seen(metadata=beat, ranks=RanksLookedAt(RankFiles(), 245.0, ranks) if ranks else None)
 
 
+def with_step(found: Seen, step: int, *, age_s: float) -> Seen:
+    return replace(found, progress=Heartbeat(ago(age_s), "v", step=step))
+
+
 def rank(number: int, *sections: OpenSection, age_s: float = 10.0, **more: Any) -> RankBeat:
     known: dict[str, Any] = {"status": "running", "beat_s": 60.0, "attempt": 2, **more}
     return RankBeat(number, ago(age_s), sections=sections, **known)
@@ -61,6 +66,12 @@ ROWS = [
     pytest.param(seen((), rank(3, SAVING, step=7), rank(4, OpenSection("step", 900.0, 420.0), step=7),
                       rank(5, OpenSection("step", 960.0, 420.0), step=8), world=8),
                  "rank 5: step for 16m (limit 7m); 2 other ranks, too", id="steps that do not tell that"),
+    pytest.param(with_step(seen((SAVING,), rank(3, SAVING, step=8), rank(4, SAVING, step=8), world=8), 7, age_s=20.0),
+                 "rank 0: checkpointing for 14m (limit 7m), behind the others at step 7; 2 other ranks, too",
+                 id="rank 0, which says its step elsewhere"),
+    pytest.param(with_step(seen((SAVING,), rank(3, SAVING, step=8), rank(4, SAVING, step=8), world=8), 7, age_s=900.0),
+                 "rank 0: checkpointing for 14m (limit 7m); 2 other ranks, too",
+                 id="and may have made another one before the wait began"),
     pytest.param(seen((), rank(3, SAVING, step=7), rank(4, OpenSection("step", 900.0, 420.0)), world=8),
                  "rank 4: step for 15m (limit 7m); 1 other rank, too", id="steps that are not known"),
     pytest.param(seen((), rank(3, SAVING, status="completed"), world=8), None, id="a rank that is done"),

@@ -1,0 +1,37 @@
+"""Four ranks under torchrun, of which one hangs: ``lastbeat exec`` ends them all, and starts them again."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
+
+from frameworks.trained import ROOT, SCRIPTS, train
+
+RANKS, HANGS = 4, 2
+OUTSIDE = {"LASTBEAT_OUT_OF_SECTION_TIMEOUT": "4"}
+
+ROWS = [
+    pytest.param(
+        "step", "step:4", {}, f"rank {HANGS}: step for ", id="in its step, which the others wait for elsewhere"
+    ),
+    pytest.param("outside", "step:4", OUTSIDE, f"rank {HANGS}: in no section for ", id="outside of all sections"),
+    pytest.param("steps", "step:4", {}, f"rank {HANGS}: step for ", id="between two steps of a run without sections"),
+]
+
+
+@pytest.mark.parametrize(("where", "limits", "environ", "why"), ROWS)
+def test_the_rank_that_the_others_wait_for_is_found_and_all_start_again(
+    tmp_path: Path, where: str, limits: str, environ: dict[str, str], why: str
+) -> None:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", f"{RANKS}"]
+    command = ["python", *launcher, str(SCRIPTS / "hangs.py"), where, f"{HANGS}"]
+    own = ["--run-id", "hangs", "--max-restarts", "2", "--grace", "3", "--section-timeouts", limits]
+    more = {"PYTHONPATH": f"{ROOT / 'core'}:{ROOT / 'cli'}", "LASTBEAT_RUN_ID": "hangs", "LASTBEAT_GUARDIAN": "off"}
+    trained = train(tmp_path, ["-m", "lastbeat_cli", "exec", *own, "--", *command], {**more, **environ})
+    assert trained.status == 0, trained.output
+    assert trained.text("hangs", "in_place/0.txt").startswith(f"Hang: {why}"), trained.output
+    assert "restarting in place, 1 of 2" in trained.output
+    assert trained.document("hangs", "metadata.json")["attempt"] == 2
+    assert {"_complete"} <= trained.names("hangs")
+    assert "_error" not in trained.names("hangs")
