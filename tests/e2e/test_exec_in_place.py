@@ -160,6 +160,21 @@ def test_a_hang_is_ended_and_started_again(
     assert (said["status"], said["attempt"]) == ("SUCCEEDED", 2)
 
 
+def test_a_rank_that_beats_seldom_is_found_as_soon_as_it_is_late(tmp_path: Path) -> None:
+    """Also where it has begun its first step, or entered another section, since it last beat."""
+    act = """
+    import lastbeat
+    os.environ["LASTBEAT_BEAT_SECONDS"] = "3600"
+    with lastbeat.run() as run:
+        for step in range(20):
+            time.sleep(0.05)
+            run.step(step)
+        time.sleep(600)
+    """
+    done = run_exec(tmp_path, *by_start(act, WELL), options=(*ONCE, "--section-timeouts", "step:2"))
+    assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr.decode()
+
+
 def test_a_hang_that_is_not_started_again_is_a_failure(tmp_path: Path) -> None:
     hangs = 'print("step 7/100 loss 2.5", flush=True); time.sleep(600)'
     options = (*ONCE, "--section-timeouts", STEPS)

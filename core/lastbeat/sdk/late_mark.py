@@ -5,11 +5,15 @@ of every rank to find that out.
 """
 
 import logging
+from typing import Final
 
 from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import safe_log
 from lastbeat.stores.port import DeniedError, Store
+
+_LEAST_S: Final = 1.0
+"""Training is not looked at more often for what it may do next."""
 
 
 def is_late(run: Run) -> bool:
@@ -18,9 +22,14 @@ def is_late(run: Run) -> bool:
 
 
 def late_in_s(run: Run) -> float | None:
-    """Seconds until it is, should it stay where it is now. None: it is, or may stay for ever."""
-    left = [span.left_s for span in run.sections.spans() if span.left_s is not None]
-    return None if not left or run.ended else min(left)
+    """Seconds until it is at the earliest: should it stay where it is now, or be somewhere else from now on, which may
+    have a shorter limit. None: it is, or may stay for ever."""
+    spans, limits = run.sections.spans(), run.sections.limits
+    if run.ended or any(span.is_late for span in spans):
+        return None
+    known = (*limits.sections.values(), limits.outside_s)
+    soonest = [max(_LEAST_S, each) for each in known if each is not None]
+    return min([*soonest, *(span.left_s for span in spans if span.left_s is not None)], default=None)
 
 
 class LateMark:
