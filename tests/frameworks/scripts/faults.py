@@ -20,7 +20,8 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
 data = torch.randn(64, 8, generator=torch.Generator().manual_seed(1 + rank))
 target = data.sum(dim=1, keepdim=True)
 first = 0
-with lastbeat.run("faults", total_steps=steps) as run:
+# Where no signal is named, one that comes before training has looked for it ends it.
+with lastbeat.run("faults", total_steps=steps, exit_signal="SIGTERM") as run:
     with run.section("setup"):
         dist.init_process_group("gloo")
         if place := os.environ.get("LASTBEAT_RESUME_FROM"):
