@@ -10,11 +10,25 @@ from importlib.metadata import version
 from pathlib import Path
 
 import lastbeat
-from bench import detection, fleet, guardian, health, loop, measure, ray, restarts, sdk, signals, timeouts, views
+from bench import (
+    detection,
+    fleet,
+    guardian,
+    health,
+    loop,
+    measure,
+    ray,
+    restarts,
+    sdk,
+    signals,
+    stragglers,
+    timeouts,
+    views,
+)
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray", "timeouts", "health")
+PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray", "timeouts", "health", "stragglers")
 AN_HOUR = "polling"
 """Only by its name: it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
@@ -29,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--only",
         choices=(*PARTS, AN_HOUR),
-        help="one run, requests of fleets, their time, logs, looking, restarts, jobs on Ray, learned limits, nodes",
+        help="one run, requests of fleets, their time, logs, looking, restarts, on Ray, limits, nodes, stragglers",
     )
     parser.add_argument("--minutes", type=float, default=60, help="how long the polling supervisor is watched (60)")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
@@ -62,6 +76,8 @@ def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
         return timeout_tables()
     if part == "health":
         return health_tables(args.times)
+    if part == "stragglers":
+        return straggler_tables()
     if part == AN_HOUR:
         return polling_table(args.minutes)
     return signal_tables(args) if part == "signals" else run_tables(args)
@@ -133,6 +149,12 @@ def health_tables(times: int) -> Iterator[str]:
     yield ""
     with tempfile.TemporaryDirectory(prefix="lastbeat-bench-") as folder:
         yield from health.tables(progress, Path(folder), times)
+
+
+def straggler_tables() -> Iterator[str]:
+    yield from machine("Traces are made from a seed; steps are taken in a process each;")
+    yield ""
+    yield from stragglers.tables(progress)
 
 
 def polling_table(minutes: float) -> Iterator[str]:

@@ -249,8 +249,9 @@ class Detector:
 
     def judge(self, windows: Sequence[RankWindow], world: int) -> "tuple[Detector, StragglerReport]":
         """The next report. A window that was judged before counts no second time: of a rank that has told nothing new,
-        nothing new is known. Ranks from ``world`` on are of an earlier, larger one."""
-        fresh = [each for each in windows if each.rank < world and each.number > self._told.get(each.rank, 0)]
+        nothing new is known. One that was started again begins with number 1. Ranks from ``world`` on are of an
+        earlier, larger one."""
+        fresh = [each for each in windows if each.rank < world and each.number != self._told.get(each.rank)]
         compared = comparable(fresh)
         found, shown = scores(fresh, self.thresholds), flags(fresh, self.thresholds)
         judged = [each.rank for each in compared]

@@ -104,6 +104,11 @@ TOLD = [
     ),
     pytest.param(WARNED, "stalled, loss_nan", id="a warning names its conditions"),
     pytest.param(
+        Row("a", Status.RUNNING, conditions=("straggler",), reason="rank 76 on h100-009 (score 0.61) is slow"),
+        "straggler: rank 76 on h100-009 (score 0.61) is slow",
+        id="of stragglers it names ranks and nodes",
+    ),
+    pytest.param(
         Row("a", Status.RUNNING, doubt="silent for 3h, and nobody watches"), "silent for 3h", id="a doubt is told"
     ),
     pytest.param(

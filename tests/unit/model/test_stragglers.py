@@ -188,7 +188,8 @@ OVER_TIME = [
     pytest.param([ILL, ILL[:-1], ILL], True, id="a window that came too late counts neither way"),
     pytest.param([ILL, ILL, ILL[:-1]], True, id="nor does it clear a flag"),
     pytest.param([ILL, ILL, ILL[:-1], ILL[:-1], ILL[:-1]], False, id="a rank that is lost is forgotten"),
-    pytest.param([ILL, ILL_BEFORE, ILL_BEFORE], False, id="a window that was told before counts once"),
+    pytest.param([ILL_BEFORE, ILL_BEFORE, ILL_BEFORE], False, id="a window that was told before counts once"),
+    pytest.param([told(*EVEN[:-1], 2.0, number=40), ILL_BEFORE], True, id="a rank that was started again counts anew"),
 ]
 
 

@@ -1,5 +1,6 @@
 """What becomes of supervised jobs, whoever dies when, and whatever the launcher answers."""
 
+import json
 import logging
 import os
 from dataclasses import replace
@@ -576,6 +577,27 @@ def test_a_preempted_job_is_started_again_and_spends_no_budget_of_failures() -> 
     assert outcome.record.ruling is not None
     assert (outcome.record.ruling.restart, outcome.record.ruling.attempt) == (True, "1/2")
     assert [each.mode for each in outcome.record.restarts] == [Mode.PREEMPTED] * 5 + [Mode.CRASH]
+
+
+@pytest.mark.parametrize("excludes", [True, False])
+def test_a_job_that_ended_for_a_straggler_goes_on_without_its_node_where_the_policy_says_so(excludes: bool) -> None:
+    scene = running(SupervisedScene(policy=replace(load("default"), exclude_stragglers=excludes)))
+    watch = scene.watch()
+    scene.store.pass_time(60)
+    slow = {"count": 1, "ranks": [{"rank": 9, "node": "n1"}], "nodes": [{"node": "n1", "ranks": 1, "of": 8}]}
+    told = {"run_id": RUN, "last_update": scene.store.now.isoformat(), "stragglers": slow}
+    scene.store.put_text(f"{RUN}/metadata.json", json.dumps(told))
+    watch.tick()
+    preempted(scene, "run-r0", 100)
+    for _ in range(4):
+        watch.tick()
+        scene.store.pass_time(ACTION_LEASE_S)
+    assert scene.launcher.jobs["run-r1"].spec.excluded_nodes == (("n1",) if excludes else ())
+    scene.end("run-r1", JobState.FAILED, 1)
+    for _ in range(4):
+        watch.tick()
+        scene.store.pass_time(ACTION_LEASE_S)
+    assert scene.launcher.jobs["run-r2"].spec.excluded_nodes == (("n1",) if excludes else ())
 
 
 def test_a_job_that_says_that_it_was_preempted_has_a_while_to_end() -> None:
