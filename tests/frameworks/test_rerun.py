@@ -107,8 +107,10 @@ def test_a_transient_error_leaves_the_training_as_if_it_had_not_been(tmp_path: P
     assert [each[1] for each in trained.seen(1, 0)] == [1] * 7 + [2] + [1] * 4
     assert trained.losses == calm.losses, "the same batches, the same random numbers, the same gradients"
     assert f"Rank 2, node {platform.node()}, device GPU-a2, iteration #7: Possible transient error!" in trained.said
-    assert [each["event"] for each in trained.alerts] == ["ALERT", "SUCCEEDED"], trained.alerts
-    assert f"Rank 2, node {platform.node()}, device GPU-a2" in json.dumps(trained.alerts[0])
+    # Whether a pass came in the midst of the step, and warned of a NaN, is a matter of luck.
+    told = [each for each in trained.alerts if each["event"] != "WARNING"]
+    assert [each["event"] for each in told] == ["ALERT", "SUCCEEDED"], told
+    assert f"Rank 2, node {platform.node()}, device GPU-a2" in json.dumps(told[0])
 
 
 @pytest.mark.timeout(900)

@@ -11,6 +11,7 @@ from support.printed import STEPS
 SRUN = "srun: error: n2: task 1: Exited with exit code 1\nsrun: Terminating StepId=88.0\n"
 RERUN = "ERROR:megatron.core.rerun_state_machine:Unexpected result tensor(nan) on rank 0 at iteration #150 invocation #1 (message='loss is NaN')\n"
 ELSEWHERE = "WARNING:megatron.core.rerun_state_machine:First rerun: unexpected result is reproducible within the tolerance (nan = nan). Need to rerun on a different GPU to verify correctness\n"
+TRANSIENT = "ERROR:lastbeat:Rank 0, node n12, device GPU-5c8e, iteration #150: Possible transient error!\n"
 
 CASES = [
     pytest.param("nccl_timeout", "[default0]:NCCL ERROR timeout\n", id="in capitals, behind torchrun's prefix"),
@@ -38,7 +39,7 @@ CASES = [
         id="a warning with a colon",
     ),
     # Megatron's reruns
-    pytest.param("numerical_instability", RERUN, id="a value that Megatron did not expect"),
+    pytest.param("numerical_instability", RERUN + SRUN, id="a value that Megatron did not expect"),
     pytest.param(
         "numerical_instability",
         RERUN + ELSEWHERE + "torchrun exited with exit code 16\n",
@@ -77,6 +78,14 @@ def test_it_is_the_cause(error_type: str, text: str) -> None:
     assert found.cause is not None
     assert found.cause.error_type == error_type
     assert found.ended
+
+
+def test_a_result_in_doubt_is_run_again_and_has_ended_nothing_yet() -> None:
+    found = explain_text(STEPS + RERUN, load("default"))
+    assert found.cause is not None
+    assert found.cause.error_type == "numerical_instability"
+    assert not found.ended
+    assert not explain_text(STEPS + RERUN + TRANSIENT + STEPS, load("default")).ended
 
 
 HEALTHY = [
