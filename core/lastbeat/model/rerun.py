@@ -108,11 +108,14 @@ class RerunReport:
     @property
     def suspect_hosts(self) -> tuple[str, ...]:
         """Where the devices are that training asks not to be resumed on: those that gave a bad result twice in its last
-        step, and that nobody has compared with others."""
+        step, and that nobody has compared with others. Empty: nobody knows all of them."""
         if self.exit_code != EXIT_CODE_RESUME_TO_DISAMBIGUATE:
             return ()
         doubts = {RerunVerdict.REPRODUCED, RerunVerdict.SAME_DEVICE}
         last = [each for each in self.findings if each.iteration == self.findings[-1].iteration]
+        if len(last) >= MOST_FINDINGS:
+            # There may be more than are told.
+            return ()
         hosts = dict.fromkeys(each.host for each in last if each.verdict in doubts)
         # What is no name of a host reaches no scheduler.
         return tuple(each for each in hosts if _HOST.fullmatch(each))

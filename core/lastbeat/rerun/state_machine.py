@@ -1,9 +1,8 @@
 """The re-run state machine as training holds it: runs a step again whose result is bad, and says who is to blame."""
 
 import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from functools import partial
 from typing import Any, Final, Protocol
@@ -15,7 +14,6 @@ from lastbeat.model.rerun import (
     RerunVerdict,
     read_findings,
 )
-from lastbeat.model.text import fit, one_line
 from lastbeat.rerun.attribution import (
     VERDICTS,
     CheckedResult,
@@ -27,22 +25,16 @@ from lastbeat.rerun.attribution import (
     look,
 )
 from lastbeat.rerun.devices import ComputeDevice, present_device
+from lastbeat.rerun.given import GivenResult, GivenResults, difference, number, shown
 from lastbeat.rerun.injection import ErrorInjector, read_injection
+from lastbeat.rerun.measuring import Measurement
 from lastbeat.rerun.peers import from_all, on_any, own_rank, tells_for_all
 from lastbeat.rerun.random_state import RandomState
-from lastbeat.rerun.results import UsualMagnitude, not_finite, relative_difference
+from lastbeat.rerun.results import UsualMagnitude, not_finite
 from lastbeat.rerun.telling import tell
-from lastbeat.rerun.variation import MARGIN, Variation, VariationSummary, combined
+from lastbeat.rerun.variation import MARGIN, VariationSummary
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
-from lastbeat.sdk.values import type_name
 
-MOST_RESULTS: Final = 4096
-"""Of one pass; more are not looked at."""
-MOST_NAMES: Final = 64
-REPORT_EACH: Final = 1024
-"""``report_stats`` reports after so many steps; before, after 1, 2, 4, 8, …"""
-_NAME_CHARS: Final = 60
-_VALUE_CHARS: Final = 40
 _EVENTS: Final = tuple(PassEvent)
 _FORMAT: Final = 1
 
@@ -75,20 +67,6 @@ class Rewindable(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """As it was saved."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _GivenResult:
-    """A result as training gave it. Not read before the pass is over, since reading waits for the device."""
-
-    name: str
-    number: int
-    value: object
-    rejects: Callable[[Any], str | None]
-    compare: Callable[[Any, Any], float]
-    tolerance: float
-    fatal: bool
-    is_loss: bool
 
 
 class RerunStateMachine:
@@ -157,18 +135,15 @@ class RerunStateMachine:
         """How often the step was run again in place."""
         self.iteration = -1
         """Steps so far, from 0."""
-        self._given: list[_GivenResult] = []
-        self._counts: dict[str, int] = {}
-        self._names: dict[str, str] = {}
-        """Of results, as training gave them → as they are told."""
+        self._warnings = WarnOnce()
+        self._given = GivenResults(self._warnings)
         self._suspect: Suspect | None = None
         self._settled: set[str] = set()
         """Names of results that are bad because of the computation, until one of them is good."""
         self._usual: dict[str, UsualMagnitude] = {}
-        self._variations: dict[str, Variation] = {}
+        self._measurement = Measurement()
         self._measured: dict[str, float] = {}
         """Name → the largest relative difference that ``report_stats`` saw on any rank."""
-        self._first_pass: dict[tuple[str, int], _GivenResult] = {}
         self._random: RandomState | None = None
         self._other: Any = None
         self._batches: list[Any] | None = None
@@ -177,7 +152,6 @@ class RerunStateMachine:
         self._findings: tuple[RerunFinding, ...] = ()
         self.verdicts: tuple[RerunFinding, ...] = ()
         """What was found in the present step, on all ranks."""
-        self._warnings = WarnOnce()
         _Present.machine = self
 
     # The loop.
@@ -202,9 +176,15 @@ class RerunStateMachine:
         Returns at once: a tensor is read when the pass is over. ``name`` tells several losses apart. ``fatal`` ends
         training with exit status 17 where the bad loss turns out to be correct, and not the hardware's.
         """
-        if self.mode is RerunMode.DISABLED:
+        if not self._looks():
             return
-        self._take(result, name, partial(self._bad_loss, name), _difference, tolerance, fatal=fatal, is_loss=True)
+        name = self._given.name_of(name)
+        if tolerance is None:
+            tolerance = self._tolerance
+        if tolerance is None:
+            tolerance = MARGIN * self._measured.get(name, 0.0)
+        rejects = partial(self._bad_loss, name)
+        self._given.take(result, name, rejects, difference, tolerance, fatal=fatal, is_loss=True)
 
     def validate_result(
         self,
@@ -217,13 +197,23 @@ class RerunStateMachine:
     ) -> None:
         """Look at any result: ``rejection_func(result)`` is true where it is bad, ``comparison_func(one, other)`` the
         relative difference of two. Both are called when the pass is over, and whatever they raise is logged."""
-        if self.mode is RerunMode.DISABLED:
+        if not self._looks():
             return
+        name = self._given.name_of(message)
 
         def rejects(value: Any) -> str | None:
-            return message if rejection_func(value) else None
+            return name if rejection_func(value) else None
 
-        self._take(result, message, rejects, comparison_func or _difference, tolerance, fatal=fatal, is_loss=False)
+        compare = comparison_func or difference
+        self._given.take(result, name, rejects, compare, tolerance, fatal=fatal, is_loss=False)
+
+    def _looks(self) -> bool:
+        """Whether results are looked at now."""
+        if self.mode is RerunMode.DISABLED:
+            return False
+        if not self._phase.in_step:
+            self._warnings.warn("outside", "lastbeat.rerun looks at results in its loop alone: see docs/rerun.md")
+        return self._phase.in_step
 
     def should_checkpoint_and_exit(self) -> tuple[bool, bool, int]:
         """After the step: whether to save a checkpoint (without having applied the step), whether to end then, and with
@@ -232,7 +222,7 @@ class RerunStateMachine:
 
     def stats(self) -> dict[str, VariationSummary]:
         """What ``report_stats`` has measured on this rank so far, by the result's name."""
-        return {name: each.summary() for name, each in self._variations.items()}
+        return self._measurement.summaries()
 
     # Checkpoints.
 
@@ -311,7 +301,7 @@ class RerunStateMachine:
         self._present_device = None
         self._random = self._guarded("the state of the random numbers", RandomState.now)
         self._other = self._guarded("state_save_func", self._save_other) if self._save_other is not None else None
-        self._given, self._counts = [], {}
+        self._given.begin()
 
     def _ignored(self) -> None:
         """Training was to end and goes on: what it accepts is not run again with each step."""
@@ -324,7 +314,7 @@ class RerunStateMachine:
         """The same pass once more."""
         self._phase = RerunPhase.IN_PLACE
         self._reruns += 1
-        self._given, self._counts = [], {}
+        self._given.begin()
         self._rewind()
         return True
 
@@ -376,7 +366,7 @@ class RerunStateMachine:
         return False
 
     def _looked_at(self) -> tuple[PassOutcome, list[CheckedResult]]:
-        results = [each for each in map(self._checked, self._given) if each is not None]
+        results = [each for each in map(self._checked, self._given.all) if each is not None]
         device = self._device().id if self._suspect is not None else ""
         return look(self._phase, self._suspect, results, device, self._settled), results
 
@@ -387,9 +377,9 @@ class RerunStateMachine:
         fresh = found.fresh
         if fresh is None or self._phase not in {RerunPhase.IN_PLACE, RerunPhase.LEAVING}:
             return None
-        number, device = _number(fresh.value), self._device()
+        value, device = number(fresh.value), self._device()
         return Suspect(
-            fresh.name, fresh.number, fresh.value if number is None else number, fresh.why or "",
+            fresh.name, fresh.number, fresh.value if value is None else value, fresh.why or "",
             self.iteration, own_rank(), device.id, device.host, fresh.fatal, fresh.injected,
         )  # fmt: skip
 
@@ -398,12 +388,12 @@ class RerunStateMachine:
         bad = {each.name for each in results if each.why is not None}
         self._settled -= {each.name for each in results} - bad
         self._settled |= bad
-        for given in self._given:
-            if given.is_loss and given.name not in bad:
-                value = _number(given.value)
-                if value is not None:
-                    self._usual.setdefault(given.name, UsualMagnitude()).add(value)
-        self._given, self._suspect, self._random, self._other = [], None, None, None
+        for given in self._given.all:
+            value = number(given.value) if given.is_loss and given.name not in bad else None
+            if value is not None:
+                self._usual.setdefault(given.name, UsualMagnitude()).add(value)
+        self._given.begin()
+        self._suspect, self._random, self._other = None, None, None
         for iterator in self._iterators:
             iterator.advance()
 
@@ -413,8 +403,8 @@ class RerunStateMachine:
         suspect = self._suspect
         verdict = next((VERDICTS[each] for each in _EVENTS if each in found.events and each in VERDICTS), None)
         if suspect is not None and verdict is not None:
-            now = _shown(found.again.value) if found.again is not None else "nothing"
-            what = f"{suspect.why} ({_shown(suspect.value)}, then {now})"
+            now = shown(found.again.value) if found.again is not None else "nothing"
+            what = f"{suspect.why} ({shown(suspect.value)}, then {now})"
             finding = RerunFinding(verdict, suspect.rank, suspect.host, suspect.device, suspect.iteration, what)
             self._say_verdict(finding, suspect, now)
             mine.append(finding.document())
@@ -427,10 +417,10 @@ class RerunStateMachine:
 
     def _say_rejected(self, fresh: CheckedResult) -> None:
         what = "Unexpected result %s on rank %d at iteration #%d invocation #%d (message='%s')"
-        safe_log(logging.ERROR, what, _shown(fresh.value), own_rank(), self.iteration, fresh.number, fresh.why)
+        safe_log(logging.ERROR, what, shown(fresh.value), own_rank(), self.iteration, fresh.number, fresh.why)
 
     def _say_verdict(self, finding: RerunFinding, suspect: Suspect, now: str) -> None:
-        then = _shown(suspect.value)
+        then = shown(suspect.value)
         first = {
             RerunVerdict.TRANSIENT_ERROR: (
                 f"First rerun: unexpected result is not reproducible within the tolerance ({now} != {then})"
@@ -454,48 +444,12 @@ class RerunStateMachine:
 
     # Results.
 
-    def _take(  # noqa: PLR0913 - all that a result is looked at by
-        self,
-        result: object,
-        name: str,
-        rejects: Callable[[Any], str | None],
-        compare: Callable[[Any, Any], float],
-        tolerance: float | None,
-        *,
-        fatal: bool,
-        is_loss: bool,
-    ) -> None:
-        if not self._phase.in_step:
-            self._warnings.warn("outside", "lastbeat.rerun looks at results in its loop alone: see docs/rerun.md")
-            return
-        known = self._names.get(name)
-        if len(self._given) >= MOST_RESULTS or (known is None and len(self._names) >= MOST_NAMES):
-            what = "lastbeat.rerun looks at %d results of a step, of %d names, and leaves the others out"
-            self._warnings.warn("most", what, MOST_RESULTS, MOST_NAMES)
-            return
-        if known is None:
-            known = self._names[name] = fit(one_line(name), _NAME_CHARS)
-        name = known
-        self._counts[name] = number = self._counts.get(name, 0) + 1
-        if tolerance is None:
-            tolerance = self._tolerance
-        if tolerance is None:
-            tolerance = MARGIN * self._measured.get(name, 0.0)
-        try:
-            value = _kept(result)
-        except Exception as fault:  # noqa: BLE001 - a result may be of any type, and training goes on
-            self._unreadable(name, result, fault)
-            return
-        self._given.append(_GivenResult(name, number, value, rejects, compare, tolerance, fatal, is_loss))
-
-    def _checked(self, given: _GivenResult) -> CheckedResult | None:
+    def _checked(self, given: GivenResult) -> CheckedResult | None:
         """``given``, read. None: it cannot be."""
-        try:
-            value = float(given.value) if given.is_loss else given.value  # type: ignore[arg-type]
-            why = given.rejects(value)
-        except Exception as fault:  # noqa: BLE001 - as above
-            self._unreadable(given.name, given.value, fault)
+        read = self._given.read(given)
+        if read is None:
             return None
+        value, why = read
         injected = why is None and self._injects(given)
         if injected:
             why = "error injected on purpose"
@@ -503,17 +457,14 @@ class RerunStateMachine:
             given.name, given.number, value, why, partial(self._same, given, value), given.fatal, injected
         )
 
-    def _injects(self, given: _GivenResult) -> bool:
+    def _injects(self, given: GivenResult) -> bool:
         if not self._injector.is_on:
             return False
         return self._injector.strikes(given.name, given.number, self._device().id, self._phase)
 
-    def _same(self, given: _GivenResult, value: object, other: object) -> bool | None:
-        try:
-            return float(given.compare(other, value)) <= given.tolerance
-        except Exception as fault:  # noqa: BLE001 - as above
-            self._unreadable(given.name, other, fault)
-            return None
+    def _same(self, given: GivenResult, value: object, other: object) -> bool | None:
+        found = self._given.difference(given, other, value)
+        return found <= given.tolerance if found is not None else None
 
     def _bad_loss(self, name: str, value: float) -> str | None:
         found = not_finite(value)
@@ -523,47 +474,23 @@ class RerunStateMachine:
         found = usual.spike(value, self._spike_factor) if usual is not None and self._checks_spikes else None
         return f"{name} is {found}" if found is not None else None
 
-    def _unreadable(self, name: str, value: object, fault: Exception) -> None:
-        what = "lastbeat.rerun cannot look at %s, a value of type %s: %s"
-        self._warnings.warn(f"result {name}", what, name, type_name(value), fault_text(fault))
-
     def _device(self) -> ComputeDevice:
         """Asked for once a step, where somebody has to know."""
         if self._present_device is None:
             self._present_device = present_device(self._named_device)
         return self._present_device
 
-    # Measuring.
-
     def _after_measured_pass(self) -> bool:
+        """The step is run twice, and goes on with its second results."""
         if self._phase is RerunPhase.INITIAL:
-            self._first_pass = {(each.name, each.number): each for each in self._given}
+            self._measurement.first(self._given.all)
             return self._again()
-        for given in self._given:
-            first = self._first_pass.get((given.name, given.number))
-            difference = self._compared(given, first) if first is not None else None
-            if difference is not None:
-                self._variations.setdefault(given.name, Variation()).add(difference)
-        self._first_pass, self._given, self._phase, self._random = {}, [], RerunPhase.READY, None
-        steps = self.iteration + 1
-        if steps & (steps - 1) == 0 or steps % REPORT_EACH == 0:
-            self._report()
+        self._measurement.second(self._given)
+        self._given.begin()
+        self._phase, self._random = RerunPhase.READY, None
+        largest = self._measurement.report(self.iteration + 1)
+        self._measured = self._measured if largest is None else largest
         return False
-
-    def _compared(self, given: _GivenResult, first: _GivenResult) -> float | None:
-        try:
-            return abs(float(given.compare(first.value, given.value)))
-        except Exception as fault:  # noqa: BLE001 - as above
-            self._unreadable(given.name, given.value, fault)
-            return None
-
-    def _report(self) -> None:
-        """Add up what all ranks have measured, and say it once."""
-        found = combined(from_all({name: asdict(each) for name, each in self.stats().items()}))
-        self._measured = {name: each.largest for name, each in found.items()}
-        if tells_for_all():
-            for name, each in found.items():
-                safe_log(logging.INFO, "lastbeat.rerun: %s after %d steps: %s", name, self.iteration + 1, each)
 
 
 class _Present:
@@ -580,27 +507,3 @@ def _listed(given: "Rewindable | Sequence[Rewindable] | None") -> tuple[Rewindab
         return ()
     several = given if isinstance(given, (list, tuple)) else (given,)
     return tuple(each for each in several if each is not None)
-
-
-def _kept(result: object) -> object:
-    """``result`` as it is now: a tensor's copy on its own device, which waits for nothing."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(result, torch.Tensor):
-        return result.detach().clone()
-    return result
-
-
-def _difference(one: Any, other: Any) -> float:
-    return relative_difference(float(one), float(other))
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except Exception:  # noqa: BLE001 - a result may be of any type
-        return None
-
-
-def _shown(value: object) -> str:
-    number = _number(value)
-    return f"{number:.6g}" if number is not None else fit(one_line(type_name(value)), _VALUE_CHARS)
