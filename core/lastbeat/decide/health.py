@@ -4,6 +4,7 @@ A node judges itself, sample by sample, and says what holds (:mod:`lastbeat.heal
 rhythms agree, and what comes and goes is told once. Rank 0 says it in metadata.json, other nodes in files of their own.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _LIMIT: Final = 300
 _BROKEN: Final = frozenset({names.GPU_LOST, names.GPU_ECC})
 _MOST_HOSTS: Final = 8
+_HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAMED: Final = 2
 """So many nodes are told in words; the others are counted."""
 
@@ -61,8 +63,9 @@ def broken_hosts(seen: Seen, attempt: Attempt) -> tuple[str, ...]:
     metadata, ranks = seen.metadata, seen.ranks
     told = [(metadata.host, metadata.health or ())] if metadata is not None and metadata.fault is None else []
     told += [(node.host, node.conditions) for node in (ranks.ill if ranks is not None else ()) if _is_of(node, attempt)]
-    broken = (host for host, conditions in told if host and any(each.name in _BROKEN for each in conditions))
-    return tuple(dict.fromkeys(broken))[:_MOST_HOSTS]
+    broken = (host or "" for host, conditions in told if any(each.name in _BROKEN for each in conditions))
+    # What is no name of a host reaches no scheduler.
+    return tuple(dict.fromkeys(host for host in broken if _HOST.fullmatch(host)))[:_MOST_HOSTS]
 
 
 def _is_old(evidence: "AttemptEvidence") -> bool:

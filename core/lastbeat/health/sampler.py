@@ -47,15 +47,9 @@ class NodeSampler:
         self._sampled_at: float | None = None
         self._answered_at: float | None = None
         self._before: NodeReading | None = None
-        self._raised: list[Raised] = []
         self._told: dict[str, Any] | None = None
         self._labels: dict[str, str] = {}
         """Place on the PCI bus → what people call that GPU."""
-
-    @property
-    def raised(self) -> Sequence[Raised]:
-        """The conditions that held at the last sample."""
-        return self._raised
 
     def sample(self, run: Run) -> Mapping[str, Any] | None:
         """``health`` of metadata.json: the conditions that hold, the node's figures and their history. The last one
@@ -75,14 +69,14 @@ class NodeSampler:
         gpus, xids = self._gpus(now)
         node = self._node()
         look = NodeLook(now, node, gpus, self.gpus.waits_s, xids, activity_of(run))
-        self._raised = self._judge.judge(look)
+        raised = self._judge.judge(look)
         figures = figures_of(node, self._before, gpus)
         self._before = node
         self._history.add(now, figures)
         unix = time.time()
         return {
             "sampled_at": iso_time(unix),
-            "conditions": [conditions_document(each, now, unix) for each in self._raised],
+            "conditions": [conditions_document(each, now, unix) for each in raised],
             "swap_used_bytes": node.swap_used_bytes,
             "cpu_limit": node.cpu.limit_cores,
             "disks": [_disk(disk) for disk in node.disks] or None,

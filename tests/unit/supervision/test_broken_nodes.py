@@ -42,6 +42,7 @@ LEFT_OUT: list[Any] = [
     ),
     pytest.param([condition("ram_low"), condition("gpu_throttled")], [], (), id="none that is not broken"),
     pytest.param([], [(8, "", [condition("gpu_lost")])], (), id="none without a name"),
+    pytest.param([], [(8, "n8,n9 --all", [condition("gpu_lost")])], (), id="nothing that is no name of a host"),
 ]  # fmt: skip
 
 
@@ -50,4 +51,6 @@ def test_which_nodes_are_left_out(own: list[Any], others: list[Any], expected: t
     scene = ended(own, *others)
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
     assert set(expected) <= set(scene.launcher.jobs["run-r1"].spec.excluded_nodes)
-    assert not {"n7", "n8", "n9", ""} - set(expected) & set(scene.launcher.jobs["run-r1"].spec.excluded_nodes)
+    assert not {"n7", "n8", "n9", "", "n8,n9 --all"} - set(expected) & set(
+        scene.launcher.jobs["run-r1"].spec.excluded_nodes
+    )
