@@ -359,6 +359,17 @@ def test_results_outside_the_loop_are_left_alone(caplog: pytest.LogCaptureFixtur
     assert run_step(training, [2.5]).passes == 1
 
 
+def test_a_name_may_be_of_any_kind_and_length() -> None:
+    training = machine(check_for_spiky_loss=True)
+    long: Any = "loss\n" * 100
+    for _ in range(20):
+        assert run_step(training, [2.5], name=7).passes == 1
+        assert run_step(training, [2.5], name=long).passes == 1
+    seen = run_step(training, [1e9, 2.5], name=long)
+    assert seen.verdicts == ("transient_error",)
+    assert "\n" not in training.verdicts[0].what
+
+
 LOSSES = st.sampled_from([2.5, 2.4, NAN, INF, 1e30])
 DEVICES = st.sampled_from(["GPU-1", "GPU-2", "GPU-3"])
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import lastbeat
 from lastbeat.model.rerun import MOST_FINDINGS, RerunFinding, RerunReport, RerunVerdict, read_rerun
 from lastbeat.rerun import RerunStateMachine
+from lastbeat.rerun.telling import tell
 from support.rerun_steps import resumed, run_step
 from support.waiting import until
 
@@ -157,6 +158,19 @@ def test_which_hosts_a_resume_is_to_keep_off(
         RerunFinding(RerunVerdict(verdict), 0, host, "GPU-1", step, "") for verdict, step, host in verdicts
     )
     assert RerunReport(findings, status).suspect_hosts == expected
+
+
+def test_what_many_ranks_found_is_one_alert(root: Path) -> None:
+    found = [
+        RerunFinding(RerunVerdict.TRANSIENT_ERROR, rank, f"n{rank}", f"GPU-{rank}", 7, "loss is NaN (nan, then 2.5)")
+        for rank in range(1000)
+    ]
+    with lastbeat.run("llama"):
+        tell(RerunReport(tuple(found[-MOST_FINDINGS:])), found, leads=True)
+        alerts = until(lambda: document(root / "_alerts.json").get("alerts", []))
+    (alert,) = alerts
+    assert alert["text"].startswith("Rank 0, node n0, device GPU-0, iteration #7: Possible transient error!")
+    assert alert["text"].endswith("; the same on 999 other ranks")
 
 
 def test_a_process_that_decides_alone_tells_by_itself_whatever_its_rank(
