@@ -14,6 +14,7 @@ from bench import (
     detection,
     fleet,
     guardian,
+    hangs,
     health,
     loop,
     measure,
@@ -28,7 +29,7 @@ from bench import (
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray", "timeouts", "health", "stragglers")
+PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray", "timeouts", "health", "stragglers", "hangs")
 AN_HOUR = "polling"
 """Only by its name: it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
@@ -78,6 +79,8 @@ def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
         return health_tables(args.times)
     if part == "stragglers":
         return straggler_tables()
+    if part == "hangs":
+        return hang_tables()
     if part == AN_HOUR:
         return polling_table(args.minutes)
     return signal_tables(args) if part == "signals" else run_tables(args)
@@ -155,6 +158,12 @@ def straggler_tables() -> Iterator[str]:
     yield from machine("Traces are made from a seed; steps are taken in a process each;")
     yield ""
     yield from stragglers.tables(progress)
+
+
+def hang_tables() -> Iterator[str]:
+    yield from machine("Each start is a process of its own, the runs are in a directory;")
+    yield ""
+    yield from hangs.tables(progress, 3)
 
 
 def polling_table(minutes: float) -> Iterator[str]:
