@@ -111,6 +111,9 @@ class NodeDiskDocument(BaseModel):
     path: str
     free_bytes: int
     total_bytes: int
+    free_inodes: int = UNSAID
+    total_inodes: int = UNSAID
+    read_only: bool = UNSAID
 
 
 class NodeHealthDocument(BaseModel):
@@ -118,10 +121,18 @@ class NodeHealthDocument(BaseModel):
 
     sampled_at: Time = UNSAID
     conditions: list[NodeConditionDocument]
-    swap_used_bytes: int | None = UNSAID
-    cpu_limit: float | None = UNSAID
+    swap_used_bytes: int = UNSAID
+    swap_total_bytes: int = UNSAID
+    cpu_limit: float = UNSAID
     """What its cgroup may use, in cores."""
-    disks: list[NodeDiskDocument] | None = UNSAID
+    cpu_throttled_s: float = UNSAID
+    """How long that cgroup has had to wait because it had used that up."""
+    disks: list[NodeDiskDocument] = UNSAID
+    network_errors: dict[str, int] = UNSAID
+    """Interface or InfiniBand port → errors since boot."""
+    tcp_sent: int = UNSAID
+    """Segments since boot."""
+    tcp_retransmitted: int = UNSAID
     history: NodeHistoryDocument | None = UNSAID
 
 

@@ -4,7 +4,7 @@ a thread of its own, and is unknown meanwhile."""
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,9 +77,7 @@ class NodeSampler:
         return {
             "sampled_at": iso_time(unix),
             "conditions": [conditions_document(each, now, unix) for each in raised],
-            "swap_used_bytes": node.swap_used_bytes,
-            "cpu_limit": node.cpu.limit_cores,
-            "disks": [_disk(disk) for disk in node.disks] or None,
+            **_counted(node),
             "history": self._history.document(now, unix),
         }
 
@@ -160,5 +158,21 @@ def _busy(node: NodeReading, before: NodeReading | None) -> float | None:
     return min(1.0, max(0.0, busy / everything)) if everything > 0 else None
 
 
-def _disk(disk: Disk) -> dict[str, Any]:
-    return {"path": disk.path, "free_bytes": disk.free_bytes, "total_bytes": disk.total_bytes}
+def _counted(node: NodeReading) -> dict[str, Any]:
+    """What the kernel has counted, without what is not known."""
+    network = node.network
+    told = {
+        "swap_used_bytes": node.swap_used_bytes,
+        "swap_total_bytes": node.swap_total_bytes,
+        "cpu_limit": node.cpu.limit_cores,
+        "cpu_throttled_s": None if node.cpu.throttled_s is None else round(node.cpu.throttled_s, 1),
+        "disks": [_known(asdict(disk)) for disk in node.disks] or None,
+        "network_errors": dict(network.errors) or None,
+        "tcp_sent": network.sent,
+        "tcp_retransmitted": network.retransmitted,
+    }
+    return _known(told)
+
+
+def _known(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if value is not None}
