@@ -1,5 +1,6 @@
 """Four ranks under torchrun, of which one hangs: ``lastbeat exec`` ends them all, and starts them again."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,14 @@ pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 from frameworks.trained import ROOT, SCRIPTS, train
 
 RANKS, HANGS = 4, 2
-OUTSIDE = {"LASTBEAT_OUT_OF_SECTION_TIMEOUT": "4"}
+OUTSIDE = {"LASTBEAT_OUT_OF_SECTION_TIMEOUT": "10"}
 
 ROWS = [
     pytest.param(
-        "step", "step:4", {}, f"rank {HANGS}: step for ", id="in its step, which the others wait for elsewhere"
+        "step", "step:10", {}, f"rank {HANGS}: step for ", id="in its step, which the others wait for elsewhere"
     ),
-    pytest.param("outside", "step:4", OUTSIDE, f"rank {HANGS}: in no section for ", id="outside of all sections"),
-    pytest.param("steps", "step:4", {}, f"rank {HANGS}: step for ", id="between two steps of a run without sections"),
+    pytest.param("outside", "step:10", OUTSIDE, f"rank {HANGS}: in no section for ", id="outside of all sections"),
+    pytest.param("steps", "step:10", {}, f"rank {HANGS}: step for ", id="between two steps of a run without sections"),
 ]
 
 
@@ -25,12 +26,14 @@ def test_the_rank_that_the_others_wait_for_is_found_and_all_start_again(
     tmp_path: Path, where: str, limits: str, environ: dict[str, str], why: str
 ) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", f"{RANKS}"]
-    command = ["python", *launcher, str(SCRIPTS / "hangs.py"), where, f"{HANGS}"]
+    command = [sys.executable, *launcher, str(SCRIPTS / "hangs.py"), where, f"{HANGS}"]
     own = ["--run-id", "hangs", "--max-restarts", "2", "--grace", "3", "--section-timeouts", limits]
-    more = {"PYTHONPATH": f"{ROOT / 'core'}:{ROOT / 'cli'}", "LASTBEAT_RUN_ID": "hangs", "LASTBEAT_GUARDIAN": "off"}
+    more = {"PYTHONPATH": f"{ROOT / 'core'}:{ROOT / 'cli'}", "LASTBEAT_GUARDIAN": "off"}
     trained = train(tmp_path, ["-m", "lastbeat_cli", "exec", *own, "--", *command], {**more, **environ})
     assert trained.status == 0, trained.output
-    assert trained.text("hangs", "in_place/0.txt").startswith(f"Hang: {why}"), trained.output
+    first = trained.text("hangs", "in_place/0.txt").splitlines()[0]
+    # One that waits may be late before it; who is behind is named all the same.
+    assert first.startswith(f"Hang: {why}") or f"rank {HANGS} is behind the others" in first, first
     assert "restarting in place, 1 of 2" in trained.output
     assert trained.document("hangs", "metadata.json")["attempt"] == 2
     assert {"_complete"} <= trained.names("hangs")

@@ -48,6 +48,9 @@ with lastbeat.run("faults", total_steps=steps, exit_signal="SIGTERM") as run:
             optimizer.step()
             time.sleep(0.05)
         run.step(step, loss=loss.detach())
+        if rank == 0 and step == first + 1:
+            with Path("first_steps").open("a", encoding="utf-8") as kept:
+                kept.write(f"{step} {time.time()}\n")
         if step % 10 == 0:
             with run.section("checkpointing"):
                 save(step)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.sdk.process_mark import process_mark
 from lastbeat.sdk.ranks import Rank, first_beat_s, rank_document, rank_of, with_rank
 from lastbeat.sdk.run import Run
 
@@ -104,7 +105,7 @@ def test_a_rank_says_where_it_is_and_how_far() -> None:
     run.step(12, loss=0.5)
     run.set_phase("train")
     document = rank_document(run, Rank(1, 2, 0, "node-2"), 3, 0.0, beat_s=60.0)
-    assert document.pop("pid") > 0
+    assert document.pop("process_mark") == process_mark(document.pop("pid"))
     assert document == {
         "run_id": "r",
         "rank": 1,
