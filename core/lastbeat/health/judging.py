@@ -4,7 +4,7 @@ A condition is raised once its fact has held for a while without a break, and cl
 is told once (:class:`lastbeat.health.latch.Latch`). What a look could not see is neither: it raises and clears nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,6 +31,8 @@ from lastbeat.sdk.gpus import Gpu
 IDLE_S: Final = 600.0
 DRIVER_SILENT_S: Final = 300.0
 """A driver that has not answered for so long hangs, as it does when a GPU has fallen off the bus."""
+_SILENT_AGAIN_S: Final = 20.0
+"""It is looked at once more, so much later: a process that was suspended has not given it time to answer."""
 XID_S: Final = 1800.0
 """For so long an Xid tells how things are."""
 TEXT_LIMIT: Final = 300
@@ -38,7 +40,7 @@ _LATCHES: Final = {
     names.GPU_LOST: (0.0, 600.0),
     names.GPU_ECC: (0.0, 600.0),
     names.GPU_THROTTLED: (120.0, 600.0),
-    # Each GPU's own idleness is counted below.
+    # Idleness is counted below.
     names.GPU_IDLE: (0.0, 60.0),
     names.RAM_LOW: (30.0, 300.0),
     names.DISK_LOW: (30.0, 600.0),
@@ -70,6 +72,8 @@ class NodeLook:
     node: NodeReading = field(default_factory=NodeReading)
     gpus: Sequence[Gpu] | None = None
     """None: the driver has not answered since the last look, or there is none."""
+    shown_by: Mapping[str, str] = field(default_factory=dict)
+    """The variables that said which GPUs these are."""
     driver_silent_s: float = 0.0
     """For how long it has owed an answer."""
     xids: Sequence[tuple[str, int]] = ()
@@ -97,11 +101,16 @@ class NodeJudge:
         self._xids: dict[tuple[str, int], float] = {}
         """GPU and Xid → when it last came."""
         self._most_gpus = 0
+        self._shown_by: Mapping[str, str] = {}
+        self._silent_at: float | None = None
+        """The first of the looks in a row at which the driver had been silent for too long."""
         self._ecc_before: dict[str, int] = {}
         """GPU → errors that were counted before this attempt."""
         self._steps: int | None = None
-        self._idle: dict[str, float] = {}
-        """GPU → since when it has been idle without a break."""
+        self._got_on_at: float | None = None
+        """When a look last found more steps than the one before."""
+        self._idle_since: float | None = None
+        """Since when all GPUs have been idle without a break."""
         self._space: dict[str, FreeSpace] = {}
         self._counters = NetworkCounters()
 
@@ -131,10 +140,15 @@ class NodeJudge:
 
     def _lost(self, look: NodeLook) -> "HealthFact":
         told = self._told_xids(names.GPU_LOST, look.at)
-        if look.driver_silent_s >= DRIVER_SILENT_S:
+        silent = look.driver_silent_s >= DRIVER_SILENT_S
+        self._silent_at = (look.at if self._silent_at is None else self._silent_at) if silent else None
+        if self._silent_at is not None and look.at - self._silent_at >= _SILENT_AGAIN_S:
             told.append(f"NVIDIA's driver has not answered for {format_duration(look.driver_silent_s)}")
         if look.gpus is None:
             return _fact(told, known=False)
+        if look.shown_by != self._shown_by:
+            # Training chose others, or fewer: none is gone for that.
+            self._most_gpus, self._shown_by = 0, look.shown_by
         self._most_gpus = max(self._most_gpus, len(look.gpus))
         gone = [gpu_label(gpu) for gpu in look.gpus if gpu.get("lost")]
         if gone:
@@ -160,27 +174,27 @@ class NodeJudge:
         return _fact(told, known=known)
 
     def _idling(self, look: NodeLook) -> "HealthFact":
-        """GPUs that have been idle since training last got on."""
+        """Whether all GPUs have been idle since training last got on. One of several may be none that it uses."""
         before, self._steps = self._steps, look.activity.steps
-        if look.gpus is None:
-            self._idle = {}
-            return HealthFact(None)
         got_on = before is not None and look.activity.steps != before
+        if got_on:
+            self._got_on_at = look.at
+        since, self._idle_since = self._idle_since, None
+        if look.gpus is None:
+            return HealthFact(None)
         if got_on or not look.activity.computes:
-            self._idle = {}
             return HealthFact(False)
         loads = {gpu_label(gpu): gpu["utilization"] for gpu in look.gpus if gpu.get("utilization") is not None}
         if not loads:
-            self._idle = {}
             return HealthFact(None)
-        self._idle = {label: self._idle.get(label, look.at) for label, load in loads.items() if load < IDLE_SHARE}
-        if not self._idle:
+        if any(load >= IDLE_SHARE for load in loads.values()):
             return HealthFact(False)
-        long = [label for label, since in self._idle.items() if look.at - since >= IDLE_S]
-        if not long:
-            return HealthFact(None)
-        which = f"all {len(loads)} GPUs" if len(long) == len(loads) > 1 else listed(long)
-        span_s = look.at - max(self._idle[label] for label in long)
+        self._idle_since = look.at if since is None else since
+        span_s = look.at - self._idle_since
+        if span_s < IDLE_S:
+            # Between two steps GPUs may idle.
+            return HealthFact(False if self._got_on_at is not None and look.at - self._got_on_at < IDLE_S else None)
+        which = f"all {len(loads)} GPUs" if len(loads) > 1 else listed(list(loads))
         return HealthFact(
             True, f"{which} under {IDLE_SHARE:.0%} for {format_duration(span_s)}, and no step in that time"
         )
@@ -189,6 +203,9 @@ class NodeJudge:
         held: list[bool | None] = []
         told = []
         for disk in look.node.disks:
+            if disk.read_only:
+                # Nothing is saved there; images are full, always.
+                continue
             space = self._space.setdefault(disk.path, FreeSpace())
             space.add(look.at, disk.free_bytes)
             full_in_s = space.full_in_s(look.at, disk.free_bytes)

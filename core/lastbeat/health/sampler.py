@@ -3,10 +3,10 @@ a thread of its own, and is unknown meanwhile."""
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lastbeat.health.history import NodeHistory
 from lastbeat.health.judging import Activity, NodeJudge, NodeLook, Raised
@@ -19,8 +19,9 @@ from lastbeat.sdk.run import Run
 from lastbeat.sdk.sections import STEP
 from lastbeat.sdk.timed_calls import CallThread
 
+T = TypeVar("T")
 _READ_LIMIT_S: Final = 0.5
-"""How long a beat waits for the kernel's files and the disks."""
+"""How long a beat waits for the kernel's files, and for the disks."""
 _NOT_COMPUTING: Final = re.compile(
     r"check.?point|sav|load|stor|resum|set.?up|init|fetch|prepar|data|token|wait|idle|eval|valid|test", re.IGNORECASE
 )
@@ -44,6 +45,7 @@ class NodeSampler:
         self._judge, self._history = NodeJudge(), NodeHistory()
         self._log = KernelLog(kernel_log)
         self._reader: CallThread[NodeReading] = CallThread("lastbeat-node")
+        self._disk_reader: CallThread[tuple[Disk, ...]] = CallThread("lastbeat-disks")
         self._sampled_at: float | None = None
         self._answered_at: float | None = None
         self._before: NodeReading | None = None
@@ -61,14 +63,15 @@ class NodeSampler:
         return self._told
 
     def close(self) -> None:
-        """Let go of the kernel's log and the thread."""
+        """Let go of the kernel's log and the threads."""
         self._log.close()
         self._reader.close()
+        self._disk_reader.close()
 
     def _take(self, run: Run, now: float) -> dict[str, Any]:
         gpus, xids = self._gpus(now)
         node = self._node()
-        look = NodeLook(now, node, gpus, self.gpus.waits_s, xids, activity_of(run))
+        look = NodeLook(now, node, gpus, self.gpus.shown_by, self.gpus.waits_s, xids, activity_of(run))
         raised = self._judge.judge(look)
         figures = figures_of(node, self._before, gpus)
         self._before = node
@@ -98,14 +101,19 @@ class NodeSampler:
         return gpus, xids
 
     def _node(self) -> NodeReading:
-        def look() -> NodeReading:
-            disks = tuple(disk for path in self._paths if (disk := _disk_at(path)) is not None)
-            return replace(read_node(self._places), disks=disks)
+        def disks() -> tuple[Disk, ...]:
+            return tuple(disk for path in self._paths if (disk := _disk_at(path)) is not None)
 
-        try:
-            return self._reader.call(look, _READ_LIMIT_S)
-        except (TimeoutError, RuntimeError):
-            return NodeReading()
+        node = _read(self._reader, lambda: read_node(self._places), NodeReading())
+        # A file system that hangs hides nothing else.
+        return replace(node, disks=_read(self._disk_reader, disks, ()))
+
+
+def _read(reader: CallThread[T], look: Callable[[], T], unknown: T) -> T:
+    try:
+        return reader.call(look, _READ_LIMIT_S)
+    except (TimeoutError, RuntimeError):
+        return unknown
 
 
 def _disk_at(path: str) -> Disk | None:

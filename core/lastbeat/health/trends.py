@@ -3,12 +3,14 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import median
 from typing import Final
 
 from lastbeat.health.node import Network
 
 _FREE_SPAN_S: Final = 3600.0
-_FREE_LEAST_S: Final = 900.0
+_FREE_LEAST_S: Final = 3300.0
 """From a shorter time nobody can tell: a checkpoint is written at once, and an older one deleted later."""
 _FREE_EACH_S: Final = 60.0
 _COUNTER_SPAN_S: Final = 300.0
@@ -30,15 +32,13 @@ class FreeSpace:
             self._points.popleft()
 
     def full_in_s(self, at: float, free_bytes: int) -> float | None:
-        """Seconds until nothing is free, by the line through the last hour's points (least squares). None: it does not
-        get less, or nobody can tell yet."""
+        """Seconds until nothing is free, by the median of the slopes between any two of the last hour's points: a
+        checkpoint or two move it little. None: it does not get less, or nobody can tell yet."""
         points = [*self._points, (at, free_bytes)]
         if at - points[0][0] < _FREE_LEAST_S:
             return None
-        mean_at = sum(when for when, _ in points) / len(points)
-        mean_free = sum(free for _, free in points) / len(points)
-        spread = sum((when - mean_at) ** 2 for when, _ in points)
-        slope = sum((when - mean_at) * (free - mean_free) for when, free in points) / spread if spread else 0.0
+        pairs = combinations(points, 2)
+        slope = median((after - before) / (then - when) for (when, before), (then, after) in pairs if then > when)
         return free_bytes / -slope if slope < 0 else None
 
 

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from lastbeat.sdk.gpus import Gpu
+from lastbeat.sdk.gpus import CUDA_SHOWS, OF_JOB, Gpu
 from lastbeat.sdk.values import as_text
 
 MOST: Final = 16
-_OF_JOB: Final = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
-"""The numbers of a job's GPUs on this node, in Slurm's tasks."""
 _NOT_SUPPORTED: Final = frozenset({3, 13, 25, 26})
 """NVML_ERROR_NOT_SUPPORTED, _FUNCTION_NOT_FOUND, _ARGUMENT_VERSION_MISMATCH, _DEPRECATED: it will not change."""
 _LOST: Final = frozenset({15, 16})
@@ -200,7 +198,7 @@ def _visible(driver: Any, environ: Mapping[str, str]) -> Iterator[tuple[int | No
     """
     count = driver.nvmlDeviceGetCount()
     ours = _of_job(environ, count)
-    said = environ.get("CUDA_VISIBLE_DEVICES")
+    said = environ.get(CUDA_SHOWS)
     if ours is not None or said is None:
         yield from ((index, _at(driver, index)) for index in (range(count) if ours is None else ours)[:MOST])
         return
@@ -219,7 +217,7 @@ def _of_job(environ: Mapping[str, str], count: int) -> list[int] | None:
 
     Where Slurm hides the others, the driver numbers those that are left from 0.
     """
-    said = next((environ[name] for name in _OF_JOB if environ.get(name)), None)
+    said = next((environ[name] for name in OF_JOB if environ.get(name)), None)
     if said is None:
         return None
     numbers = [part.strip() for part in said.split(",")]

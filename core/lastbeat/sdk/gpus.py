@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.sdk.fork_guard import delay_unsafe_forks
 from lastbeat.sdk.values import as_text
@@ -23,6 +23,9 @@ LIMIT_S = 0.5
 """How long a beat waits for an answer."""
 VALID_S = 150.0
 """How long an answer is used while the next one does not come."""
+OF_JOB: Final = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+"""The numbers of a job's GPUs on this node, in Slurm's tasks."""
+CUDA_SHOWS: Final = "CUDA_VISIBLE_DEVICES"
 NO_PACKAGE = "the package nvidia-ml-py is not installed (pip install 'lastbeat[gpu]')"
 Gpu = dict[str, Any]
 """One GPU, without what is not known: ``index`` (the driver's), ``name``, ``uuid``, ``bus`` (its place on the PCI bus),
@@ -45,7 +48,7 @@ class GpuMonitor:
         self._off = False
         self.absent_because = ""
         """Why nobody can be asked about GPUs here; empty: somebody can, or that is not known yet."""
-        self._known: tuple[float, list[Gpu]] | None = None
+        self._known: tuple[float, list[Gpu], dict[str, str]] | None = None
         self._xids: deque[tuple[Gpu, int]] = deque(maxlen=_MOST_XIDS)
         self._asked: float | None = None
         """Since when an answer has been awaited, by the monotonic clock."""
@@ -62,6 +65,11 @@ class GpuMonitor:
     def latest(self) -> list[Gpu] | None:
         """What the driver last answered, however long ago."""
         return self._known[1] if self._known is not None else None
+
+    @property
+    def shown_by(self) -> Mapping[str, str]:
+        """The variables that said which GPUs these are. Training may set them while it runs."""
+        return self._known[2] if self._known is not None else {}
 
     def take_xids(self) -> list[tuple[Gpu, int]]:
         """GPU and number of each Xid that the driver has reported since the last call, in whichever answer."""
@@ -111,11 +119,12 @@ class GpuMonitor:
                 from lastbeat.sdk.gpu_state import GpuQuestions  # noqa: PLC0415 - only where there is a driver
 
                 self._questions = GpuQuestions(self._driver)
-            gpus = self._questions.gpus(self._environ)
+            shown_by = {name: said for name in (*OF_JOB, CUDA_SHOWS) if (said := self._environ.get(name)) is not None}
+            gpus = self._questions.gpus(shown_by)
         except Exception:  # noqa: BLE001 - as above; the next beat asks again
             return
         self._xids.extend((gpu, number) for gpu in gpus for number in gpu.get("xids", ()))
-        self._known = began, gpus
+        self._known = began, gpus, shown_by
 
 
 def _driver() -> Any:

@@ -57,18 +57,20 @@ def _groups(cgroups: Path, processes: Path) -> Iterator[tuple[int, int | None]]:
     """Limit and use of each memory cgroup that this process is in, and of those around it."""
     for version, folder in cgroup_folders("memory", cgroups, processes):
         if version == 2:
-            yield from _group(folder, "memory.max", "memory.current", "inactive_file")
+            yield from _group(folder, "memory.max", "memory.current", ("inactive_file", "active_file"))
         else:
-            yield from _group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            cached = "total_inactive_file", "total_active_file"
+            yield from _group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", cached)
 
 
-def _group(folder: Path, limited: str, used: str, cached: str) -> Iterator[tuple[int, int | None]]:
+def _group(folder: Path, limited: str, used: str, cached: tuple[str, str]) -> Iterator[tuple[int, int | None]]:
     limit = whole_number(read_file(folder / limited))
     if limit is None:
         return
     inside = whole_number(read_file(folder / used))
     if inside is not None:
-        inside = max(0, inside - table(read_file(folder / "memory.stat")).get(cached, 0))
+        stat = table(read_file(folder / "memory.stat"))
+        inside = max(0, inside - sum(stat.get(name, 0) for name in cached))
     yield limit, inside
 
 

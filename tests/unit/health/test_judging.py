@@ -85,10 +85,6 @@ BAD: list[Any] = [
         {"gpu_idle": "all 2 GPUs under 5% for 10m 30s, and no step in that time"}, id="idle GPUs and no step",
     ),
     pytest.param(
-        lambda n: {"gpus": gpus({}, IDLE, {}, IDLE, count=4), "activity": stands(n)}, 12,
-        {"gpu_idle": "GPUs 1 and 3 under 5% for 12m, and no step in that time"}, id="some GPUs are idle, and are named",
-    ),
-    pytest.param(
         lambda _: {"node": replace(WELL, memory=Memory(G, 64 * G), swap_used_bytes=G, swap_total_bytes=2 * G)}, 1,
         {"ram_low": "1.0 GB of 64.0 GB of memory left, 1.0 GB of 2.0 GB of swap in use"}, id="memory that runs out",
     ),
@@ -101,8 +97,8 @@ BAD: list[Any] = [
         {"disk_low": "/s: 10 of 1,000 inodes free"}, id="a disk without inodes",
     ),
     pytest.param(
-        lambda n: {"node": replace(WELL, disks=(Disk("/scratch", (100 - 2 * n) * G, 1000 * G),))}, 16,
-        {"disk_low": "/scratch: 36.0 GB of 1000.0 GB free, full in about 9m"}, id="a disk that will be full soon",
+        lambda n: {"node": replace(WELL, disks=(Disk("/scratch", (300 - 2 * n) * G, 1000 * G),))}, 58,
+        {"disk_low": "/scratch: 68.0 GB of 1000.0 GB free, full in about 17m"}, id="a disk that will be full soon",
     ),
     pytest.param(
         lambda n: {"node": replace(WELL, network=Network({"eth0": 50 * n, "eth1": 3}))}, 10,
@@ -138,6 +134,15 @@ QUIET: list[Any] = [
         lambda n: {"gpus": gpus(*([IDLE, {}] if n % 2 else [{}, IDLE])), "activity": stands(n)},
         id="idle by turns: some GPU always works",
     ),
+    pytest.param(lambda n: {"gpus": gpus({}, IDLE), "activity": stands(n)}, id="a GPU that training does not use"),
+    pytest.param(
+        lambda n: {"gpus": gpus(count=8 if n < 3 else 1), "shown_by": {} if n < 3 else {"CUDA_VISIBLE_DEVICES": "3"}},
+        id="training chooses its GPU after it has begun",
+    ),
+    pytest.param(
+        lambda n: {"gpus": None, "driver_silent_s": 3600.0} if n == 20 else {},
+        id="a driver that had no time to answer, because training was suspended",
+    ),
     pytest.param(
         lambda n: {"gpus": None if n % 5 == 4 else gpus(IDLE, IDLE), "activity": stands(n)},
         id="idle, and every few looks nobody knows",
@@ -154,6 +159,14 @@ QUIET: list[Any] = [
     pytest.param(
         lambda n: {"node": replace(WELL, disks=(Disk("/s", (500 - 40 * (n % 4)) * G, 1000 * G),))},
         id="a disk to which checkpoints are written, and old ones deleted",
+    ),
+    pytest.param(
+        lambda n: {"node": replace(WELL, disks=(Disk("/s", (600 if n < 16 else 500) * G, 2000 * G),))},
+        id="a disk to which one checkpoint is written",
+    ),
+    pytest.param(
+        lambda _: {"node": replace(WELL, disks=(Disk("/", 3 * G, 3 * G), Disk("/image", 0, 3 * G, read_only=True)))},
+        id="a file system that can only be read",
     ),
     pytest.param(lambda n: {"node": replace(WELL, network=Network({"eth0": n // 4}))}, id="an error now and then"),
     pytest.param(lambda n: {"node": replace(WELL, network=Network({"eth0": 9**9 - n}))}, id="a counter set to zero"),
@@ -173,6 +186,14 @@ def test_it_is_over_when_it_has_been_well_for_a_while() -> None:
     said = judged(lambda number: {"gpus": hot if number < 10 else gpus()}, 20)
     spoken = [bool(each) for each in said]
     assert spoken == [4 <= number < 30 for number in range(len(spoken))]
+
+
+def test_gpus_that_a_look_finds_idle_now_and_then_are_well_once_there_are_steps() -> None:
+    def change(number: int) -> dict[str, Any]:
+        idle = number < 24 or number % 2
+        return {"gpus": gpus(*([IDLE, IDLE] if idle else [])), "activity": Activity(max(0, number - 24) // 2, True)}
+
+    assert [bool(each) for each in judged(change, 30)] == [20 <= number < 28 for number in range(61)]
 
 
 def test_what_cannot_be_seen_any_more_stands() -> None:

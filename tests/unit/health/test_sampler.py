@@ -1,5 +1,6 @@
 """What a sample puts into metadata.json, from trees of the kernel's files; what is not known is left out."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,20 @@ def test_what_the_kernel_counts_is_told(tmp_path: Path) -> None:
     }  # fmt: skip
     assert {name: told[name] for name in expected} == expected
     assert NodeHealthDocument.model_validate(told).disks[0].path == str(tmp_path)
+
+
+def test_a_file_system_that_hangs_hides_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+
+    def hang(path: str) -> None:
+        answers.wait(30)
+        raise OSError(path)
+
+    monkeypatch.setattr("lastbeat.health.sampler.read_disk", hang)
+    told = sampled(tmp_path, FILES)
+    answers.set()
+    assert told["cpu_limit"] == 1.5
+    assert "disks" not in told
 
 
 def test_what_is_not_there_is_left_out(tmp_path: Path) -> None:

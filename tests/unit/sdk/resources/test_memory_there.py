@@ -13,14 +13,18 @@ UNLIMITED = str((1 << 63) - 4096)
 
 
 def v2(limit: object, current: object, cached: int = 0) -> dict[str, str]:
-    return {"memory.max": f"{limit}\n", "memory.current": f"{current}\n", "memory.stat": f"inactive_file {cached}\n"}
+    return {
+        "memory.max": f"{limit}\n",
+        "memory.current": f"{current}\n",
+        "memory.stat": f"inactive_file {cached // 2}\nactive_file {cached // 2}\n",
+    }
 
 
 def v1(limit: object, usage: object, cached: int = 0) -> dict[str, str]:
     return {
         "memory.limit_in_bytes": f"{limit}\n",
         "memory.usage_in_bytes": f"{usage}\n",
-        "memory.stat": f"cache 5\ntotal_inactive_file {cached}\n",
+        "memory.stat": f"cache 5\ntotal_inactive_file {cached // 2}\ntotal_active_file {cached // 2}\n",
     }
 
 
