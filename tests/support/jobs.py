@@ -77,6 +77,7 @@ class FakeLauncher:
     after: Callable[[str, str], None] = lambda _operation, _name: None
     ends_when_cancelled: bool = True
     place_name: str = "here"
+    nodes: tuple[str, ...] = ("n1",)
     written: bytes | None = None
     """What the jobs have written, where that is asked for."""
 
@@ -113,7 +114,7 @@ class FakeLauncher:
             found.said or found.state.value,
             exit_code=found.exit_code,
             signal=found.signal,
-            nodes=("n1",),
+            nodes=self.nodes,
             started_at=found.started_at,
             restarts=found.restarts,
             reason=found.reason,

@@ -85,7 +85,8 @@ class PassEvent(str, Enum):
     FATAL = "fatal"
     """And that is to end training."""
     UNREACHED = "unreached"
-    """The pass did not come to the result again, or nobody could compare the two."""
+    """The pass did not come to the result again, or nobody could compare the two, or what was rejected once on one
+    device is good on another."""
 
 
 VERDICTS: Final = {
@@ -115,6 +116,8 @@ class Suspect:
     fatal: bool = False
     """Training is to end where it turns out to be correct."""
     injected: bool = False
+    once: bool = False
+    """Nobody has tried it again on that device: a good result of another says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +175,18 @@ def look(
 
 
 def _of_suspect(phase: RerunPhase, suspect: Suspect, again: CheckedResult | None, device: str) -> set[PassEvent]:
-    if phase is RerunPhase.ELSEWHERE and device == suspect.device:
+    if phase is RerunPhase.ELSEWHERE and device and device == suspect.device:
         return {PassEvent.SAME_DEVICE}
     came_back = again.is_again(suspect) if again is not None else None
     if came_back is None:
         return {PassEvent.UNREACHED}
     if phase is RerunPhase.IN_PLACE:
         return {PassEvent.REPRODUCED if came_back else PassEvent.NOT_REPRODUCED}
+    if not (device and suspect.device):
+        # Nobody knows whether it is another one.
+        return {PassEvent.UNREACHED}
+    if not came_back and suspect.once:
+        return {PassEvent.UNREACHED}
     if not came_back:
         return {PassEvent.DIFFERS}
     return {PassEvent.SAME_RESULT, PassEvent.FATAL} if suspect.fatal else {PassEvent.SAME_RESULT}

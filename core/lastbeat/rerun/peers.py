@@ -15,6 +15,12 @@ def own_rank() -> int:
     return int(dist.get_rank()) if dist is not None else rank_of(os.environ).number
 
 
+def decides_alone() -> bool:
+    """Whether no other rank waits for this one."""
+    dist = in_use()
+    return dist is None or dist.get_world_size() == 1
+
+
 def tells_for_all() -> bool:
     """Whether what all ranks have decided is this one's to tell. Who decides alone tells it, too."""
     dist = in_use()

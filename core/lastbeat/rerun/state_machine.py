@@ -1,6 +1,7 @@
 """The re-run state machine as training holds it: runs a step again whose result is bad, and says who is to blame."""
 
 import logging
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -24,11 +25,12 @@ from lastbeat.rerun.attribution import (
     following,
     look,
 )
+from lastbeat.rerun.data import RerunDataIterator
 from lastbeat.rerun.devices import ComputeDevice, present_device
 from lastbeat.rerun.given import GivenResult, GivenResults, difference, number, shown
 from lastbeat.rerun.injection import ErrorInjector, read_injection
 from lastbeat.rerun.measuring import Measurement
-from lastbeat.rerun.peers import from_all, on_any, own_rank, tells_for_all
+from lastbeat.rerun.peers import decides_alone, from_all, on_any, own_rank, tells_for_all
 from lastbeat.rerun.random_state import RandomState
 from lastbeat.rerun.results import UsualMagnitude, not_finite
 from lastbeat.rerun.telling import tell
@@ -37,6 +39,7 @@ from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
 
 _EVENTS: Final = tuple(PassEvent)
 _FORMAT: Final = 1
+_RANDOM: Final = "the state of the random numbers"
 
 
 class RerunMode(str, Enum):
@@ -158,8 +161,12 @@ class RerunStateMachine:
 
     def should_run_forward_backward(self, data_iterator: "Rewindable | Sequence[Rewindable] | None" = None) -> bool:
         """Whether to run the step's forward and backward pass now, for the first time or again."""
+        self._give_up_step()
         if self.mode is RerunMode.DISABLED:
             self._phase = RerunPhase.INITIAL if self._phase is RerunPhase.READY else RerunPhase.READY
+            if self._phase is RerunPhase.INITIAL:
+                self._iterators = _listed(data_iterator)
+            self._advance()
             return self._phase is RerunPhase.INITIAL
         if not self._phase.in_step:
             self._begin(data_iterator)
@@ -231,7 +238,11 @@ class RerunStateMachine:
         results that are no numbers."""
         again = self._resumed or self._phase in {RerunPhase.LEAVING, RerunPhase.STUCK}
         injected = self._injector.active if again else None
-        iterators = _listed(data_iterator)
+        # Without its batches a step that is run again is another one.
+        iterators = _listed(data_iterator) or (self._iterators if again else ())
+        batches = self._batches
+        if batches is None and iterators:
+            batches = [each.state_dict() for each in iterators]
         return {
             "format": _FORMAT,
             "mode": self.mode.value,
@@ -244,7 +255,7 @@ class RerunStateMachine:
             "usual": {name: each.latest for name, each in self._usual.items()},
             "measured": dict(self._measured),
             "random": self._random.document() if again and self._random is not None else None,
-            "batches": [each.state_dict() for each in iterators] if iterators else self._batches,
+            "batches": batches,
             "findings": [each.document() for each in self._findings],
         }
 
@@ -256,7 +267,9 @@ class RerunStateMachine:
             return
         try:
             self._load(state)
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
+            # What is computed without all of it is another step, and says nothing about the first.
+            self._suspect, self._batches = None, None
             safe_log(logging.WARNING, "lastbeat.rerun cannot use its state in the checkpoint: %s", fault_text(fault))
 
     def _load(self, state: Mapping[str, Any]) -> None:
@@ -272,7 +285,7 @@ class RerunStateMachine:
             what = "lastbeat.rerun was given the state of rank %s on rank %s: save one for each rank"
             safe_log(logging.WARNING, what, state["rank"], own_rank())
             return
-        self._batches = state["batches"]
+        self._batches = _read_batches(state["batches"])
         if self._resumed:
             self._suspect = Suspect(**state["suspect"]) if state["suspect"] is not None else None
             self._injector.active = read_injection(state["injected"])
@@ -286,11 +299,11 @@ class RerunStateMachine:
         if self._phase.leaves[1]:
             self._ignored()
         self._reruns, self.verdicts = 0, ()
+        self._advance()
         for iterator in self._iterators:
-            iterator.advance()
-        for iterator, state in zip(self._iterators, self._batches or (), strict=False):
-            iterator.load_state_dict(state)
-        self._batches = None
+            if isinstance(iterator, RerunDataIterator):
+                iterator.note_random(partial(self._guarded, _RANDOM))
+        self._put_batches()
         if self._resumed:
             self._resumed, self._phase = False, RerunPhase.ELSEWHERE
             self._restore()
@@ -299,9 +312,34 @@ class RerunStateMachine:
             self._phase, self._suspect = RerunPhase.INITIAL, None
             self._injector.begin()
         self._present_device = None
-        self._random = self._guarded("the state of the random numbers", RandomState.now)
+        self._random = self._guarded(_RANDOM, RandomState.now)
         self._other = self._guarded("state_save_func", self._save_other) if self._save_other is not None else None
         self._given.begin()
+
+    def _put_batches(self) -> None:
+        """The data goes on as it was saved."""
+        saved, self._batches = self._batches or [], None
+        if len(saved) == len(self._iterators):
+            for iterator, state in zip(self._iterators, saved, strict=True):
+                iterator.load_state_dict(state)
+        elif self._resumed:
+            what = "lastbeat.rerun has the batches of %d iterators of this step, which has %d: it gives no verdict"
+            safe_log(logging.WARNING, what, len(saved), len(self._iterators))
+            self._suspect = None
+
+    def _give_up_step(self) -> None:
+        """Where a fetch has raised and training has left the step: the next one begins in its place. Other ranks may
+        wait for the end of this pass: so it ends there."""
+        if not self._phase.in_step or not any(getattr(each, "raised", False) for each in self._iterators):
+            return
+        if self.mode is RerunMode.DISABLED:
+            self._phase = RerunPhase.READY
+        elif decides_alone():
+            self._phase, self.iteration = RerunPhase.READY, self.iteration - 1
+
+    def _advance(self) -> None:
+        for iterator in self._iterators:
+            iterator.advance()
 
     def _ignored(self) -> None:
         """Training was to end and goes on: what it accepts is not run again with each step."""
@@ -309,6 +347,7 @@ class RerunStateMachine:
         self._warnings.warn("ignored", what, self._phase.leaves[2])
         if self._suspect is not None:
             self._settled.add(self._suspect.name)
+        tell(RerunReport(self._findings, None), (), leads=tells_for_all())
 
     def _again(self) -> bool:
         """The same pass once more."""
@@ -325,7 +364,7 @@ class RerunStateMachine:
 
     def _restore(self) -> None:
         if self._random is not None:
-            self._guarded("the state of the random numbers", self._random.restore)
+            self._guarded(_RANDOM, self._random.restore)
         if self._restore_other is not None and self._other is not None:
             self._guarded("state_restore_func", partial(self._restore_other, self._other))
 
@@ -381,6 +420,7 @@ class RerunStateMachine:
         return Suspect(
             fresh.name, fresh.number, fresh.value if value is None else value, fresh.why or "",
             self.iteration, own_rank(), device.id, device.host, fresh.fatal, fresh.injected,
+            once=self._phase is RerunPhase.LEAVING,
         )  # fmt: skip
 
     def _done(self, results: Sequence[CheckedResult]) -> None:
@@ -394,8 +434,7 @@ class RerunStateMachine:
                 self._usual.setdefault(given.name, UsualMagnitude()).add(value)
         self._given.begin()
         self._suspect, self._random, self._other = None, None, None
-        for iterator in self._iterators:
-            iterator.advance()
+        self._advance()
 
     def _judge(self, found: PassOutcome) -> None:
         """Have all ranks hear of each verdict, and tell people."""
@@ -477,7 +516,8 @@ class RerunStateMachine:
     def _device(self) -> ComputeDevice:
         """Asked for once a step, where somebody has to know."""
         if self._present_device is None:
-            self._present_device = present_device(self._named_device)
+            found = self._guarded("the device's name", partial(present_device, self._named_device))
+            self._present_device = found if found is not None else ComputeDevice("", platform.node())
         return self._present_device
 
     def _after_measured_pass(self) -> bool:
@@ -487,7 +527,8 @@ class RerunStateMachine:
             return self._again()
         self._measurement.second(self._given)
         self._given.begin()
-        self._phase, self._random = RerunPhase.READY, None
+        self._phase, self._random, self._other = RerunPhase.READY, None, None
+        self._advance()
         largest = self._measurement.report(self.iteration + 1)
         self._measured = self._measured if largest is None else largest
         return False
@@ -507,3 +548,12 @@ def _listed(given: "Rewindable | Sequence[Rewindable] | None") -> tuple[Rewindab
         return ()
     several = given if isinstance(given, (list, tuple)) else (given,)
     return tuple(each for each in several if each is not None)
+
+
+def _read_batches(value: object) -> list[Any] | None:
+    """Raises ValueError for what :meth:`RerunStateMachine.state_dict` does not make."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+        raise ValueError("batches are no list of iterators' states")
+    return value

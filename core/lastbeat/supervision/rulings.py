@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -135,7 +136,7 @@ def ruled(decision: Decision, job: JobMemory, end: JobEnd, terms: RulingTerms, n
         note = None if silent else f"not restarted: {restart.reason}"
         return replace(decision, record=record, restart_note=note, must_write=True)
     record = replace(record, restarts=(*record.restarts, entry(end, now))[-KEPT_RESTARTS:])
-    action = _action(record, job, restart, terms, now)
+    action = _action(record, job, restart, terms, now, unknown=not _short(end.suspect_nodes) <= _short(job.nodes))
     note = f"restarting, attempt {restart.attempt}, {terms.resumes}"
     effects = (*decision.effects, action)
     return replace(decision, record=record, effects=effects, restart_note=note, must_write=True)
@@ -149,8 +150,15 @@ def _checkpoint(found: CheckpointSurvey | None, record: Record, now: datetime) -
     return None if chosen is None else FoundCheckpoint(chosen.url, chosen.step, chosen.saved_at, now)
 
 
-def _action(record: Record, old: JobMemory, restart: RestartDecision, terms: RulingTerms, now: datetime) -> Action:
-    nodes = {*restart.excluded_nodes, *(old.nodes if restart.other_hardware else ())}
+def _short(hosts: Iterable[str]) -> set[str]:
+    return {each.partition(".")[0] for each in hosts}
+
+
+def _action(
+    record: Record, old: JobMemory, restart: RestartDecision, terms: RulingTerms, now: datetime, *, unknown: bool
+) -> Action:
+    """``unknown``: training calls the nodes in doubt otherwise than the launcher does, as in a pod."""
+    nodes = {*restart.excluded_nodes, *(old.nodes if restart.other_hardware or unknown else ())}
     chosen = terms.found.chosen if terms.found is not None else None
     details = {
         NUMBER: str(old.number + 1),

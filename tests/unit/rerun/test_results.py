@@ -134,7 +134,7 @@ def test_batches_and_the_place_of_a_loader_go_through_a_checkpoint() -> None:
     next(batches), next(batches)
     batches.rewind()
     saved = batches.state_dict()
-    assert saved == {"batches": [1, 2], "wrapped": {"at": 3}}
+    assert saved == {"batches": [1, 2], "random": [None, None], "wrapped": {"at": 3}}
     resumed = RerunDataIterator(Loader())
     resumed.load_state_dict(saved)
     assert [next(resumed) for _ in range(4)] == [1, 2, 3, 4]

@@ -242,6 +242,99 @@ def test_a_resumed_step_has_them_too_and_training_goes_on_behind_it() -> None:
     assert next(batches) == 2
 
 
+def test_a_loader_that_draws_random_numbers_leaves_them_as_it_did() -> None:
+    def drawing() -> Iterator[float]:
+        while True:
+            yield random.random() + float(np.random.rand())
+
+    def step(training: RerunStateMachine, batches: RerunDataIterator[float], loss: float) -> list[tuple[float, ...]]:
+        seen = list[tuple[float, ...]]()
+        while training.should_run_forward_backward(batches):
+            seen.append((next(batches), random.random(), next(batches), float(np.random.rand())))
+            training.validate(loss)
+        return seen
+
+    training, batches = machine(), RerunDataIterator(drawing())
+    first, second = step(training, batches, NAN)
+    saved = json.loads(json.dumps(training.state_dict(batches)))
+    (third,) = step(resumed(saved, "GPU-2"), RerunDataIterator(drawing()), NAN)
+    assert first == second == third
+
+
+@pytest.mark.parametrize("mode", ["disabled", "validate_results", "report_stats"])
+def test_the_batches_of_a_step_that_is_done_are_let_go_of(mode: str) -> None:
+    training, batches = RerunStateMachine(mode=mode), RerunDataIterator(iter(range(100)))
+    for step in range(10):
+        while training.should_run_forward_backward(batches):
+            assert next(batches) == step
+        assert training.state_dict(batches)["batches"][0]["batches"] == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "validate_results", "report_stats"])
+def test_the_step_after_the_end_of_a_loader_is_run(mode: str) -> None:
+    training = RerunStateMachine(mode=mode)
+    seen = list[int]()
+    for _ in range(2):
+        batches = RerunDataIterator(iter(range(3)))
+        try:
+            while True:
+                while training.should_run_forward_backward(batches):
+                    seen.append(next(batches))
+        except StopIteration:
+            pass
+    times = 2 if mode == "report_stats" else 1
+    assert seen == [each for each in range(3) for _ in range(times)] * 2
+    assert training.iteration in {-1, 6}
+
+
+def test_the_batches_are_saved_also_where_nobody_names_them() -> None:
+    training, batches = machine(), RerunDataIterator(iter([NAN, 2.5]))
+    while training.should_run_forward_backward(batches):
+        training.validate(next(batches))
+    state = training.state_dict()
+    training, batches = resumed(state, "GPU-2"), RerunDataIterator(iter([2.5]))
+    assert run_step(training, lambda _: next(batches), batches).verdicts == ("correct_result",)
+
+
+def test_without_its_batches_a_resumed_step_gives_no_verdict(caplog: pytest.LogCaptureFixture) -> None:
+    training, batches = machine(), RerunDataIterator(iter([NAN, 2.5]))
+    while training.should_run_forward_backward(batches):
+        training.validate(next(batches))
+    state = {**training.state_dict(), "batches": None}
+    batches = RerunDataIterator(iter([2.5]))
+    seen = run_step(resumed(state, "GPU-2"), lambda _: next(batches), batches)
+    assert (seen.verdicts, seen.leaves) == ((), NOTHING)
+    assert "it gives no verdict" in caplog.text
+
+
+def test_what_was_rejected_once_blames_no_hardware() -> None:
+    training = machine()
+    ran = 0
+    while training.should_run_forward_backward():
+        # Each pass another one of them is bad, and it is never asked again on this device.
+        for number in range(5):
+            training.validate(NAN if number == ran else 2.5, name=f"loss {number}")
+        ran += 1
+    assert training.should_checkpoint_and_exit() == TO_OTHERS
+    training = resumed(json.loads(json.dumps(training.state_dict())), "GPU-2")
+    while training.should_run_forward_backward():
+        for number in range(5):
+            training.validate(2.5, name=f"loss {number}")
+    assert [each.verdict.value for each in training.verdicts] == ["undecided"]
+    assert training.should_checkpoint_and_exit() == NOTHING
+
+
+def test_a_device_that_cannot_be_named_raises_nothing_and_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> Any:
+        raise RuntimeError("CUDA error")
+
+    training = machine()
+    run_step(training, [NAN, NAN])
+    state = training.state_dict()
+    monkeypatch.setattr("lastbeat.rerun.state_machine.present_device", broken)
+    assert run_step(resumed(state, "GPU-2"), [2.5]).verdicts == ("undecided",)
+
+
 def test_what_else_a_pass_changes_is_put_back() -> None:
     average = [0.0]
     training = machine(state_save_func=lambda: average[0], state_restore_func=lambda then: average.__setitem__(0, then))
@@ -332,6 +425,8 @@ def test_the_machine_that_was_made_last_is_that_of_the_process() -> None:
         pytest.param({}, id="an empty one"),
         pytest.param({"iteration": "seven", "settled": None}, id="fields that make no sense"),
         pytest.param([1, 2], id="another thing"),
+        pytest.param({**machine().state_dict(), "iteration": math.inf}, id="an endless number"),
+        pytest.param({**machine().state_dict(), "batches": [1]}, id="batches that are none"),
     ],
 )
 def test_a_state_that_makes_no_sense_is_left_out_with_a_word(state: Any, caplog: pytest.LogCaptureFixture) -> None:

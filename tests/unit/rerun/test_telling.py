@@ -90,6 +90,15 @@ def test_a_training_that_ends_because_of_it_says_so_with_its_last_words(
     assert document(root / "metadata.json")["rerun"]["exit_code"] == status
 
 
+def test_an_end_that_training_ignored_is_taken_back(root: Path) -> None:
+    training = machine("GPU-5c8e")
+    with lastbeat.run("llama"):
+        run_step(training, [NAN, NAN])
+        run_step(training, [2.5])
+    told = document(root / "metadata.json")["rerun"]
+    assert (told["exit_code"], [each["verdict"] for each in told["findings"]]) == (None, ["reproduced"])
+
+
 def test_a_training_that_ends_for_another_reason_says_that(root: Path) -> None:
     def train() -> None:
         with lastbeat.run("llama"):

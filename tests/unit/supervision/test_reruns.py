@@ -21,7 +21,9 @@ def finding(verdict: RerunVerdict, host: str = "n7", rank: int = 1) -> RerunFind
 
 def ended(status: int, *findings: RerunFinding, said: int | None) -> SupervisedScene:
     """A job that ended with ``status``, and said that it would end with ``said``."""
-    scene = running(SupervisedScene(policy=load("megatron_transient")))
+    scene = SupervisedScene(policy=load("megatron_transient"))
+    scene.launcher.nodes = ("n1", "n7", "n9")
+    running(scene)
     fields: dict[str, Any] = RerunReport(findings, said).fields()
     start = {"start_time": scene.store.now.isoformat(), "last_update": scene.store.now.isoformat()}
     scene.store.put_text(f"{RUN}/metadata.json", json.dumps({**start, **fields}))
@@ -40,7 +42,7 @@ def ended(status: int, *findings: RerunFinding, said: int | None) -> SupervisedS
         pytest.param(
             1, [RerunVerdict.TRANSIENT_ERROR, RerunVerdict.SAME_DEVICE], ("n7",), id="on the same device again"
         ),
-        pytest.param(16, [], ("n1",), id="off all nodes of the old job, where nobody has said which"),
+        pytest.param(16, [], ("n1", "n7", "n9"), id="off all nodes of the old job, where nobody has said which"),
     ],
 )
 def test_a_job_that_asks_for_other_hardware_is_kept_off_the_node_in_doubt(
@@ -56,6 +58,14 @@ def test_a_job_that_asks_for_other_hardware_is_kept_off_the_node_in_doubt(
 def test_each_node_in_doubt_is_left_out() -> None:
     both = [finding(RerunVerdict.REPRODUCED, "n7"), finding(RerunVerdict.REPRODUCED, "n9", 2)]
     assert ended(1, *both, said=16).launcher.jobs["run-r1"].spec.excluded_nodes == ("n7", "n9")
+
+
+def test_a_name_that_the_launcher_does_not_know_keeps_it_off_all_nodes() -> None:
+    """In a pod, a host's name is the pod's."""
+    scene = ended(1, finding(RerunVerdict.REPRODUCED, "train-0-x7f2p"), said=16)
+    assert {"n1", "n7", "n9"} <= set(scene.launcher.jobs["run-r1"].spec.excluded_nodes)
+    scene = ended(1, finding(RerunVerdict.REPRODUCED, "n7.cluster.example"), said=16)
+    assert "n1" not in scene.launcher.jobs["run-r1"].spec.excluded_nodes, "a long name is known"
 
 
 def test_a_fault_of_the_hardware_is_not_resumed_and_the_alert_says_so() -> None:
