@@ -476,10 +476,9 @@ class RerunStateMachine:
                 f" ({now}, after {then})"
             ),
         }.get(finding.verdict)
-        level = logging.WARNING if finding.verdict is RerunVerdict.REPRODUCED else logging.ERROR
         if first is not None:
-            safe_log(level, "%s", first)
-        safe_log(level, "%s: %s", finding.who, finding.verdict.told)
+            safe_log(logging.ERROR, "%s", first)
+        safe_log(logging.ERROR, "%s: %s", finding.who, finding.verdict.told)
 
     # Results.
 

@@ -88,6 +88,21 @@ def test_a_result_in_doubt_is_run_again_and_has_ended_nothing_yet() -> None:
     assert not explain_text(STEPS + RERUN + TRANSIENT + STEPS, load("default")).ended
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ELSEWHERE.replace("WARNING", "ERROR"),
+        "ERROR:lastbeat:Rank 0, node n12, device GPU-5c8e, iteration #150: Need to rerun on a different GPU to verify correctness\n",
+        "ERROR:lastbeat:Rank 0, node n12, device GPU-5c8e, iteration #150: Got rescheduled on the same GPU\n",
+    ],
+)
+def test_a_run_that_leaves_for_another_gpu_has_ended(line: str) -> None:
+    found = explain_text(STEPS + RERUN + line, load("default"))
+    assert found.ended
+    assert found.cause is not None
+    assert found.cause.error_type == "numerical_instability"
+
+
 HEALTHY = [
     pytest.param("NCCL timeout: 1800", id="a limit that is shown"),
     pytest.param("Setting NCCL timeout to 30 minutes", id="a limit that is set"),
