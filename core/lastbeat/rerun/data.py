@@ -47,6 +47,11 @@ class RerunDataIterator(Iterator[T], Generic[T]):
         calls what may raise."""
         self._guarded = guarded
 
+    @property
+    def fetched(self) -> bool:
+        """Whether the present pass has any batch of it."""
+        return self._next > 0
+
     def rewind(self) -> None:
         """The step is run again: its first batch comes next."""
         self._next, self.raised = 0, False

@@ -161,7 +161,7 @@ class RerunStateMachine:
 
     def should_run_forward_backward(self, data_iterator: "Rewindable | Sequence[Rewindable] | None" = None) -> bool:
         """Whether to run the step's forward and backward pass now, for the first time or again."""
-        self._give_up_step()
+        self._give_up_step(_listed(data_iterator))
         if self.mode is RerunMode.DISABLED:
             self._phase = RerunPhase.INITIAL if self._phase is RerunPhase.READY else RerunPhase.READY
             if self._phase is RerunPhase.INITIAL:
@@ -327,10 +327,14 @@ class RerunStateMachine:
             safe_log(logging.WARNING, what, len(saved), len(self._iterators))
             self._suspect = None
 
-    def _give_up_step(self) -> None:
-        """Where a fetch has raised and training has left the step: the next one begins in its place. Other ranks may
-        wait for the end of this pass: so it ends there."""
-        if not self._phase.in_step or not any(getattr(each, "raised", False) for each in self._iterators):
+    def _give_up_step(self, iterators: tuple[Rewindable, ...]) -> None:
+        """Where a fetch has raised and training comes with new ``iterators``, it has left the step: the next one begins
+        in its place. With the same ones, or having fetched of these, it may have made do within the pass. Other ranks
+        may wait for the end of this pass: so it ends there."""
+        raised = any(isinstance(each, RerunDataIterator) and each.raised for each in self._iterators)
+        if not self._phase.in_step or not raised or iterators == self._iterators:
+            return
+        if any(isinstance(each, RerunDataIterator) and each.fetched for each in iterators):
             return
         if self.mode is RerunMode.DISABLED:
             self._phase = RerunPhase.READY

@@ -5,6 +5,7 @@ import logging
 import math
 import random
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -285,6 +286,17 @@ def test_the_step_after_the_end_of_a_loader_is_run(mode: str) -> None:
     times = 2 if mode == "report_stats" else 1
     assert seen == [each for each in range(3) for _ in range(times)] * 2
     assert training.iteration in {-1, 6}
+
+
+@pytest.mark.parametrize("mode", ["disabled", "validate_results"])
+def test_a_pass_that_makes_do_with_fewer_batches_is_run_once(mode: str) -> None:
+    training, batches = RerunStateMachine(mode=mode), RerunDataIterator(iter(range(3)))
+    seen = list[list[int]]()
+    for _ in range(2):
+        while training.should_run_forward_backward(batches):
+            seen.append(list(islice(batches, 2)))
+            assert len(seen) < 9
+    assert seen == [[0, 1], [2]]
 
 
 def test_the_batches_are_saved_also_where_nobody_names_them() -> None:
