@@ -78,6 +78,8 @@ class Run:
     """How many ranks there are, as the launcher or training says."""
     place: RunPlace | None = None
     """Known once the beat thread knows it."""
+    ends_soon = False
+    """What asks for an early end will end this process soon: a scheduler or a cloud, and no person."""
 
     def __init__(
         self,
@@ -315,9 +317,11 @@ class Run:
             self._stop_seen = True
         return agreed
 
-    def ask_to_stop(self, why: str, said: str) -> None:
-        """Training is to end early, because of ``why``; the log says ``said``. The first reason stays. Sets attributes
-        and wakes the beat thread, so a signal handler may call it."""
+    def ask_to_stop(self, why: str, said: str, *, ends_soon: bool = True) -> None:
+        """Training is to end early, because of ``why``; the log says ``said``. The first reason stays. ``ends_soon``:
+        it is ended soon if it does not. Sets attributes and wakes the beat thread, so a signal handler may call it."""
+        if ends_soon:
+            self.ends_soon = True
         if self.stop_wanted is None:
             self.stop_wanted, self._stop_line = why, said
             if self._reporter is not None:

@@ -66,9 +66,8 @@ class StopCheck:
 
     def _end(self, run: Run, request: StopRequest, age_s: float) -> None:
         if request.after_checkpoint:
-            run.ask_to_stop(
-                request.summary, f"lastbeat asks this training to save a checkpoint and end: {request.summary}"
-            )
+            said = f"lastbeat asks this training to save a checkpoint and end: {request.summary}"
+            run.ask_to_stop(request.summary, said, ends_soon=False)
             return
         run.stopped = request.summary
         safe_log(logging.WARNING, "lastbeat ends this training: %s", request.summary)

@@ -65,10 +65,12 @@ TAKE_OVER_S: Final = 5.0
 ALONE_S: Final = 20.0
 """So long a rank that is told to stop tries to ask the others,"""
 _UNDECIDED_S: Final = 60.0
-"""and so long it waits for a decision."""
+"""and so long it waits for a decision, once it has answered."""
 _IDLE_PAUSE_S: Final = 1.0
 _WINDOW_S: Final = 1.0
-"""In a shorter time nobody can tell a pace."""
+"""In a shorter time nobody can tell a pace,"""
+_WINDOWS_LEAST: Final = 4
+"""nor in fewer of them: in the first training compiles, and is many times as fast later."""
 _LATELY: Final = 12
 """So many of the last looks and seconds tell reaction and pace."""
 _STOP_S: Final = 1.0
@@ -81,6 +83,8 @@ class Pace:
     it does not, and what counts is how fast it may go on then."""
 
     def __init__(self) -> None:
+        self.known_since = math.inf
+        """When it could be told first, by the monotonic clock."""
         self._last: tuple[float, int] | None = None
         self._lately: deque[float] = deque(maxlen=_LATELY)
 
@@ -92,18 +96,20 @@ class Pace:
         if more > 0 and waited_s >= _WINDOW_S:
             self._lately.append(more / waited_s)
             self._last = now, calls
+            if len(self._lately) >= _WINDOWS_LEAST:
+                self.known_since = min(now, self.known_since)
 
     @property
     def per_s(self) -> float | None:
         """None: nobody knows yet."""
-        return max(self._lately, default=None)
+        return max(self._lately) if len(self._lately) >= _WINDOWS_LEAST else None
 
 
 class StoreAgreement:
     """One rank's part.
 
-    :meth:`ask` belongs to training's thread and touches two attributes. :meth:`look` belongs to the asking thread:
-    it makes a few requests, and what it finds is :attr:`at`.
+    :meth:`ask` belongs to training's thread, and touches two attributes until this rank is told to stop. :meth:`look`
+    belongs to the asking thread: it makes a few requests, and what it finds is :attr:`at`.
     """
 
     def __init__(self, run: "Run", every: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
@@ -118,7 +124,10 @@ class StoreAgreement:
         """What all of them stop for, once that is decided."""
         self.told = False
         """This rank is told to stop."""
-        self._told_since: float | None = None
+        self._ends_since: float | None = None
+        """When this rank was first told to stop by what will end it soon."""
+        self._heard = -math.inf
+        """When a look last worked."""
         self._attempt: tuple[int, str] | None = None
         """Number and start, as rank 0 says."""
         self._foreign: str | None = None
@@ -126,7 +135,7 @@ class StoreAgreement:
         self._clear: float | None = None
         """When nobody had asked yet, last."""
         self._asked_since: float | None = None
-        """When this rank first saw that somebody asks."""
+        """When this rank saw that somebody asks, and could answer."""
         self._asks = False
         """It was this one."""
         self._answers: list[str] = []
@@ -137,17 +146,38 @@ class StoreAgreement:
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._asks_nobody = False
+        """No thread could start."""
 
     # Training's thread.
 
     def ask(self, *, here: bool) -> bool:
         """Whether this rank stops now. ``here``: it is told to. Never waits, never raises."""
         self.calls = calls = self.calls + 1
-        if here and not self.told:
-            self.told = True
-            self._wake.set()
+        if here and self.at is None:
+            self._wait_or_give_up()
         at = self.at
         return at is not None and calls >= at
+
+    def _wait_or_give_up(self) -> None:
+        """This rank is told to stop. One that cannot ask the others, or hears of no decision, stops alone, if it would
+        be ended soon anyway. That is found here, since the asking thread may hang in its store."""
+        if not self.told:
+            self.told = True
+            self._wake.set()
+        if not self._run.ends_soon:
+            return
+        now = self._clock()
+        if self._ends_since is None:
+            self._ends_since = now
+        no_thread = self._asks_nobody or (self._thread is not None and not self._thread.is_alive())
+        # As long as the store answers, and nobody could tell where this rank will be, it waits for its own pace.
+        waits_since = max(self._ends_since, min(self._heard, self._pace.known_since))
+        if no_thread or now - waits_since >= (_UNDECIDED_S if self._answers else ALONE_S):
+            self.why = self._run.stop_wanted or ""
+            what = "lastbeat could not agree with the other ranks within %.0f s: this one stops alone"
+            safe_log(logging.WARNING, what, now - self._ends_since)
+            self.at = self.calls
 
     def start(self) -> None:
         """Ask the others in a thread from now on. Returns at once."""
@@ -158,6 +188,7 @@ class StoreAgreement:
             thread.start()
         except RuntimeError as error:
             safe_log(logging.WARNING, "lastbeat cannot ask the other ranks whether to stop: %s", error)
+            self._asks_nobody = True
             return
         self._thread = thread
         # As the beat thread: it must not be inside the store's client when the interpreter exits.
@@ -194,7 +225,6 @@ class StoreAgreement:
                         what = "lastbeat cannot ask the other ranks whether to stop, and keeps trying: %s"
                         safe_log(level, what, fault_text(fault))
                         logged = level
-                self._give_up_in_time(place)
             self._wake.wait(_IDLE_PAUSE_S if self._asked_since is None and not self.told else QUICK_S)
             self._wake.clear()
             self._pace.add(self._clock(), self.calls)
@@ -221,8 +251,6 @@ class StoreAgreement:
         """
         began = self._clock()
         self._pace.add(began, self.calls)
-        if self.told and self._told_since is None:
-            self._told_since = began
         try:
             blob, plan = self._read(place)
             if plan is None:
@@ -234,6 +262,7 @@ class StoreAgreement:
                     blob, plan = self._read(place)
             if plan is not None and blob is not None:
                 self._follow(place, plan, blob)
+            self._heard = self._clock()
         finally:
             self._took.append(self._clock() - began)
 
@@ -246,7 +275,8 @@ class StoreAgreement:
         if plan.at is not None:
             self._take(place, plan)
             return
-        if self._asked_since is None:
+        if self._asked_since is None or self._answered is None:
+            # The others are waited for from its answer on: until then they may have compiled, too.
             self._asked_since = self._clock()
         if self._answered is None:
             self._answer(place, plan)
@@ -338,6 +368,9 @@ class StoreAgreement:
 
     def _take(self, place: "RunPlace", plan: StopPlan) -> None:
         """It is decided."""
+        if self.at is not None:
+            # It hung in the store, and has stopped alone.
+            return
         calls = self.calls
         self.why = plan.summary
         self.at = plan.at
@@ -351,16 +384,6 @@ class StoreAgreement:
         for key in self._answers:
             with suppress(StoreError):
                 place.store.delete(key)
-
-    def _give_up_in_time(self, place: "RunPlace") -> None:
-        """A rank that cannot ask the others, or hears of no decision, stops alone: soon it would be ended anyway."""
-        waited_s = self._clock() - self._told_since if self._told_since is not None else 0.0
-        limit_s = _UNDECIDED_S if self._answers or self._pace.per_s is None else ALONE_S
-        if self.at is None and waited_s >= limit_s:
-            self.why = self._run.stop_wanted or ""
-            what = "lastbeat could not agree with the other %d ranks within %g s: this one stops alone"
-            safe_log(logging.WARNING, what, place.rank.world - 1, limit_s)
-            self.at = self.calls + 1
 
 
 def look_s(world: int, *, free: bool) -> float:

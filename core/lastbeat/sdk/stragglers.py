@@ -199,7 +199,7 @@ class StragglerWatch:
             where = f" on {worst.node}" if worst.node else ""
             more = f" and {len(report.stragglers) - 1} more" if len(report.stragglers) > 1 else ""
             why = f"straggler: rank {worst.rank}{where}{more}"
-            run.ask_to_stop(why, _STOP_SAID % why)
+            run.ask_to_stop(why, _STOP_SAID % why, ends_soon=False)
 
     def _lines(self, report: StragglerReport, took_s: float) -> list[Any]:
         if self._options.as_json:

@@ -2,6 +2,7 @@
 becomes of races, deaths, lost answers and documents of other attempts."""
 
 import json
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -54,8 +55,8 @@ class Process:
         self.own = StoreAgreement(self.run, self.every, self.clock)
         self.place = RunPlace(self.store, Rank(self.number, self.world, host=f"host-{self.number}"), self.clock.now)
 
-    def told(self) -> None:
-        self.run.ask_to_stop(WHY, "told")
+    def told(self, *, ends_soon: bool = True) -> None:
+        self.run.ask_to_stop(WHY, "told", ends_soon=ends_soon)
 
     def steps(self, count: int = 1) -> None:
         for _ in range(count):
@@ -74,7 +75,7 @@ class Process:
 def processes(store: MemoryStore, world: int, every: int = 1) -> tuple[Clock, list[Process]]:
     clock = Clock()
     ranks = [Process(number, world, store, clock, every) for number in range(world)]
-    for _ in range(3):
+    for _ in range(5):
         # So that each knows its pace.
         for rank in ranks:
             rank.look()
@@ -301,8 +302,8 @@ def test_one_that_hears_of_it_too_late_stops_then_and_says_so(
     store.write(f"run-1/{KEY}", encode_plan(StopPlan(2, START, "rank 1", WHY, 40)))
     ranks[0].look()
     ranks[0].steps()
-    assert ranks[0].stopped_at == 51
-    assert "all ranks were to stop 10 steps ago" in caplog.text
+    assert ranks[0].stopped_at == 59
+    assert "all ranks were to stop 18 steps ago" in caplog.text
 
 
 AWAY = [
@@ -326,6 +327,112 @@ def test_a_store_that_is_away_raises_nothing_into_training(store: MemoryStore, f
         rank.look()
     rank.steps(100)
     assert rank.stopped_at is None
+
+
+def test_one_whose_store_hangs_or_is_not_known_yet_stops_alone_in_time(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No look ever returns."""
+    clock, (rank, _) = processes(store, 2)
+    rank.told()
+    rank.steps(100)
+    clock.now += ALONE_S - 0.1
+    rank.steps(100)
+    assert rank.stopped_at is None
+    clock.now += 0.1
+    rank.steps(100)
+    assert rank.stopped_at == rank.own.calls == 221
+    assert rank.own.why == WHY
+    assert "lastbeat could not agree with the other ranks within 20 s: this one stops alone" in caplog.text
+
+
+def test_one_for_which_no_thread_can_start_stops_alone_at_once(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    _, (rank, _) = processes(store, 2)
+    rank.own.start()
+    rank.steps(10)
+    assert rank.stopped_at is None
+    rank.told()
+    rank.steps()
+    assert rank.stopped_at == 31
+
+
+def test_one_whose_asking_thread_has_ended_stops_alone_at_once() -> None:
+    run = Run("run-1", None)
+    own = StoreAgreement(run)
+    own.start()
+    assert not own.ask(here=False)
+    own.close()
+    run.ask_to_stop(WHY, "told")
+    assert own.ask(here=True)
+
+
+def test_one_that_a_person_asks_never_stops_alone_until_a_scheduler_does(store: MemoryStore) -> None:
+    clock, (rank, _) = processes(store, 2)
+    rank.told(ends_soon=False)
+    for _ in range(100):
+        rank.steps()
+        clock.now += 10.0
+    assert rank.stopped_at is None
+    rank.told()
+    for _ in range(3):
+        rank.steps()
+        clock.now += ALONE_S / 2
+    assert rank.stopped_at == rank.own.calls
+
+
+def test_all_that_are_told_while_they_compile_stop_at_the_same_call(store: MemoryStore) -> None:
+    """The only pace that is known then is that of the step in which they compiled."""
+    clock = Clock()
+    ranks = [Process(number, 3, store, clock) for number in range(3)]
+    _compile(clock, ranks, 60.0)
+    for rank in ranks:
+        rank.told()
+    began_at = clock.now
+    assert _in_step(clock, ranks) < 200
+    assert clock.now - began_at < ALONE_S
+
+
+@pytest.mark.parametrize("ends_soon", [True, False], ids=["by a scheduler", "by a person"])
+def test_one_that_is_told_before_all_compile_waits_for_the_others(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture, ends_soon: bool
+) -> None:
+    clock = Clock()
+    ranks = [Process(number, 3, store, clock) for number in range(3)]
+    ranks[0].told(ends_soon=ends_soon)
+    _compile(clock, ranks, 90.0)
+    _in_step(clock, ranks)
+    assert "did not answer" not in caplog.text
+
+
+def _compile(clock: Clock, ranks: list[Process], seconds: float) -> None:
+    """In the first step, before which each asks."""
+    for rank in ranks:
+        rank.steps()
+    for _ in range(round(2 * seconds)):
+        for rank in ranks:
+            rank.look()
+        clock.now += 0.5
+
+
+def _in_step(clock: Clock, ranks: list[Process]) -> int:
+    """Ten steps a second, for which all wait for one another, and looks that are not at the same moments."""
+    for tenth in range(3000):
+        for rank in ranks:
+            rank.steps()
+            if tenth % 5 == rank.number:
+                rank.look()
+        clock.now += 0.1
+        if any(rank.stopped_at is not None for rank in ranks):
+            break
+    (at,) = {rank.stopped_at for rank in ranks}
+    assert at is not None
+    return at
 
 
 def test_looks_of_many_ranks_are_fewer() -> None:
@@ -414,7 +521,8 @@ def test_whatever_happens_one_call_is_decided_and_who_knows_it_in_time_stops_the
         if what == "steps":
             rank.steps(data.draw(st.integers(1, 20), "steps"))
         elif what == "told":
-            rank.told()
+            # None of them ends alone.
+            rank.told(ends_soon=False)
             rank.steps()
         elif what == "time":
             world.clock.now += data.draw(st.sampled_from([0.5, 5.0, 20.0]), "seconds")
