@@ -1,6 +1,7 @@
 """A run in which a section lasts too long is TIMED_OUT, says which and where, and recovers when it goes on."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -204,3 +205,22 @@ def test_an_old_document_that_is_stored_again_tells_of_no_section(scene: Scene) 
     old = {"last_update": (scene.now.replace(year=2025)).isoformat(), "beat_seconds": 30.0}
     scene.put("metadata.json", json.dumps({**old, "sections": [{**CHECKPOINTING, "open_s": 900.0}]}))
     assert scene.look().status is Status.RUNNING
+
+
+def test_a_heartbeat_of_30_mb_says_nothing_and_is_not_read_whole(scene: Scene) -> None:
+    eight_ranks(scene, None)
+    scene.look()
+    scene.after(60)
+    eight_ranks(scene, None)
+    sections = [{**CHECKPOINTING, "open_s": 480.0}] * 500_000
+    scene.put("ranks/3.json", json.dumps({"rank": 3, "status": "running", "sections": sections}))
+    scene.put("ranks/3.late")
+    assert len(scene.store.held[f"{RUN}/ranks/3.json"].body) > 25_000_000
+    tracemalloc.start()
+    try:
+        outcome = scene.look()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert outcome.status is Status.RUNNING
+    assert peak < 5_000_000
