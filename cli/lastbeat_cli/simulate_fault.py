@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -168,7 +168,8 @@ def _told(store: Store, key: str, rank: int, field: str) -> _Target | None:
     blob = store.read(key, DOCUMENT_LIMIT_BYTES)
     document = _object(blob.body) if blob is not None else {}
     number, mark = whole(document.get(field)), document.get("process_mark")
-    if number is None or not 1 < number < 1 << 31 or not isinstance(mark, str):
+    # What lastbeat exec has started may be a launcher, and no rank.
+    if document.get("wraps") is True or number is None or not 1 < number < 1 << 31 or not isinstance(mark, str):
         return None
     return _Target(rank, number, mark)
 
@@ -198,22 +199,29 @@ def _nobody(store: Store, name: str, rank: int | None) -> StoreError:
 
 def _happen(process: int, fault: SimulatedFault) -> bool:
     try:
-        signal.pidfd_send_signal(process, _BY_SIGNAL[fault.type])
         if fault.type == "slow_rank":
             _slow_down(process)
+        else:
+            signal.pidfd_send_signal(process, _BY_SIGNAL[fault.type])
     except ProcessLookupError:
         return False
     return True
 
 
 def _slow_down(process: int) -> None:
-    """Stop it half of the time, until Ctrl-C or its end; it is stopped already."""
+    """Stop it half of the time, until a signal or its end. However this ends, it goes on."""
+
+    def leave(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
     try:
         while True:
+            signal.pidfd_send_signal(process, signal.SIGSTOP)
             time.sleep(_SLICE_S)
             signal.pidfd_send_signal(process, signal.SIGCONT)
             time.sleep(_SLICE_S)
-            signal.pidfd_send_signal(process, signal.SIGSTOP)
     finally:
         signal.pidfd_send_signal(process, signal.SIGCONT)
 

@@ -442,7 +442,7 @@ class Watch:
         missed_s = missed_beats_s(look.record, conclusion.decision, look.now)
         if missed_s is not None:
             # The words that people know from the resiliency layers of big frameworks, and search logs for.
-            log.warning("%s: Did not get subsequent heartbeat. Waited %.0f seconds.", self.run_id, missed_s)
+            log.info("%s: Did not get subsequent heartbeat. Waited %.0f seconds.", self.run_id, missed_s)
         if transition is not None:
             before = transition.before or "not seen before"
             log.info("%s: %s → %s: %s", self.run_id, before, transition.after, transition.reason)

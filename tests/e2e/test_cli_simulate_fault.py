@@ -74,15 +74,22 @@ def test_a_rank_is_asked_to_end(site: Site, ranks: list["subprocess.Popen[str]"]
     assert ranks[1].wait(LIMIT_S) != 0
 
 
-def test_a_slow_rank_goes_on_when_the_command_ends(site: Site, ranks: list["subprocess.Popen[str]"]) -> None:
+@pytest.mark.parametrize(
+    ("ended_by", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=lambda each: f"{each}",
+)
+def test_a_slow_rank_goes_on_when_the_command_ends(
+    site: Site, ranks: list["subprocess.Popen[str]"], ended_by: int, status: int
+) -> None:
     command = [*LASTBEAT, "simulate-fault", "--root", site.root, "--run-id", "run-1", "--after", "0"]
     slowing = subprocess.Popen([*command, "--type", "slow_rank", "--rank", "1"], env=environment(site.folder))
     try:
         until(lambda: state(ranks[1].pid), lambda now: now == "T")
         until(lambda: state(ranks[1].pid), lambda now: now != "T")
         until(lambda: state(ranks[1].pid), lambda now: now == "T")
-        slowing.send_signal(signal.SIGINT)
-        assert slowing.wait(LIMIT_S) == 130
+        slowing.send_signal(ended_by)
+        assert slowing.wait(LIMIT_S) == status
     finally:
         slowing.kill()
         slowing.wait(LIMIT_S)
@@ -107,6 +114,21 @@ def test_chance_takes_one_of_those_that_run(site: Site, ranks: list["subprocess.
     assert done.returncode == 0, done.stderr
     ended = until(lambda: [rank for rank, process in enumerate(ranks) if process.poll() is not None])
     assert f"rank to fail: {ended[0]}" in done.stdout
+
+
+def test_a_command_under_lastbeat_exec_is_no_rank(site: Site) -> None:
+    """It may be a launcher, and exec itself is none in any case."""
+    site.folder.mkdir()
+    Path(site.root).mkdir()
+    command = [*LASTBEAT, "exec", "--run-id", "run-1", "--root", site.root, "--", "sleep", "600"]
+    wrapped = subprocess.Popen(command, env=environment(site.folder, LASTBEAT_BEAT_SECONDS="600"), cwd=site.folder)
+    try:
+        until(lambda: site.read("metadata.json"))
+        done = simulate(site, "--type", "rank_killed", "--rank", "0")
+        assert (done.returncode, wrapped.poll()) == (3, None)
+    finally:
+        wrapped.terminate()
+        wrapped.wait(LIMIT_S)
 
 
 def test_a_process_that_has_ended_is_left_alone(site: Site, ranks: list["subprocess.Popen[str]"]) -> None:

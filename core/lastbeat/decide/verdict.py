@@ -482,6 +482,9 @@ def _too_long_without_step(evidence: AttemptEvidence, policy: Policy, now: datet
         return None
     if beat is not None and (beat.sections or beat.fault is not None):
         return None
+    if seen.total_steps is not None and seen.step >= seen.total_steps - 1:
+        # No step is to come. Steps are counted from 0 or from 1.
+        return None
     waited_s = (now - progress.step_at).total_seconds()
     if known is None or limit_s is None or waited_s <= limit_s:
         return None

@@ -538,8 +538,7 @@ class Reporter:
         if not quick:
             self._health = self._sampled(run, environment)
         fields["health"] = self._health
-        if self._meter is not None and self._meter.root is not None:
-            fields |= process_fields(self._meter.root, wraps=True)
+        fields |= self._wrapped_fields()
         self._late = tells_late(document)
         gap_s = round(self._longest_gap_s, 1) or None
         self._offset.write(
@@ -608,7 +607,7 @@ class Reporter:
             self._used(quick=True),
             rank_zero_fields(environment.rank, begun=False, beat_s=environment.rank_beat_s),
         )
-        fields |= _in_place_fields(environment)
+        fields |= _in_place_fields(environment) | self._wrapped_fields()
         document = metadata_document(run, self._identity, None, used, self._reader)
         self._offset.write(store, key, encode(document | fields))
         document = metadata_document(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
@@ -675,6 +674,14 @@ class Reporter:
         except DeniedError:
             return False
         return there is not None and not is_leftover(there.modified, self._started(store))
+
+    def _wrapped_fields(self) -> dict[str, Any]:
+        """Of ``lastbeat exec``: which process it is that trains. Its own is none."""
+        if self._meter is None or not self._meter.wraps:
+            return {}
+        if self._meter.root is None:
+            return {"process": None, "process_mark": None, "wraps": True}
+        return process_fields(self._meter.root, wraps=True)
 
     def _wraps(self, environment: RunEnvironment) -> bool:
         """Whether another process trains, which may report itself, too."""

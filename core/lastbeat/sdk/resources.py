@@ -228,7 +228,7 @@ class ResourceMeter:
     """Measures this process; or with ``wraps`` the command :attr:`root` and its descendants, once that is set."""
 
     def __init__(self, *, wraps: bool = False, gpus: GpuMonitor | None = None) -> None:
-        self._wraps = wraps
+        self.wraps = wraps
         self.root: int | None = None
         """Process id of the wrapped command."""
         self.gpus = gpus or GpuMonitor()
@@ -251,7 +251,7 @@ class ResourceMeter:
         return _known(found)
 
     def _used(self) -> ProcessUsage:
-        if not self._wraps:
+        if not self.wraps:
             return own_usage()
         return ProcessUsage() if self.root is None else tree_usage(self.root)
 

@@ -42,7 +42,11 @@ class FaultSimulation:
 
     def start(self, run: Run) -> None:
         """Say what will happen, and wait for it in a thread. Returns at once."""
-        fault = decided(self.request, self.rank.world, launch_seed(run.run_id, self.environ))
+        seed = launch_seed(run.run_id, self.environ)
+        if seed is None and self.rank.world > 1:
+            # All ranks have that alike, if nothing else; but so has the next launch.
+            seed = run.run_id
+        fault = decided(self.request, self.rank.world, seed)
         if fault.rank >= self.rank.world:
             if self.rank.leads:
                 what = "lastbeat simulates no fault: there is no rank %s among %s"
@@ -225,5 +229,6 @@ class _FaultyRun:
         self._log(given if isinstance(values, dict) else values, step=step, **named)
 
     def _at_step(self) -> None:
-        if self._section not in self._run.sections.names:
+        sections = self._run.sections
+        if self._section not in sections.names and self._section not in sections.limits.sections:
             self._happening()

@@ -144,6 +144,14 @@ def test_where_training_has_sections_it_happens_in_one(directory: Site, fault: s
     assert "enter" in directory.said()
 
 
+def test_a_section_that_has_a_limit_counts_before_it_was_ever_entered(directory: Site) -> None:
+    with started(directory, STEPS, "disk_full:0:0.2", LASTBEAT_SECTION_TIMEOUTS="step:60,checkpointing:60") as process:
+        until(lambda: directory.read("_simulated_fault.json"))
+        seen = json.loads(directory.read("progress.json") or "{}").get("step", 0)
+        until(lambda: json.loads(directory.read("progress.json") or "{}").get("step", 0), lambda step: step > seen + 20)
+        assert process.poll() is None
+
+
 def test_a_training_that_logs_instead_of_stepping(directory: Site) -> None:
     assert trained(directory, "gpu_error:0:0.3", STEPS.replace("run.step(step, loss=1.0)", "run.log(loss=1.0)")) == 1
 
@@ -194,8 +202,15 @@ def test_the_argument_outranks_the_setting(directory: Site) -> None:
     assert "No space left on device" in directory.said()
 
 
-def test_of_four_ranks_one_fails_and_all_agree_which(directory: Site) -> None:
-    world = {"WORLD_SIZE": "4", "MASTER_PORT": "29511"}
+@pytest.mark.parametrize(
+    "launch",
+    [
+        pytest.param({"MASTER_PORT": "29511"}, id="of one launch"),
+        pytest.param({}, id="that share nothing but their run"),
+    ],
+)
+def test_of_four_ranks_one_fails_and_all_agree_which(directory: Site, launch: dict[str, str]) -> None:
+    world = {"WORLD_SIZE": "4", **launch}
     ranks = [
         directory.start(STEPS, log=f"{rank}.log", LASTBEAT_SIMULATE_FAULT="rank_killed::0.5", RANK=str(rank), **world)
         for rank in range(4)

@@ -99,6 +99,8 @@ def test_where_nothing_is_learned_a_run_may_stand_still(policy: Policy, steps: i
         pytest.param("metadata.json", "{ torn", id="its metadata.json cannot be read"),
         pytest.param("progress.json", "{ torn", id="its progress.json cannot be read"),
         pytest.param("progress.json", "{}", id="it says no step any more"),
+        pytest.param("progress.json", '{"step": 17, "total_steps": 17}', id="its last step is done"),
+        pytest.param("progress.json", '{"step": 17, "total_steps": 18}', id="and steps are counted from 0"),
     ],
 )
 def test_where_nobody_can_tell_that_it_stands_still_nothing_follows(name: str, document: str) -> None:

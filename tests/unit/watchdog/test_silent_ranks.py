@@ -56,6 +56,7 @@ def words(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_the_log_says_once_how_long_a_rank_was_waited_for(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     minutes(scene, 3, range(8))
     assert words(caplog) == []
     minutes(scene, 8, WITHOUT_3)
@@ -63,6 +64,7 @@ def test_the_log_says_once_how_long_a_rank_was_waited_for(scene: Scene, caplog: 
 
 
 def test_and_so_it_does_of_a_run_that_is_timed_out(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     scene.beat()
     scene.look()
     for _ in range(30):
@@ -73,6 +75,7 @@ def test_and_so_it_does_of_a_run_that_is_timed_out(scene: Scene, caplog: pytest.
 
 
 def test_one_that_never_began_has_missed_no_beat(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     for _ in range(30):
         scene.after(60)
         scene.look()
