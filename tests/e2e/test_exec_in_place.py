@@ -351,7 +351,9 @@ def test_watchers_see_attempts_and_tell_of_them_once(tmp_path: Path) -> None:
     command = by_start(first, no_step, then)
     with http_sink() as sink, started(tmp_path, *command, options=("--max-restarts", "3", "--grace", "1")) as process:
         until(lambda: document(tmp_path, "progress.json").get("step") == 1200)
-        told = settings(tmp_path, LASTBEAT_WEBHOOK_URL=sink.url)
+        # On a busy machine beats are missed, which is another matter.
+        wanted = "failed,timed_out,succeeded,recovered,restarted"
+        told = settings(tmp_path, LASTBEAT_WEBHOOK_URL=sink.url, ALERT_ON=wanted)
         arguments = [*LASTBEAT, "watch", "--run-id", "run-1", "--interval", "1", "--json"]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(arguments, cwd=tmp_path, env=told, **pipes) as watcher:  # type: ignore[call-overload]
