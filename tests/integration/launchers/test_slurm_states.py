@@ -59,7 +59,7 @@ def submit(launcher: SlurmLauncher, tmp_path: Path) -> Submit:
 
 
 def ended(launcher: SlurmLauncher, job: str) -> JobReport:
-    return until(lambda: launcher.state(job), lambda report: report.state.ended)
+    return until(lambda: launcher.state(job), lambda report: report.state.ended, limit_s=180)
 
 
 def in_state(launcher: SlurmLauncher, job: str, state: JobState) -> JobReport:
