@@ -465,7 +465,14 @@ def _health(settings: Settings, rank: "Rank") -> "HealthSource | None":
 
     resumed = settings.environ.get("LASTBEAT_RESUME_FROM", "")
     saves_to = settings[CHECKPOINT_DIR] or (os.path.dirname(resumed) if resumed.startswith("/") else None)  # noqa: PTH120
-    return NodeSampler(settings[HEALTH_SECONDS], (saves_to or os.curdir,))
+    if saves_to:
+        return NodeSampler(settings[HEALTH_SECONDS], (saves_to,))
+    try:
+        # Training may go elsewhere later.
+        here = [os.getcwd()]  # noqa: PTH109 - text, and no more imports
+    except OSError:
+        here = []
+    return NodeSampler(settings[HEALTH_SECONDS], here, saves_there=False)
 
 
 def _guard(settings: Settings, run_id: str) -> Guard:

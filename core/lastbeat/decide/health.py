@@ -33,7 +33,7 @@ def health_conditions(evidence: "AttemptEvidence", known: Mapping[str, str]) -> 
     told = metadata if metadata is not None and metadata.fault is None and not _is_old(evidence) else None
     world = (metadata.world_size or 1) if metadata is not None else 1
     blind = evidence.metadata is not None and told is None
-    hidden = blind or (ranks is None and world > 1) or (ranks is not None and (ranks.unread or ranks.denied))
+    hidden = blind or (world > 1 if ranks is None else ranks.unread or ranks.denied or ranks.ill_left)
     found: dict[str, list[str]] = {}
     for each in (told.health or ()) if told is not None else ():
         where = told.host or "the node of rank 0" if told is not None and world > 1 else None

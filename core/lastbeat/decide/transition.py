@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from lastbeat.decide import jobs, logs, step_waits
 from lastbeat.decide.attempt import AttemptMatch, match_attempt, reopened, sentinel_tokens, skew_range
@@ -560,6 +561,9 @@ def _was_started_in_place(match: AttemptMatch) -> bool:
     return beat is not None and beat.in_place is not None and beat.in_place.restarts > 0
 
 
+_OF_NODES: Final = frozenset({names.RAM_LOW, names.DISK_LOW, names.GPU_THROTTLED})
+
+
 def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict, silence: datetime | None) -> set[str]:
     """The conditions that this look raised.
 
@@ -567,7 +571,9 @@ def _new_conditions(before: Record, match: AttemptMatch, verdict: Verdict, silen
     a silence is told once, and so is what the record says that people were told of.
     """
     if match.is_new:
-        return set(verdict.conditions)
+        # The node that it goes on on is as it was.
+        stands = _OF_NODES & set(before.conditions) if before.status is Status.RUNNING else set()
+        return set(verdict.conditions) - stands
     if before.status is verdict.status is Status.SUCCEEDED:
         return set()
     told = set(known_told(before))

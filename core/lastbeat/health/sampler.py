@@ -38,10 +38,14 @@ class NodeSampler:
         places: Places | None = None,
         kernel_log: Path = KERNEL_LOG,
         gpus: GpuMonitor | None = None,
+        *,
+        saves_there: bool = True,
     ) -> None:
-        """``every_s``: how often it is sampled. ``paths``: on file systems that training writes to."""
+        """``every_s``: how often it is sampled. ``paths``: on file systems that training writes to. ``saves_there``: it
+        saves its checkpoints there, so that it is worth a warning if they run full."""
         self.gpus = gpus or GpuMonitor()
         self._every_s, self._paths, self._places = every_s, tuple(paths), places or Places()
+        self._saves_there = saves_there
         self._judge, self._history = NodeJudge(), NodeHistory()
         self._log = KernelLog(kernel_log)
         self._reader: CallThread[NodeReading] = CallThread("lastbeat-node")
@@ -52,6 +56,11 @@ class NodeSampler:
         self._told: dict[str, Any] | None = None
         self._labels: dict[str, str] = {}
         """Place on the PCI bus → what people call that GPU."""
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until the next sample is due."""
+        return 0.0 if self._sampled_at is None else max(0.0, self._sampled_at + self._every_s - time.monotonic())
 
     def sample(self, run: Run) -> Mapping[str, Any] | None:
         """``health`` of metadata.json: the conditions that hold, the node's figures and their history. The last one
@@ -71,7 +80,8 @@ class NodeSampler:
     def _take(self, run: Run, now: float) -> dict[str, Any]:
         gpus, xids = self._gpus(now)
         node = self._node()
-        look = NodeLook(now, node, gpus, self.gpus.shown_by, self.gpus.waits_s, xids, activity_of(run))
+        judged = node if self._saves_there else replace(node, disks=())
+        look = NodeLook(now, judged, gpus, self.gpus.shown_by, self.gpus.waits_s, xids, activity_of(run))
         raised = self._judge.judge(look)
         figures = figures_of(node, self._before, gpus)
         self._before = node

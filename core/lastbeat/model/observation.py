@@ -164,6 +164,8 @@ class RanksLookedAt:
     read: tuple[RankBeat, ...] = ()
     ill: tuple[IllNode, ...] = ()
     """Nodes of other ranks than 0 that are not well."""
+    ill_left: bool = False
+    """More nodes say so than could be read yet."""
     unread: bool = False
     """The store did not give what was asked for of one of them, at least."""
     denied: bool = False

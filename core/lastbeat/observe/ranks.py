@@ -47,7 +47,8 @@ class SilentRankReader:
     def __init__(self, store: Store, run_id: str, mask: Callable[[str], str]) -> None:
         self._store, self._run_id, self._mask = store, run_id, mask
         self._known: dict[int, tuple[datetime, RankBeat]] = {}
-        self._ill: dict[int, tuple[datetime, IllNode]] = {}
+        self._ill: dict[int, tuple[datetime, IllNode | None]] = {}
+        """None: it says nothing that can be understood."""
         self._limit_s: float | None = None
 
     def add_to(
@@ -98,19 +99,20 @@ class SilentRankReader:
                 read[rank] = known
         self._known = read
         beats = tuple(beat for _, beat in read.values())
-        if unread:
-            nodes = tuple(node for _, node in self._ill.values())
-        else:
-            nodes, unread, closed = self._ill_nodes(files, attempt, metadata)
+        left = False
+        if not unread:
+            left, unread, closed = self._read_ill_nodes(files, attempt, metadata)
             denied = denied or closed
-        return replace(observed, ranks=RanksLookedAt(files, self._limit_s, beats, nodes, unread, denied))
+        nodes = tuple(node for _, node in self._ill.values() if node is not None)
+        return replace(observed, ranks=RanksLookedAt(files, self._limit_s, beats, nodes, left, unread, denied))
 
-    def _ill_nodes(
+    def _read_ill_nodes(
         self, files: RankFiles, attempt: Attempt | None, metadata: Heartbeat | None
-    ) -> tuple[tuple[IllNode, ...], bool, bool]:
-        """The nodes of other ranks that say that they are not well: those that have said it for longest, each read once
-        while its file does not change. Then whether the store did not give one, and whether it may not be read. What
-        is older than the attempt counts for nobody; metadata.json tells of rank 0's node."""
+    ) -> tuple[bool, bool, bool]:
+        """Read what nodes of other ranks say that are not well, a few in a look: those first that were never read, then
+        those whose text is oldest; each stands while its file is there. Then whether some were never read, whether the
+        store did not give one, and whether it may not be read. What is older than the attempt counts for nobody;
+        metadata.json tells of rank 0's node."""
         world = metadata.world_size if metadata is not None else None
         marks = {
             rank: at
@@ -119,19 +121,21 @@ class SilentRankReader:
         }
         if attempt is not None:
             marks = {rank: at for rank, at in marks.items() if is_of_attempt(at, attempt)}
-        found, unread, denied = dict[int, tuple[datetime, IllNode]](), False, False
-        for rank in nsmallest(MOST_IN_A_LOOK, marks, key=lambda rank: (marks[rank], rank)):
-            known = self._ill.get(rank)
-            if known is None or known[0] != marks[rank]:
-                try:
-                    node = None if unread else self._read_node(rank)
-                except StoreError as error:
-                    node, unread, denied = None, error.retryable, denied or not error.retryable
-                known = None if node is None else (marks[rank], node)
-            if known is not None:
-                found[rank] = known
+        found = {rank: self._ill[rank] for rank in sorted(marks) if rank in self._ill}
+        new = nsmallest(MOST_IN_A_LOOK, marks.keys() - found.keys(), key=lambda rank: (marks[rank], rank))
+        changed = [rank for rank, (at, _) in found.items() if at != marks[rank]]
+        again = nsmallest(MOST_IN_A_LOOK, changed, key=lambda rank: (found[rank][0], rank))
+        unread, denied = False, False
+        for rank in [*new, *again][:MOST_IN_A_LOOK]:
+            try:
+                found[rank] = marks[rank], self._read_node(rank)
+            except StoreError as error:
+                denied = denied or not error.retryable
+                unread = error.retryable
+            if unread:
+                break
         self._ill = found
-        return tuple(node for _, node in found.values()), unread, denied
+        return len(found) < len(marks), unread, denied
 
     def _read_node(self, rank: int) -> IllNode | None:
         blob = self._store.read(f"{self._run_id}/ranks/{rank}.health", _LIMIT_BYTES)

@@ -83,6 +83,11 @@ class HealthSource(Protocol):
 
     gpus: "GpuMonitor"
 
+    @property
+    def wait_s(self) -> float:
+        """Seconds until the next sample is due."""
+        ...
+
     def sample(self, run: Run) -> Mapping[str, Any] | None:
         """``health`` of metadata.json."""
         ...
@@ -329,7 +334,9 @@ class Reporter:
         if self._failures:
             return min(_RETRY_S * 2.0 ** min(self._failures - 1, 10), max(_RETRY_S, beat_s), _RETRY_CAP_S)
         if self._follower is not None:
-            return max(0.05, self._follower.wait_s)
+            health = self._environment.health if self._environment is not None else None
+            wait_s = self._follower.wait_s
+            return max(0.05, wait_s if health is None else min(wait_s, health.wait_s))
         return max(0.05, beat_s - spent_s)
 
     def _beat(self, run: Run) -> None:

@@ -342,7 +342,7 @@ CHECKPOINT_DIR = Setting[str | None](
     "LASTBEAT_CHECKPOINT_DIR",
     str,
     "The folder that training saves its checkpoints to, whose file system is watched; else that of "
-    "LASTBEAT_RESUME_FROM, or the working directory.",
+    "LASTBEAT_RESUME_FROM.",
     example="/scratch/checkpoints",
 )
 

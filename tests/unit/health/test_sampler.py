@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.health.judging import NodeJudge
 from lastbeat.health.node import Places
 from lastbeat.health.sampler import NodeSampler, activity_of
 from lastbeat.schemas import NodeHealthDocument
@@ -62,6 +63,19 @@ def test_what_is_not_there_is_left_out(tmp_path: Path) -> None:
     told = sampled(tmp_path, {})
     assert set(told) == {"sampled_at", "conditions", "disks", "history"}
     NodeHealthDocument.model_validate(told)
+
+
+def test_where_nobody_says_where_checkpoints_are_saved_no_disk_is_worth_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[int] = []
+    monkeypatch.setattr(NodeJudge, "judge", lambda _, look: judged.append(len(look.node.disks)) or [])
+    for saves_there in (True, False):
+        sampler = NodeSampler(30.0, [str(tmp_path)], kernel_log=tmp_path / "kmsg", saves_there=saves_there)
+        told = sampler.sample(Run("r", None, 10)) or {}
+        sampler.close()
+        assert told["disks"], "drawn in any case"
+    assert judged == [1, 0]
 
 
 PLACES = [

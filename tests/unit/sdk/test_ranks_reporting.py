@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import lastbeat
+from lastbeat.sdk.gpus import GpuMonitor
 from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.run import Run
@@ -34,6 +35,30 @@ def text(store: MemoryStore, name: str) -> str:
 
 def begun(store: MemoryStore) -> bool:
     return "r/metadata.json" in store.held and document(store, "metadata.json").get("begun") is True
+
+
+class Sampled:
+    """Counts the samples of a node."""
+
+    gpus = GpuMonitor()
+    taken = 0
+    wait_s = 0.05
+
+    def sample(self, run: Run) -> None:
+        del run
+        self.taken += 1
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_node_is_sampled_as_often_as_was_asked_for_however_rarely_its_rank_beats() -> None:
+    health = Sampled()
+    rank = Rank(4, 8, 0, "node-1")
+    around = RunEnvironment(MemoryStore(), "i-1", beat_s=0.1, rank=rank, rank_beat_s=0.0, health=health)
+    run = Run("r", Reporter(lambda: around), 100)
+    until(lambda: health.taken > 3)
+    run.complete()
 
 
 def test_every_rank_writes_a_heartbeat_and_rank_0_the_documents() -> None:

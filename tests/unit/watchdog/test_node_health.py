@@ -19,8 +19,8 @@ DISK = {"name": "disk_low", "text": "/scratch: 2.0 GB of 1.0 TB free, full in ab
 class Node:
     """A training whose node, or nodes, say how they are."""
 
-    def __init__(self, world: int = 1) -> None:
-        self.scene, self.world, self.step = Scene(), world, 0
+    def __init__(self, world: int = 1, *, restarted: bool = True) -> None:
+        self.scene, self.world, self.step, self.restarted = Scene(), world, 0, restarted
 
     def minute(self, *conditions: dict[str, Any], **more: Any) -> dict[str, str]:
         """A minute later it beats, and says this of its node; what a look then makes of it."""
@@ -31,7 +31,7 @@ class Node:
             fields["world_size"] = self.world
         self.scene.beat(**{**fields, **more})
         self.scene.progress(self.step)
-        outcome = self.scene.look()
+        outcome = self.scene.look(restarted=self.restarted)
         assert outcome.status is Status.RUNNING
         return dict(outcome.conditions)
 
@@ -120,6 +120,35 @@ def test_many_nodes_are_counted() -> None:
     for rank in range(8, 48, 8):
         node.other(rank, LOST)
     assert node.minute()["gpu_lost"].endswith("and 3 more nodes")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_of_very_many_nodes_a_few_are_read_in_a_look_and_what_they_say_stands(restarted: bool) -> None:
+    node = Node(world=512, restarted=restarted)
+    node.minute()
+    lost = False
+    for number in range(30):
+        # They write their marks anew, by turns.
+        for rank in range(8, 8 * 40, 8):
+            if number == 0 or (number + rank // 8) % 10 == 0:
+                node.other(rank, DISK, *([LOST] if rank == 256 else []))
+        raised = node.minute()
+        assert "disk_low" in raised
+        assert "gpu_lost" in raised or not lost
+        lost = "gpu_lost" in raised
+    assert lost
+    for rank in range(8, 8 * 40, 8):
+        node.scene.delete(f"ranks/{rank}.health")
+    assert node.minute() == {}
+    assert [list(each.conditions) for each in node.warnings] == [["disk_low"], ["gpu_lost", "disk_low"]]
+
+
+@pytest.mark.parametrize(("condition", "told"), [(DISK, 1), (LOST, 2)])
+def test_what_stands_on_the_node_is_not_told_again_with_each_attempt(condition: dict[str, str], told: int) -> None:
+    node = Node()
+    node.minute(condition, attempt=1)
+    node.minute(condition, attempt=2, start_time=node.scene.now.isoformat())
+    assert len(node.warnings) == told
 
 
 def test_what_an_earlier_attempt_left_behind_counts_for_nobody() -> None:
