@@ -29,11 +29,12 @@ from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.sdk.sections import STEP
-from lastbeat.settings import Settings, SettingsError
+from lastbeat.settings import Settings
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
 from lastbeat.stores.port import ConflictError, Expect, Store
 from lastbeat_cli import exits, logs, options, report, values
 from lastbeat_cli.document import dump, masked_throughout
+from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal.signs import harmless
 
 _TRIES = 5
@@ -73,7 +74,7 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
     state = _state(store, key)[0]
     if state is None:
         if store.read(f"{name}/{runid.METADATA}", 1) is None:
-            raise SettingsError([f"there is no run {name} in {store.url}"])
+            raise one_run.unknown(store, name)
         state = LearnedState()
     if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
         state = _changed(store, key, resets=resets)

@@ -87,7 +87,12 @@ def test_a_run_that_has_learned_nothing_says_how_to_begin(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(("--apply", "--reset"), "name one of them"), ((), "there is no run llama"), (("--aply",), "--apply")],
+    [
+        (("--apply", "--reset"), "name one of them"),
+        ((), "there is no run llama"),
+        ((), "'lastbeat fleet' lists the runs"),
+        (("--aply",), "--apply"),
+    ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
     (tmp_path / "runs").mkdir()
