@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from support.http_sink import http_sink
 from support.nvml import compiled
 from support.started_in_place import WELL, by_start, document, starts
 from support.waiting import text_in, until
-from support.wrapped import exec_command, left, run_exec, settings, watched
+from support.wrapped import exec_under_way, left, run_exec, settings, watched
 
 # All on one stream: what comes on two has no order.
 NCCL = 'print("step 7/100 loss 2.5", file=sys.stderr); sys.exit("RuntimeError: NCCL error: unhandled system error")'
@@ -26,25 +25,11 @@ ONCE = ("--max-restarts", "1", "--grace", "2")
 DEFAULT = ("--policy", "default")
 
 
-@contextmanager
-def started(folder: Path, *command: str, options: tuple[str, ...] = ONCE, **more: str) -> Iterator[Any]:
-    """``exec`` in the background, with a group of its own that is killed in the end."""
-    with (folder / "stderr").open("wb") as errors:
-        process = subprocess.Popen(
-            exec_command(*command, options=options),
-            cwd=folder,
-            env=settings(folder, **more),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+def started(
+    folder: Path, *command: str, options: tuple[str, ...] = ONCE, **more: str
+) -> AbstractContextManager["subprocess.Popen[bytes]"]:
+    """``exec`` in the background."""
+    return exec_under_way(folder, *command, options=options, **more)
 
 
 ENDS = [

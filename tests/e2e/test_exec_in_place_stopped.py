@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from lastbeat.model.stop_request import StopRequest, encode_request
 from lastbeat.model.times import parse_time
 from support.started_in_place import WELL, by_start, document, starts
 from support.waiting import until
-from support.wrapped import exec_command, left, settings, watched
+from support.wrapped import exec_command, exec_under_way, left, settings, watched
 
 AT_ONCE = ("--max-restarts", "9", "--grace", "1", "--policy", "always.yaml")
 ALWAYS = """
@@ -32,28 +31,12 @@ HANGS = 'print("step 7/100 loss 2.5", flush=True); time.sleep(600)'
 DEAF = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"
 
 
-@contextmanager
-def started(folder: Path, *command: str, options: tuple[str, ...] = AT_ONCE, **more: str) -> Iterator[Any]:
-    """``exec`` in the background. In the end all that is below it is killed."""
+def started(
+    folder: Path, *command: str, options: tuple[str, ...] = AT_ONCE, **more: str
+) -> AbstractContextManager["subprocess.Popen[bytes]"]:
+    """``exec`` in the background."""
     (folder / "always.yaml").write_text(ALWAYS)
-    with (folder / "stderr").open("wb") as errors:
-        process = subprocess.Popen(
-            exec_command(*command, options=options),
-            cwd=folder,
-            env=settings(folder, **more),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        for each in [*processes.below(process.pid), processes.identity(process.pid)]:
-            if each is not None:
-                with suppress(ProcessLookupError):
-                    processes.send(each, signal.SIGKILL)
-        process.wait()
+    return exec_under_way(folder, *command, options=options, **more)
 
 
 def told(folder: Path) -> str:

@@ -1,11 +1,16 @@
 """``lastbeat exec`` as users run it, and what it left in the fleet root."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lastbeat.launchers import processes
 from support.cli import LASTBEAT, LIMIT_S, call, environment
 
 RUN_ID = "run-1"
@@ -40,6 +45,34 @@ def start_exec(folder: Path, *command: str, **more: Any) -> "subprocess.Popen[by
     """Start in the background; the caller sees to its end."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
     return subprocess.Popen(exec_command(*command), cwd=folder, env=settings(folder), **pipes)
+
+
+@contextmanager
+def exec_under_way(
+    folder: Path, *command: str, options: tuple[str, ...], **more: str
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """``exec`` in the background, which says what it has to say in ``folder / "stderr"``. In the end all that is below
+    it is killed."""
+    with (folder / "stderr").open("wb") as errors:
+        process = subprocess.Popen(
+            exec_command(*command, options=options),
+            cwd=folder,
+            env=settings(folder, **more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        for each in [*processes.below(process.pid), processes.identity(process.pid)]:
+            if each is not None:
+                with suppress(ProcessLookupError):
+                    processes.send(each, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def left(folder: Path, name: str) -> str | None:
