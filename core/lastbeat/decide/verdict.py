@@ -16,8 +16,9 @@ from lastbeat.decide.job_conditions import IDLE_S, job_conditions, remedy
 from lastbeat.decide.late_sections import late_sections, told_of
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
 from lastbeat.decide.silent_ranks import silent_ranks
-from lastbeat.decide.slow_ranks import slow_conditions, told_already
 from lastbeat.model import status as names
+from lastbeat.model import straggler_lines
+from lastbeat.model.cause import Warned
 from lastbeat.model.job import JobMemory
 from lastbeat.model.observation import Heartbeat, PreemptedSentinel, Seen, StopAsked
 from lastbeat.model.policy import ITS_OWN, Policy
@@ -63,6 +64,7 @@ DONE: Final = (
     "If training is done, let it say so: _complete in the run's folder, or lastbeat complete at the end of the job; "
     "nothing else makes a run SUCCEEDED."
 )
+_SLOWNESS: Final = (names.STRAGGLER, names.SLOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +385,7 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     silent = _silent_ranks(evidence, now)
     if silent is not None:
         raised = {names.RANK_SILENT: silent, **raised}
-    raised = {**raised, **slow_conditions(evidence.seen.metadata, evidence.known_slow)}
+    raised = {**raised, **_slow_conditions(evidence.seen.metadata, evidence.known_slow)}
     standstill = _standstill(evidence, policy, now)
     if standstill is not None:
         detail, stalled_s, limit_s = standstill
@@ -400,7 +402,7 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
         raised[names.STALLED] = f"{detail} (limit {format_minutes(limit_s)})"
     raised.update(_document_conditions(evidence))
     warning = logs.warned_of(evidence.seen.logs, evidence.warned, now)
-    if warning is not None and told_already(warning, evidence.seen.metadata):
+    if warning is not None and _told_already(warning, evidence.seen.metadata):
         warning = None
     warned = {names.WARNING_IN_LOG: logs.shown(warning.evidence)} if warning is not None else {}
     raised = {**evidence.kept, **warned, **_log_conditions(evidence, now), **raised}
@@ -503,6 +505,21 @@ def _silent_ranks(evidence: AttemptEvidence, now: datetime) -> str | None:
             return found
     # It could not be looked at this time: what is known of it stands.
     return evidence.known_silent
+
+
+def _slow_conditions(metadata: Heartbeat | None, known: Mapping[str, str]) -> dict[str, str]:
+    """That ranks are slow, or the job: by what the run's own heartbeat says of its last windows. While it cannot be
+    read, what is ``known`` stands."""
+    if metadata is None or metadata.fault is not None:
+        return {name: known[name] for name in _SLOWNESS if name in known}
+    told = metadata.stragglers
+    found = {} if told is None else {names.STRAGGLER: told.text, names.SLOW: told.slow_text}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _told_already(warning: Warned, metadata: Heartbeat | None) -> bool:
+    """Whether the line of a log that warns is our own about stragglers, of which the heartbeat tells more."""
+    return metadata is not None and metadata.stragglers is not None and straggler_lines.WARNING in warning.evidence.text
 
 
 def _beats(evidence: AttemptEvidence) -> dict[str, datetime]:
