@@ -15,6 +15,7 @@ from lastbeat.model.rerun import (
     RerunVerdict,
     read_findings,
 )
+from lastbeat.model.text import counted
 from lastbeat.rerun.attribution import (
     VERDICTS,
     CheckedResult,
@@ -29,17 +30,18 @@ from lastbeat.rerun.data import RerunDataIterator
 from lastbeat.rerun.devices import ComputeDevice, present_device
 from lastbeat.rerun.given import GivenResult, GivenResults, difference, number, shown
 from lastbeat.rerun.injection import ErrorInjector, read_injection
-from lastbeat.rerun.measuring import Measurement
 from lastbeat.rerun.peers import decides_alone, from_all, on_any, own_rank, tells_for_all
 from lastbeat.rerun.random_state import RandomState
 from lastbeat.rerun.results import UsualMagnitude, not_finite
-from lastbeat.rerun.telling import tell
-from lastbeat.rerun.variation import MARGIN, VariationSummary
+from lastbeat.rerun.variation import MARGIN, Measurement, VariationSummary
+from lastbeat.sdk.open_run import open_run
 from lastbeat.sdk.safe_log import WarnOnce, fault_text, safe_log
 
 _EVENTS: Final = tuple(PassEvent)
 _FORMAT: Final = 1
 _RANDOM: Final = "the state of the random numbers"
+_ALERTED: Final = (RerunVerdict.TRANSIENT_ERROR, RerunVerdict.CORRECT_RESULT)
+"""Training goes on after these, so no end of it tells them."""
 
 
 class RerunMode(str, Enum):
@@ -535,6 +537,22 @@ class RerunStateMachine:
         largest = self._measurement.report(self.iteration + 1)
         self._measured = self._measured if largest is None else largest
         return False
+
+
+def tell(report: RerunReport, new: Sequence[RerunFinding], *, leads: bool) -> None:
+    """Where a run is open in this process, put ``report`` into its metadata.json, and raise an alert for those of
+    ``new`` that no end of training will tell: where ``leads``, on the one rank that tells for all. Never raises, and
+    waits for nothing."""
+    run = open_run()
+    if run is None:
+        return
+    run.report_rerun(report)
+    if leads and report.exit_code is None:
+        for verdict in _ALERTED:
+            those = [each for each in new if each.verdict is verdict]
+            if those:
+                more = f"; the same on {counted(len(those) - 1, 'other rank')}" if len(those) > 1 else ""
+                run.alert(verdict.told, f"{those[0]}{more}", level="warning")
 
 
 class _Present:

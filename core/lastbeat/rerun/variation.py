@@ -1,14 +1,22 @@
 """By how much results of the same step differ on the same device: what ``report_stats`` measures."""
 
+import logging
 import math
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
+
+from lastbeat.rerun.given import GivenResult, GivenResults
+from lastbeat.rerun.peers import from_all, tells_for_all
+from lastbeat.sdk.safe_log import safe_log
 
 KEPT: Final = 4096
 """So many of the latest differences give the percentiles."""
 MARGIN: Final = 2.0
 """A tolerance is so many times the largest difference that was seen."""
+REPORT_EACH: Final = 1024
+"""Reported after so many steps; before, after 1, 2, 4, 8, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +92,39 @@ def combined(ranks: list[dict[str, Any]]) -> dict[str, VariationSummary]:
             max(each.largest for each in known),
         )
     return found
+
+
+class Measurement:
+    """What this rank has measured so far."""
+
+    def __init__(self) -> None:
+        self._variations: dict[str, Variation] = {}
+        self._first: dict[tuple[str, int], GivenResult] = {}
+
+    def first(self, results: Sequence[GivenResult]) -> None:
+        """The first pass of a step is over."""
+        self._first = {(each.name, each.number): each for each in results}
+
+    def second(self, results: GivenResults) -> None:
+        """The second pass of that step is over."""
+        for given in results.all:
+            first = self._first.get((given.name, given.number))
+            difference = results.difference(given, first.value, given.value) if first is not None else None
+            if difference is not None:
+                self._variations.setdefault(given.name, Variation()).add(difference)
+        self._first = {}
+
+    def summaries(self) -> dict[str, VariationSummary]:
+        """By the result's name."""
+        return {name: each.summary() for name, each in self._variations.items()}
+
+    def report(self, steps: int) -> dict[str, float] | None:
+        """Where it is due after so many ``steps``: add up what all ranks have measured, say it once, and return the
+        largest difference of each result."""
+        if steps & (steps - 1) and steps % REPORT_EACH:
+            return None
+        found = combined(from_all({name: asdict(each) for name, each in self.summaries().items()}))
+        if tells_for_all():
+            for name, each in found.items():
+                safe_log(logging.INFO, "lastbeat.rerun: %s after %d steps: %s", name, steps, each)
+        return {name: each.largest for name, each in found.items()}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lastbeat
 from lastbeat.model.rerun import MOST_FINDINGS, RerunFinding, RerunReport, RerunVerdict, read_rerun
 from lastbeat.rerun import RerunStateMachine
-from lastbeat.rerun.telling import tell
+from lastbeat.rerun.state_machine import tell
 from support.rerun_steps import resumed, run_step
 from support.waiting import until
 
