@@ -25,8 +25,7 @@ from lastbeat.model.restart import RESTART_KIND, RestartPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store, StoreError
-from lastbeat.supervision.awaited_log import log_fault
-from lastbeat.supervision.brought_log import BroughtLog
+from lastbeat.supervision.job_log import BroughtLog, log_fault
 from lastbeat.supervision.reactions import Reactions
 from lastbeat.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor
 from lastbeat.supervision.rulings import (

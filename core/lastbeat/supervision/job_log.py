@@ -1,7 +1,11 @@
-"""The log of a job that runs elsewhere, brought into its run's folder: there every watcher reads it, and it stays when
-the job's machine is gone."""
+"""The log that a run's job writes: whether it can be seen from here; and where the job runs elsewhere, brought into its
+run's folder: there every watcher reads it, and it stays when the job's machine is gone."""
 
 import logging
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from lastbeat.launchers.port import Launcher, LauncherError
@@ -13,6 +17,31 @@ log = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 1 << 20
 """The window of a log that is brought along. It moves: what it has lost, whoever watches has read."""
+
+
+def log_fault(outputs: Sequence[str]) -> str:
+    """Why none of the files ``outputs``, which a launcher names, is there, for people; "": one is, or none is named."""
+    named = [Path(output) for output in outputs if output.startswith("/")]
+    if not named or any(_is_there(path) for path in named):
+        return ""
+    path, host = named[0], platform.node()
+    folder = path.parent
+    told = f"its log {path} does not appear"
+    try:
+        if not folder.is_dir():
+            return f"{told}: there is no folder {folder} on {host}, and no scheduler makes one"
+        if not os.access(folder, os.W_OK):
+            return f"{told}: {folder} is not writable for the user of this watchdog on {host}"
+    except OSError as error:
+        return f"{told}: {folder} cannot be looked at on {host} ({error.strerror or error})"
+    return f"{told} on {host}"
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 class BroughtLog:
