@@ -1,14 +1,16 @@
 """What is worth a warning about a node while training runs, look by look. Pure but for what it remembers.
 
 A condition is raised once its fact has held for a while without a break, and cleared once the opposite has, so that it
-is told once (:class:`lastbeat.health.latch.Latch`). What a look could not see is neither: it raises and clears nothing.
+is told once (:class:`Latch`). What a look could not see is neither: it raises and clears nothing.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import median
 from typing import Final
 
-from lastbeat.health.latch import Latch
 from lastbeat.health.limits import (
     IDLE_SHARE,
     disk_is_low,
@@ -20,8 +22,7 @@ from lastbeat.health.limits import (
     ram_is_low,
     throttle_text,
 )
-from lastbeat.health.node import NodeReading
-from lastbeat.health.trends import FreeSpace, NetworkChange, NetworkCounters
+from lastbeat.health.node import Network, NodeReading
 from lastbeat.health.xids import XIDS
 from lastbeat.model import status as names
 from lastbeat.model.text import fit
@@ -51,6 +52,13 @@ _ERRORS_A_MINUTE: Final = (10.0, 1.0)
 """Errors of an interface from which on it is bad, and below which it is well."""
 _RETRANSMITTED: Final = (0.03, 0.01)
 _LEAST_RETRANSMITTED: Final = 500
+_FREE_SPAN_S: Final = 3600.0
+_FREE_LEAST_S: Final = 3300.0
+"""From a shorter time nobody can tell: a checkpoint is written at once, and an older one deleted later."""
+_FREE_EACH_S: Final = 60.0
+_COUNTER_SPAN_S: Final = 300.0
+_COUNTER_LEAST_S: Final = 60.0
+_MOST_POINTS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,107 @@ class Raised:
     text: str
     since: float
     """Monotonic seconds."""
+
+
+@dataclass(slots=True)
+class Latch:
+    """Raised once its fact has held for ``raise_s`` without a break, cleared once the opposite has for ``clear_s``.
+
+    So it is raised once in ``raise_s + clear_s`` at most, whatever the fact does. What is unknown breaks either: it is
+    no sign of trouble, and none of its end.
+    """
+
+    raise_s: float
+    clear_s: float
+    since: float | None = None
+    """Since when it has been raised; None: it is not."""
+    _turning: float | None = None
+    """Since when the fact has said the opposite of what the latch says."""
+
+    def update(self, holds: bool | None, now: float) -> bool:
+        """Whether it is raised at ``now`` (monotonic seconds), when the fact ``holds`` (None: nobody knows)."""
+        raised = self.since is not None
+        if holds is None or holds is raised:
+            self._turning = None
+            return raised
+        if self._turning is None:
+            self._turning = now
+        if now - self._turning < (self.clear_s if raised else self.raise_s):
+            return raised
+        self.since = None if raised else self._turning
+        self._turning = None
+        return not raised
+
+
+@dataclass(slots=True)
+class FreeSpace:
+    """How the free space of a file system changes."""
+
+    _points: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POINTS))
+
+    def add(self, at: float, free_bytes: int) -> None:
+        """Take what was free at ``at`` (monotonic seconds); of a minute, one value is kept."""
+        if not self._points or at - self._points[-1][0] >= _FREE_EACH_S:
+            self._points.append((at, free_bytes))
+        while self._points and at - self._points[0][0] > _FREE_SPAN_S:
+            self._points.popleft()
+
+    def full_in_s(self, at: float, free_bytes: int) -> float | None:
+        """Seconds until nothing is free, by the median of the slopes between any two of the last hour's points: a
+        checkpoint or two move it little. None: it does not get less, or nobody can tell yet."""
+        points = [*self._points, (at, free_bytes)]
+        if at - points[0][0] < _FREE_LEAST_S:
+            return None
+        pairs = combinations(points, 2)
+        slope = median((after - before) / (then - when) for (when, before), (then, after) in pairs if then > when)
+        return free_bytes / -slope if slope < 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkChange:
+    """What was counted lately."""
+
+    span_s: float
+    errors: Mapping[str, int]
+    """Of those interfaces, ports and links that counted any."""
+    sent: int
+    retransmitted: int
+
+    @property
+    def retransmitted_share(self) -> float:
+        """Of all TCP segments."""
+        return self.retransmitted / self.sent if self.sent else 0.0
+
+
+@dataclass(slots=True)
+class NetworkCounters:
+    """Counters of the last five minutes."""
+
+    _looks: deque[tuple[float, dict[str, int], int | None, int | None]] = field(
+        default_factory=lambda: deque(maxlen=_MOST_POINTS)
+    )
+
+    def add(self, at: float, network: Network, nvlink: Mapping[str, int]) -> NetworkChange | None:
+        """What was counted in the last minutes, up to these counters. ``nvlink``: errors by GPU. None: too short a time
+        has passed, or nothing is counted here. A counter that went back was set to zero, and tells nothing."""
+        now = (at, {**network.errors, **nvlink}, network.sent, network.retransmitted)
+        while len(self._looks) > 1 and at - self._looks[1][0] >= _COUNTER_SPAN_S:
+            self._looks.popleft()
+        before = self._looks[0] if self._looks else None
+        self._looks.append(now)
+        if before is None or at - before[0] < _COUNTER_LEAST_S or (not now[1] and now[2] is None):
+            return None
+        grown = {name: count - before[1][name] for name, count in now[1].items() if name in before[1]}
+        return NetworkChange(
+            span_s=at - before[0],
+            errors={name: count for name, count in grown.items() if count > 0},
+            sent=_grown(before[2], now[2]),
+            retransmitted=_grown(before[3], now[3]),
+        )
+
+
+def _grown(before: int | None, now: int | None) -> int:
+    return max(0, now - before) if before is not None and now is not None else 0
 
 
 class NodeJudge:
