@@ -12,11 +12,9 @@ from lastbeat.model.observation import Heartbeat
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.text import fit, one_line, owner_name
 from lastbeat.model.times import parse_time
-from lastbeat.model.view import NodeCurves, PhaseSpan, Point, Resources
+from lastbeat.model.view import Gpu, NodeCurves, PhaseSpan, Point, Resources
 from lastbeat.observe.documents import read_heartbeat
 from lastbeat.stores.port import Blob
-from lastbeat.views.node_curves import read_node_curves
-from lastbeat.views.resources import read_resources
 
 POINTS_LIMIT: Final = 240
 """So many points of a run's curves are kept, the first and the newest among them."""
@@ -36,6 +34,17 @@ _UNDERSTOOD: Final = frozenset({
     "total_steps", "loss", "learning_rate", "epoch", "tokens", "steps_per_second", "tokens_per_second", "eta_s",
     "metrics", "metric_points", "recent", "phases", "resources", "thread_error",
 })  # fmt: skip
+_GPUS_LIMIT: Final = 16
+_MOST_REASONS: Final = 8
+_REASONS: Final = {
+    "hw_thermal": "heat",
+    "sw_thermal": "heat",
+    "hw_power_brake": "its power supply",
+    "hw_slowdown": "its hardware",
+}
+_NODE_SERIES: Final = ("gpu", "gpu_memory", "gpu_temperature_c", "gpu_power_w", "cpu", "memory", "disk")
+_MOST_VALUES: Final = 240
+_LONGEST_STEP_S: Final = 86400.0
 Item = TypeVar("Item")
 
 
@@ -86,8 +95,8 @@ def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = P
         metrics=_metrics(document.get("metrics"), mask),
         points=points,
         phases=_phases(document.get("phases"), blob.modified, mask),
-        node=read_node_curves(document.get("health"), lambda at: abs(at - blob.modified) < _PLAUSIBLE),
-        resources=read_resources(document.get("resources"), lambda name: shown(name, mask, NAME_LIMIT)),
+        node=read_node_curves(document.get("health"), blob.modified),
+        resources=_resources(document.get("resources"), mask),
         facts=_facts(document, mask),
     )
     speed = told.steps_per_s if told.steps_per_s is not None else _speed(points)
@@ -187,6 +196,71 @@ def _phases(value: object, modified: datetime, mask: Callable[[str], str]) -> tu
             if at is not None and name:
                 found.append(PhaseSpan(at, name))
     return tuple(sorted(found, key=lambda span: span.since))
+
+
+def _resources(value: object, mask: Callable[[str], str]) -> Resources | None:
+    """What training says that it uses: processor, memory, GPUs. None: nothing that can be understood."""
+    if not isinstance(value, dict):
+        return None
+    listed = value.get("gpus")
+    gpus = (_gpu(each, mask) for each in listed[:_GPUS_LIMIT]) if isinstance(listed, list) else ()
+    found = Resources(
+        cpu=amount(value.get("cpu")),
+        rss_bytes=_byte_count(value.get("rss_bytes")),
+        memory_available_bytes=_byte_count(value.get("memory_available_bytes")),
+        memory_total_bytes=_byte_count(value.get("memory_total_bytes")),
+        gpus=tuple(gpu for gpu in gpus if gpu is not None),
+    )
+    return None if found == Resources() else found
+
+
+def _gpu(value: object, mask: Callable[[str], str]) -> Gpu | None:
+    if not isinstance(value, dict):
+        return None
+    name, used = value.get("name"), finite(value.get("utilization"))
+    return Gpu(
+        name=shown(name, mask, NAME_LIMIT) if isinstance(name, str) and name.strip() else "GPU",
+        utilization=used if used is not None and 0 <= used <= 1 else None,
+        memory_used_bytes=_byte_count(value.get("memory_used_bytes")),
+        memory_total_bytes=_byte_count(value.get("memory_total_bytes")),
+        temperature_c=amount(value.get("temperature_c")),
+        power_w=amount(value.get("power_w")),
+        throttle=_throttle(value.get("throttle")),
+        lost=value.get("lost") is True,
+    )
+
+
+def _throttle(value: object) -> tuple[str, ...]:
+    """Why a GPU is slowed down, in the words that are known."""
+    listed = value[:_MOST_REASONS] if isinstance(value, list) else ()
+    return tuple(_REASONS[word] for word in listed if isinstance(word, str) and word in _REASONS)
+
+
+def _byte_count(value: object) -> int | None:
+    told = whole(value)
+    return told if told is not None and told >= 0 else None
+
+
+def read_node_curves(health: object, modified: datetime) -> NodeCurves | None:
+    """The last hours of a run's node, by ``health`` of a document that was written at ``modified``. None: it has no
+    history that can be understood."""
+    told = health.get("history") if isinstance(health, dict) else None
+    if not isinstance(told, dict):
+        return None
+    began, each_s, series = _time(told.get("from"), modified), finite(told.get("each_s")), told.get("series")
+    if began is None or each_s is None or not 0 < each_s <= _LONGEST_STEP_S:
+        return None
+    if not isinstance(series, dict):
+        return None
+    columns = {name: series[name] for name in _NODE_SERIES if isinstance(series.get(name), list)}
+    known = {name: tuple(map(_level, column)) for name, column in columns.items() if len(column) <= _MOST_VALUES}
+    found = {name: column for name, column in known.items() if any(value is not None for value in column)}
+    return NodeCurves(began, each_s, found) if found else None
+
+
+def _level(value: object) -> float | None:
+    told = finite(value)
+    return told if told is not None and told >= 0 else None
 
 
 def _time(value: object, modified: datetime) -> datetime | None:

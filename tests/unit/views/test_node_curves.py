@@ -1,12 +1,12 @@
 """The last hours of a node, as a document tells them to the page: what is not a history is none."""
 
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from lastbeat.model.view import NodeCurves
-from lastbeat.views.node_curves import read_node_curves
+from lastbeat.views.heartbeats import read_node_curves
 from support.memory import START
 
 BEGAN = START.timestamp()
@@ -29,7 +29,7 @@ TOLD = [
 
 @pytest.mark.parametrize(("health", "expected"), TOLD)
 def test_a_history(health: object, expected: dict[str, tuple[float | None, ...]]) -> None:
-    assert read_node_curves(health, lambda _: True) == NodeCurves(START, 150.0, expected)
+    assert read_node_curves(health, START) == NodeCurves(START, 150.0, expected)
 
 
 NONE: list[Any] = [
@@ -46,11 +46,8 @@ NONE: list[Any] = [
 
 @pytest.mark.parametrize("health", NONE)
 def test_what_is_no_history(health: object) -> None:
-    assert read_node_curves(health, lambda _: True) is None
+    assert read_node_curves(health, START) is None
 
 
 def test_a_time_that_cannot_be_this_runs() -> None:
-    def never(at: datetime) -> bool:
-        return at != START
-
-    assert read_node_curves(history(), never) is None
+    assert read_node_curves(history(), START + timedelta(days=3700)) is None
