@@ -23,8 +23,7 @@ from lastbeat.views.fleet_index import Index
 from lastbeat.views.heartbeats import HeartbeatFields, read_told, shown
 from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument, is_over, token
 from lastbeat.views.order import NEEDS_PEOPLE, need, sorted_rows
-from lastbeat.views.rows import row
-from lastbeat.views.same_rows import same_until
+from lastbeat.views.rows import row, same_until
 from lastbeat.views.standings import Standing, of_record
 
 if TYPE_CHECKING:

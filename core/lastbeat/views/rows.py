@@ -1,21 +1,24 @@
-"""What is known of a run → its row in the table of a fleet. Pure."""
+"""What is known of a run → its row in the table of a fleet, and how long that stays the same while nothing is written:
+so rows of a fleet in which little happens are not made anew in each interval. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.decide.recovery import STOOD_STILL
+from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model import status as names
 from lastbeat.model.policy import Policy
 from lastbeat.model.silence import Silence
-from lastbeat.model.status import Status
+from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.times import format_duration
-from lastbeat.model.view import Row, WatchState
+from lastbeat.model.view import STRIP_S, Row, WatchState
 from lastbeat.observe.run import newest_log
 from lastbeat.record.silences import covering
 from lastbeat.stores.port import Entry
 from lastbeat.views.known import Gist, Known
+from lastbeat.views.order import FRESH_S
 from lastbeat.views.standings import Standing, of_first_look
 from lastbeat.views.strip import strip
 
@@ -27,6 +30,7 @@ _PASSES: Final = 3
 _SAME_START: Final = timedelta(seconds=1)
 _NOTHING: Final = Standing(Status.UNKNOWN)
 _STANDS_STILL: Final = frozenset({names.STALLED, names.PROGRESS_STALE})
+_FOREVER: Final = float("inf")
 
 
 def row(
@@ -79,6 +83,43 @@ def row(
         silence=covering(silences, known.run_id, at),
         job=standing.job,
     )
+
+
+def same_until(known: Known, shown: Row, at: datetime, policy: Policy, since_s: float) -> float:
+    """Until when, in unix seconds, the row ``shown``, which is that of ``known`` as of ``at``, stays as it is, and in
+    the table, whoever watches the fleet; from then on it is worth another look. ``at`` itself: nobody can tell."""
+    now = at.timestamp()
+    told = shown.recorded and shown.complete and shown.doubt is None and not known.refused
+    if not told or _may_be_doubted(known, shown, now, policy):
+        return now
+    return min((moment for moment in _moments(known, shown, policy, since_s) if moment >= now), default=_FOREVER)
+
+
+def _may_be_doubted(known: Known, shown: Row, now: float, policy: Policy) -> bool:
+    """Whether it depends on who watches, or on how long they have been at it."""
+    life = last_life(known.files)
+    fresh = life is not None and now - life.timestamp() <= policy.stale_s
+    if shown.status is Status.RUNNING:
+        ended = any(name in known.files for name in runid.SENTINELS)
+        return ended or (life is not None and not fresh)
+    went_on = life is not None and shown.since is not None and (life - shown.since).total_seconds() > policy.stale_s
+    return fresh and went_on
+
+
+def _moments(known: Known, shown: Row, policy: Policy, since_s: float) -> Iterator[float]:
+    """When something of it may change."""
+    files, life = known.files, last_life(known.files)
+    if shown.status is Status.RUNNING and life is not None:
+        # In doubt it is later than this, and for nothing else.
+        yield life.timestamp() + policy.stale_s
+    if shown.status in UNWELL and shown.since is not None:
+        yield shown.since.timestamp() + FRESH_S
+    if shown.silence is not None:
+        yield shown.silence.until.timestamp()
+    if len(shown.strip) > 1:
+        yield shown.strip[1].since.timestamp() + STRIP_S
+    record = files.get(runid.RECORD)
+    yield max(newest_of(files), record.modified.timestamp() if record is not None else 0.0) + since_s
 
 
 def last_beat(files: Mapping[str, Entry]) -> datetime | None:
