@@ -1,7 +1,8 @@
-"""One run in depth, looked at again and again: one listing of its folder, and reads of what was written since."""
+"""One run in depth, looked at again and again: one listing of all its files that people are shown, and reads of what
+was written since."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from threading import Lock
@@ -14,9 +15,11 @@ from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.record import Attempt
+from lastbeat.model.status import Status
 from lastbeat.model.stop_request import LIMIT_BYTES
-from lastbeat.model.view import Excerpt, RunView, WatchState
+from lastbeat.model.view import Excerpt, Row, RunView, WatchState
 from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
+from lastbeat.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files
 from lastbeat.observe.log_files import is_log
 from lastbeat.observe.log_observer import LogSettings
 from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
@@ -32,20 +35,19 @@ from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.fleet_index import shown_silence, watched
 from lastbeat.views.goodput import with_log
+from lastbeat.views.heartbeats import HeartbeatFields
 from lastbeat.views.held import FileCache, FilePiece, Got
 from lastbeat.views.judging import Judge, Judged
+from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument
 from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.ranks import RankReader, standing_out
-from lastbeat.views.rows import unjudged_end
-from lastbeat.views.run_listing import Listed, list_run
-from lastbeat.views.run_row import Looked, run_row
+from lastbeat.views.rows import doubt_of, row, unjudged_end
 from lastbeat.views.standings import CONDITIONS_LIMIT, of_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lastbeat.model.silence import Silence
-    from lastbeat.model.status import Status
 
 _TRIES: Final = 3
 _LOGS: Final = 96
@@ -53,6 +55,70 @@ _NOTE_LIMIT: Final = 500
 _SAME_CHARS: Final = 60
 _TAIL_MOST: Final = 1024 * 1024
 _LINE_BYTES: Final = 256
+_CLOSED: Final = 10
+_ACTION_LIMIT: Final = 1000
+_REASON_LIMIT: Final = 500
+_NOBODY: Final = WatchState()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One run as a listing shows it."""
+
+    files: dict[str, Entry]
+    """Its own files and logs, by their name below the run's folder, as :class:`Folder` has them."""
+    ranks: dict[int, Entry]
+    """Its ranks' heartbeats, by rank."""
+    more_ranks: bool = False
+    """Whether there were more files in ``ranks/`` than are listed."""
+    closed: Mapping[str, StoreError] = field(default_factory=dict)
+    """What people would be shown and nobody could look at, by name, and why; few."""
+
+
+class _WithRanks(Folder):
+    """A run's folder with the whole entries of its ranks' heartbeats."""
+
+    def __init__(self) -> None:
+        super().__init__(RANK_PAGES)
+        self.beats: dict[int, Entry] = {}
+        self.closed: dict[str, StoreError] = {}
+
+    def see(self, name: str, entry: Entry) -> None:
+        rank = rank_of(name)
+        if entry.fault is not None and name.startswith(RANKS[:-1]):
+            if len(self.closed) < _CLOSED and (rank is not None or name.rstrip("/") == RANKS[:-1]):
+                self.closed[name] = entry.fault
+        elif rank is not None:
+            self.beats[rank] = entry
+        else:
+            super().see(name, entry)
+
+
+def list_run(store: Store, run_id: str) -> Listed:
+    """One listing: a page holds nearly every run whole. Raises :class:`StoreError`."""
+    folder = _WithRanks()
+    files = run_files(store, run_id, folder)
+    closed = {name: entry.fault for name, entry in files.items() if entry.fault is not None}
+    return Listed(files, folder.beats, folder.ranks_cut, {**closed, **folder.closed})
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one look at a run found."""
+
+    run_id: str
+    at: datetime
+    files: Mapping[str, Entry]
+    got: Mapping[str, Got]
+    """What was read of it, by name, and why it could not be."""
+    told: Mapping[str, HeartbeatFields]
+    """What its heartbeats say, by name."""
+    judged: Judged
+
+    def may_be_doubted(self, policy: Policy) -> bool:
+        """Whether it matters if anybody watches: only then is it worth a read to find out."""
+        record = self.judged.record
+        return record is not None and doubt_of(of_record(record), self.files, self.at, policy, _NOBODY) is not None
 
 
 class RunWatch:
@@ -148,7 +214,7 @@ class RunWatch:
         sheet = with_log(judged.timesheet, judged.seen, tail)
         return RunView(
             row=replace(
-                run_row(looked, policy, self._watching(looked, policy), self._safe), silence=self._silenced(at)
+                _row_of(looked, policy, self._watching(looked, policy), self._safe), silence=self._silenced(at)
             ),
             at=at,
             where=f"{self._store.url.rstrip('/')}/{self.run_id}/",
@@ -239,6 +305,48 @@ class RunWatch:
                 None if read is None or read.fault is None else self._safe.name(f"it could not be read: {read.fault}")
             )
         return self._safe.text(read.blob.body.decode("utf-8", "replace"))
+
+
+def _row_of(looked: Looked, policy: Policy, watching: WatchState, safe: Safe) -> Row:
+    """The run as the table of its fleet shows it, with what a look in depth knows better."""
+    files, judged = looked.files, looked.judged
+    known = Known(looked.run_id, files)
+    read = looked.got.get(runid.RECORD)
+    if judged.record is not None and read is not None:
+        known.record, known.record_version = of_record(judged.record, safe.mask), read.entry.version
+    for name, each in looked.told.items():
+        if name != runid.PROGRESS or judged.seen is None or judged.seen.progress is not None:
+            known.take_told(DocumentRequest(looked.run_id, files[name], name, first=False), each)
+    error = looked.got.get(runid.ERROR)
+    if error is not None and error.blob is not None:
+        known.error_text = safe.text(error.blob.body.decode("utf-8", "replace"))
+        known.read(DocumentRequest(looked.run_id, files[runid.ERROR], runid.ERROR, first=False))
+    for name, each_read in looked.got.items():
+        if each_read.fault is not None and name in files:
+            known.refused[name] = UnreadableDocument(
+                files[name].version, safe.name(str(each_read.fault)), 0, again=True
+            )
+    shown = row(known, looked.at, policy, watching)
+    if judged.record is not None:
+        # There is room for all that was recorded, where a table has little.
+        whole = shown.reason if judged.status is Status.RUNNING else safe.name(judged.reason, _REASON_LIMIT)
+        return replace(shown, reason=whole, action=safe.maybe(judged.action, _ACTION_LIMIT))
+    # Whoever looks at one run reads its logs, and so may know better than the fleet's table does.
+    lives = judged.status is Status.RUNNING
+    if judged.status is not shown.status:
+        # Since when it is so, a log does not tell, and how fast it was says nothing of what is left.
+        shown = replace(shown, since=None, strip=(), eta_s=None, steps_per_s=None, tokens_per_s=None)
+    return replace(
+        shown,
+        status=judged.status,
+        recorded=False,
+        reason=safe.name("; ".join(judged.conditions.values()) if lives else judged.reason, _REASON_LIMIT),
+        cause=safe.maybe(judged.cause),
+        action=safe.maybe(judged.action, _ACTION_LIMIT),
+        conditions=tuple(safe.name(name) for name in judged.conditions),
+        attempt=judged.attempt.number,
+        fault=safe.maybe(judged.fault) or shown.fault,
+    )
 
 
 _TAIL: Final = "the end of the newest log"
