@@ -10,10 +10,9 @@ from functools import partial
 from lastbeat.decide.first_look import FirstPass
 from lastbeat.fleet.context import SweepContext
 from lastbeat.fleet.deadlines import half_until
-from lastbeat.fleet.dry_run import planned
 from lastbeat.fleet.groups import GroupedAlerts, WatchedRuns, apply_to
 from lastbeat.fleet.index import FleetIndex, IndexedRun, LeftOutRun, after_look, newest_of, wake_of
-from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, report
+from lastbeat.fleet.pass_results import DeliveryBaseline, PassResults, planned, report
 from lastbeat.fleet.probe import Probe
 from lastbeat.fleet.scan_plan import ScanPlan
 from lastbeat.fleet.screen import screen, share

@@ -1,13 +1,16 @@
-"""What a pass finds, filled by many threads, and the report of it."""
+"""What a pass finds, filled by many threads, and the report of it; of a dry one also what it would send."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lastbeat.effects.deferral import prolong, release, settle_as_told
+from lastbeat.effects.outbox import DeliveryClaim, claim
+from lastbeat.fleet.groups import GroupedAlerts
 from lastbeat.fleet.index import FleetIndex, IndexedRun
 from lastbeat.fleet.shared_channel import SharedChannel
-from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, RunFigures, RunLine
+from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, PlannedAlert, RunFigures, RunLine
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record, Transition
@@ -18,6 +21,7 @@ _NOTES_LIMIT = 10
 """The most notes about runs that a report has."""
 _NOTES_KEPT = 1000
 """The most that a pass keeps to choose from."""
+_DRY_TOKEN = "dry-run"  # noqa: S105 - names whose claims these would be
 
 
 @dataclass
@@ -139,6 +143,39 @@ def report(
         oldest_observation_s=max(0.0, now.timestamp() - seen_at),
         notes=results.all_notes,
     )
+
+
+def planned(
+    records: Mapping[str, Record], decision: GroupedAlerts, identities: Sequence[str], now: datetime
+) -> tuple[PlannedAlert, ...]:
+    """What would go out after a dry pass, chosen by the same rules as a real one chooses: the notices of ``decision``,
+    then what the ``records`` of runs hold after it."""
+    claims = list(decision.planned)
+    for run_id in sorted(records):
+        record = records[run_id]
+        for key, numbers in decision.told.get(run_id, {}).items():
+            record = settle_as_told(record, identities, numbers=numbers, key=key, now=now)
+        if run_id in decision.wait:
+            waiting, until = decision.wait[run_id]
+            record = prolong(record, identities, numbers=waiting, until=until)
+        if run_id in decision.release:
+            record = release(record, identities, numbers=decision.release[run_id])
+        claims += _due(record, identities, now)
+    return tuple(_by_message(claims))
+
+
+def _due(record: Record, identities: Sequence[str], now: datetime) -> tuple[DeliveryClaim, ...]:
+    """The deliveries of ``record`` that a pass would make now."""
+    return claim(record, identities, _DRY_TOKEN, now, lease_s=1.0)[1]
+
+
+def _by_message(claims: Iterable[DeliveryClaim]) -> Iterable[PlannedAlert]:
+    found: dict[str, PlannedAlert] = {}
+    for each in claims:
+        known = found.get(each.message.key)
+        channels = (*(known.channels if known is not None else ()), each.identity)
+        found[each.message.key] = PlannedAlert(each.message, channels)
+    return found.values()
 
 
 def _line(run: IndexedRun, results: PassResults) -> RunLine:
