@@ -1,4 +1,9 @@
-"""``deploy``: the watchdog as a Lambda function, through AWS SAM."""
+"""``deploy``: the watchdog as a Lambda function, through AWS SAM.
+
+Its zip is built from this checkout, or from what an installed lastbeat brought along: a wheel holds ``infra/`` and
+``lambda/`` beside this module (pyproject.toml puts them there). They are laid out as a checkout has them, in a folder
+that lasts: SAM keeps there what ``--guided`` was answered.
+"""
 
 import os
 import re
@@ -7,12 +12,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import click
 
+import lastbeat
 from lastbeat.settings import Settings, SettingsError
 from lastbeat.stores import s3
-from lastbeat_cli import deploy_sources, exits, logs, options, values
+from lastbeat_cli import exits, logs, options, values
 
 WHAT = "What is deployed"
 EPILOG = """\
@@ -47,6 +55,9 @@ _SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl)=.*", re.DOTALL)
 """Parameters that the template does not echo either."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
 _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
+_BROUGHT: Final = Path(__file__).resolve().parent / "deployed"
+_INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt", "requirements-fast.txt")
 
 
 @click.command("deploy", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
@@ -84,7 +95,7 @@ def command(  # noqa: PLR0913 - one for each option
     logs.verbose(on=verbose)
     settings = _read(stack, parameters, own, given)
     logs.follow(settings)
-    root, sources = settings.root, deploy_sources.root(settings)
+    root, sources = settings.root, _sources(settings)
     infra = sources / "infra"
     if root.scheme != s3.SCHEME:
         raise SettingsError(["a Lambda function watches a bucket of S3: give --bucket, or set MONITORING_BUCKET"])
@@ -114,7 +125,7 @@ def command(  # noqa: PLR0913 - one for each option
             print(f"  {_shown(each)}")
         return exits.OK
     _check_tools(settings)
-    deploy_sources.lay_out(sources)
+    _lay_out(sources)
     return _run(package) or _run(sam)
 
 
@@ -130,6 +141,39 @@ def _read(stack: str, parameters: Sequence[str], own: str | None, given: dict[st
         if not _PARAMETER.fullmatch(each)
     ]
     return values.settings(given, faults)
+
+
+def _sources(settings: Settings) -> Path:
+    """The folder with ``infra/``. Of an installed lastbeat it may have to be laid out first. Raises
+    :class:`SettingsError`."""
+    if (_CHECKOUT / "infra" / "template.yaml").is_file():
+        return _CHECKOUT
+    if settings.state_dir is None:
+        raise SettingsError(["there is no folder to build in; set LASTBEAT_STATE_DIR"])
+    return settings.state_dir / "deploy"
+
+
+def _lay_out(folder: Path) -> None:
+    """Lay out in ``folder`` what an installed lastbeat brought along, anew. A checkout is left alone. Raises
+    :class:`SettingsError`."""
+    if folder == _CHECKOUT:
+        return
+    try:
+        (folder / "infra").mkdir(parents=True, exist_ok=True)
+        for name in _INFRA:
+            shutil.copyfile(_BROUGHT / "infra" / name, folder / "infra" / name)
+        shutil.copyfile(_BROUGHT / "LICENSE", folder / "LICENSE")
+        _renew(_BROUGHT / "lambda", folder / "lambda")
+        _renew(Path(lastbeat.__file__).resolve().parent, folder / "core" / "lastbeat")
+    except OSError as fault:
+        why = f"{os.strerror(fault.errno)}: {fault.filename}" if fault.errno else str(fault)
+        raise SettingsError([f"what is deployed cannot be put together in {folder}: {why}"]) from None
+
+
+def _renew(source: Path, target: Path) -> None:
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def _names(own: str) -> str:
