@@ -175,9 +175,6 @@ class _Looking:
             return [log_sources.stdin()]
         path = Path(name)
         if path.is_dir():
-            from lastbeat_cli.explain.root import refuse  # noqa: PLC0415 - files need none of it
-
-            refuse(path)
             return log_sources.directory(path, self.notes.append)
         try:
             return [log_sources.file(path)]

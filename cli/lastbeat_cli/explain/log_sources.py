@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Final, cast
 
+from lastbeat.model import runid
 from lastbeat_cli.explain import log_names
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError, text_chunks
 
@@ -19,6 +20,10 @@ _MOST_DEPTH = 6
 _MOST_ENTRIES = 100_000
 _SPOOL_IN_MEMORY_BYTES = 16 * 1024 * 1024
 _SPOOL_BYTES = 1 << 30
+_ROOT_ENTRIES: Final = 5_000
+"""So many entries of a folder are looked at."""
+_ROOT_SHOWN: Final = 5
+_OF_A_RUN: Final = (runid.METADATA, runid.PROGRESS, runid.RECORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +65,60 @@ def file(path: Path, name: str | None = None) -> LogInput:
 
 
 def directory(path: Path, note: Note) -> list[LogInput]:
-    """Every log of the directory."""
+    """Every log of the directory; one that holds several runs is refused, with their names."""
+    _refuse_root(path)
     names = log_names.chosen(_walk(path, note), lambda text: note(f"{path}: {text}"))
     if not names:
         advice = f"Name the files that training printed into: lastbeat explain {path}/FILE…"
         raise UnreadableLogError(f"{path} has no logs (*.log, *.out, *.err, *.txt, also .gz; _error)", advice)
     return [source for name in names if (source := _still_there(path / name, note)) is not None]
+
+
+def _refuse_root(path: Path) -> None:
+    """Raise :class:`UnreadableLogError` if ``path`` holds several runs, for each has a cause of its own."""
+    runs = _runs(path)
+    if len(runs) < 2:
+        return
+    newest = sorted(runs, key=lambda name: runs[name], reverse=True)
+    more = f", … ({len(runs)} in all)" if len(runs) > _ROOT_SHOWN else ""
+    raise UnreadableLogError(
+        f"{path} is a fleet root, and each of its runs has a cause of its own: {', '.join(newest[:_ROOT_SHOWN])}{more}",
+        f"Name one: lastbeat explain {path / newest[0]}",
+    )
+
+
+def _runs(path: Path) -> dict[str, float]:
+    """The runs whose folders lie in ``path``: name → when a heartbeat of it was last written."""
+    if any((path / name).exists() for name in _OF_A_RUN):
+        return {}
+    found: dict[str, float] = {}
+    try:
+        for folder, _ in zip(path.iterdir(), range(_ROOT_ENTRIES), strict=False):
+            written = _written(folder) if _may_be_a_run(folder.name) else None
+            if written is not None:
+                found[folder.name] = written
+    except OSError:
+        return found
+    return found
+
+
+def _may_be_a_run(name: str) -> bool:
+    try:
+        runid.check_run_id(name)
+    except runid.InvalidRunIdError:
+        return False
+    return True
+
+
+def _written(folder: Path) -> float | None:
+    """None where ``folder`` is no run's, as far as can be seen."""
+    times = []
+    for name in _OF_A_RUN:
+        try:
+            times.append((folder / name).stat().st_mtime)
+        except OSError:  # not there, or not to be seen  # noqa: PERF203
+            continue
+    return max(times, default=None)
 
 
 def _still_there(path: Path, note: Note) -> LogInput | None:
