@@ -22,7 +22,7 @@ from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat_cli import exits, logs, options, places, values
 from lastbeat_cli.author import author
 from lastbeat_cli.loop import Stop, steady_clock
-from lastbeat_cli.supervise import adopting, agency, asked, config, following, plan, waiting
+from lastbeat_cli.supervise import adopting, agency, asked, config, following, plan
 from lastbeat_cli.supervise.config import WantedSupervision
 from lastbeat_cli.supervise.following import Manner
 
@@ -227,7 +227,7 @@ def _supervise(settings: Settings, name: str, given: dict[str, str | None], seat
     with Stop() as stop:
         while True:
             wait_s = manner.interval_s or DEFAULT_INTERVAL_S
-            record = waiting.take_seat(seat, repository, clock, stop, wait_s)
+            record = following.take_seat(seat, repository, clock, stop, wait_s)
             if record is None or record.supervision is None:
                 return exits.UNKNOWN
             # As it is recorded now: whoever had the seat may have begun it anew.
@@ -240,7 +240,7 @@ def _supervise(settings: Settings, name: str, given: dict[str, str | None], seat
             try:
                 status = following.follow(watch, supervised, replace(manner, interval_s=interval_s), stop)
             finally:
-                waiting.leave_seat(seat, repository, clock)
+                following.leave_seat(seat, repository, clock)
             if status is not None:
                 if not (stop.asked or manner.submit_only) and settings.state_dir is not None:
                     surroundings.forget(settings.state_dir, opening.root_url(settings), name)

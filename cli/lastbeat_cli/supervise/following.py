@@ -1,20 +1,40 @@
-"""Passes over one supervised run until it is over or somebody leaves it, and what people read meanwhile."""
+"""A supervisor's turn at one run: it waits for its seat, makes passes until the run is over or somebody leaves it, and
+says what becomes of it then; and what people read meanwhile."""
 
+import logging
+import os
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
+from lastbeat.launchers.port import LauncherError
+from lastbeat.model import runid
+from lastbeat.model.job import JobMemory
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, RestartRuling
 from lastbeat.model.status import Status
+from lastbeat.model.stop_request import StopRequest
 from lastbeat.model.times import format_time
+from lastbeat.record.repository import RecordRepository
+from lastbeat.settings import SettingsError
+from lastbeat.stores.port import ConflictError, StoreError
+from lastbeat.supervision.calling_off import TooLateError, call_off
 from lastbeat.supervision.rhythm import is_over, sooner
+from lastbeat.supervision.rulings import present_job
+from lastbeat.supervision.seat import Seat
 from lastbeat.supervision.supervisor import SupervisedRun
 from lastbeat.watchdog import Watch
 from lastbeat_cli import exits
+from lastbeat_cli.author import author
 from lastbeat_cli.loop import Stop, next_due
 from lastbeat_cli.plain import Plain
-from lastbeat_cli.supervise import leaving
+from lastbeat_cli.supervise import asked
+
+_WHY = "Ctrl-C at its supervisor, with --cancel-on-exit"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -28,6 +48,52 @@ class Manner:
     """Leave once the job is there."""
     cancel_on_exit: bool = False
     """Ctrl-C ends the job, too."""
+
+
+def take_seat(
+    seat: Seat,
+    repository: RecordRepository,
+    clock: Callable[[], datetime],
+    stop: Stop,
+    interval_s: float,
+) -> Record | None:
+    """Wait until the seat is free, and take it. Returns the record then; None: a person asked for the end meanwhile.
+
+    Raises :class:`SettingsError` where nobody supervises the run, and :class:`StoreError` that waiting does not mend.
+    """
+    said = None
+    while True:
+        try:
+            record, taken = seat.take(repository, clock())
+        except LookupError:
+            raise SettingsError([asked.not_supervised(repository.key.partition("/")[0])]) from None
+        except StoreError as error:
+            if not (error.retryable or isinstance(error, ConflictError)):
+                raise
+            _log.warning("whether somebody supervises the run cannot be found out yet: %s", error)
+        else:
+            if taken is None:
+                if said is not None:
+                    print(f"{said.by} is gone: this supervisor takes over", file=sys.stderr, flush=True)
+                return record
+            if said is None or said.token != taken.token:
+                print(
+                    f"{record.run_id} is supervised by {taken.by} (process {taken.pid}) since "
+                    f"{format_time(taken.since)}: this supervisor waits, and takes over when that one is gone",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                said = taken
+        if stop.wait(interval_s):
+            return None
+
+
+def leave_seat(seat: Seat, repository: RecordRepository, clock: Callable[[], datetime]) -> None:
+    """Give the seat back. Where that fails, others wait until it is over."""
+    try:
+        seat.leave(repository, clock())
+    except StoreError as error:
+        _log.info("the seat of the supervisor is kept until it is over: %s", error)
 
 
 def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) -> int | None:
@@ -49,7 +115,7 @@ def follow(watch: Watch, supervised: SupervisedRun, manner: Manner, stop: Stop) 
         if over or stop.wait(at - time.monotonic()):
             if ended:
                 return exits.of(outcome)
-            status = leaving.left(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
+            status = _left(supervised, outcome, cancels=stop.asked and manner.cancel_on_exit)
             return exits.OK if manner.submit_only and _has_job(outcome) else status
         if seat is not None and outcome.record is not None and seat.holder(outcome.record, outcome.at) is not None:
             return None
@@ -99,3 +165,68 @@ def _next_start(record: Record | None) -> str | None:
 
 def _has_job(outcome: Outcome) -> bool:
     return outcome.record is not None and outcome.record.job is not None
+
+
+def _left(supervised: SupervisedRun, outcome: Outcome, *, cancels: bool) -> int:
+    """End the job where that is wanted (``cancels``), or say who goes on with it. Returns the exit status."""
+    record, run_id = outcome.record, supervised.run_id
+    if record is None:
+        return exits.UNKNOWN
+    if cancels and _ends_job(supervised, record):
+        return exits.UNKNOWN
+    # The next one may have been started, and not been looked at yet.
+    job = present_job(record, supervised.supervisor.launcher.kind)
+    waiting = next((each for each in record.actions if each.kind == RESTART_KIND and not each.settled), None)
+    if waiting is not None:
+        when = f" at {format_time(waiting.not_before)}" if waiting.not_before is not None else ""
+        _say(f"job {waiting.name} is to start{when}, and starts once somebody looks after the run:")
+        _say(f"lastbeat supervise --resume {run_id} goes on with it; lastbeat stop {run_id} calls it off")
+    elif job is not None and not job.state.ended:
+        _say(f"job {job.id} goes on; lastbeat supervise --resume {run_id} goes on with it")
+    elif outcome.status.finished:
+        return exits.of(outcome)
+    return exits.UNKNOWN
+
+
+def _ends_job(supervised: SupervisedRun, record: Record) -> bool:
+    """End the job, and call off the next one, as ``lastbeat stop`` does: whoever looks later knows who wanted that.
+    False: there is neither."""
+    run_id, store = supervised.run_id, supervised.store
+    wanted = True
+    try:
+        repository = RecordRepository(store, f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
+        off = call_off(repository, store, author())
+    except (TooLateError, StoreError) as error:
+        _say(f"{error}; lastbeat stop {run_id} does that")
+    else:
+        wanted = off is not None
+        if off is not None:
+            _say(f"job {off.action.name} is called off; no restart policy undoes that")
+    job = present_job(record, supervised.supervisor.launcher.kind)
+    if job is None or job.state.ended:
+        return wanted
+    _end_job(supervised, job)
+    return True
+
+
+def _end_job(supervised: SupervisedRun, job: JobMemory) -> None:
+    from lastbeat_cli import stop  # noqa: PLC0415 - only for this end
+
+    run_id, store = supervised.run_id, supervised.store
+    try:
+        training = stop.training_of(store, run_id)
+        stop.leave_request(
+            store, run_id, StopRequest(author(), store.clock(), _WHY, training.start_time, training.attempt)
+        )
+    except StoreError as error:
+        _say(f"who ended it could not be recorded, so a restart policy may start it again: {error}")
+    try:
+        supervised.supervisor.launcher.cancel(job.id)
+    except LauncherError as error:
+        _say(f"job {job.id} could not be ended: {error.told}; lastbeat stop {run_id} tries again")
+    else:
+        _say(f"job {job.id} is being ended; no restart policy undoes that")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
