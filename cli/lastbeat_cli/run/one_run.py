@@ -1,14 +1,19 @@
-"""The one run that was named on the command line, and what to say where there is none of that name."""
+"""The one run that was named on the command line: what its status is to a shell, and what to say where there is none of
+that name."""
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lastbeat.model.near_names import did_you_mean, near_names
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.status import Status
 from lastbeat.settings import Settings
 from lastbeat.stores.port import MissingStoreError, Store, StoreError
-from lastbeat_cli import logs, options, values
+from lastbeat_cli import exits, logs, options, values
+
+if TYPE_CHECKING:
+    from lastbeat.model.view import RunView
 
 WHAT: Final = "Which run"
 argument = options.argument(
@@ -36,6 +41,19 @@ def read(run_id: str, given: Mapping[str, str | None], faults: list[str]) -> Set
     settings = values.settings(given, faults)
     logs.follow(settings)
     return settings
+
+
+def status(view: "RunView") -> int:
+    """The exit status that tells ``view`` to Nagios, Icinga or Sensu, as :data:`EXITS` says."""
+    row = view.row
+    if row.status is Status.UNKNOWN:
+        return exits.UNKNOWN
+    if row.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
+        return exits.CRITICAL
+    warned = (
+        row.conditions or row.status is Status.PREEMPTED or (row.status is Status.RUNNING and row.doubt is not None)
+    )
+    return exits.WARNING if warned else exits.OK
 
 
 def unknown(store: Store, run_id: str) -> StoreError:

@@ -5,10 +5,8 @@ import sys
 import click
 
 from lastbeat import opening, wire
-from lastbeat.model.status import Status
-from lastbeat.model.view import RunView
 from lastbeat.stores.port import MissingStoreError
-from lastbeat_cli import exits, logs, options, values
+from lastbeat_cli import logs, options, values
 from lastbeat_cli.document import dump
 from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal import paint
@@ -63,17 +61,4 @@ def command(*, run: str, lines: str, as_json: bool, verbose: bool, **given: str 
             # Into a pipe the first two lines are as scripts know them, however long.
             told = [part for each in told for part in paint.broken(each, columns)]
         paint.show([made_of.line(each) for each in told])
-    return status(view)
-
-
-def status(view: RunView) -> int:
-    """The exit status that tells ``view`` to Nagios, Icinga or Sensu."""
-    row = view.row
-    if row.status is Status.UNKNOWN:
-        return exits.UNKNOWN
-    if row.status in {Status.FAILED, Status.TIMED_OUT, Status.CANCELLED}:
-        return exits.CRITICAL
-    warned = (
-        row.conditions or row.status is Status.PREEMPTED or (row.status is Status.RUNNING and row.doubt is not None)
-    )
-    return exits.WARNING if warned else exits.OK
+    return one_run.status(view)

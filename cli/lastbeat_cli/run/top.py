@@ -11,7 +11,7 @@ from lastbeat import opening, wire
 from lastbeat.stores.port import MissingStoreError
 from lastbeat_cli import exits, logs, options, values
 from lastbeat_cli.document import dump
-from lastbeat_cli.run import one_run, show
+from lastbeat_cli.run import one_run
 from lastbeat_cli.terminal import live, paint
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **
         paint.show(top_lines(view, paint.width(sys.stdout), _height(), view.at, signs.of(sys.stdout)))
     else:
         return _follow(watch, interval_s)
-    return show.status(view)
+    return one_run.status(view)
 
 
 def _height() -> int:
@@ -84,4 +84,4 @@ def _follow(watch: "RunWatch", interval_s: float) -> int:
         feed = page.show(screen, watch, interval_s, signs.of(sys.stdout), alone=True)
     view = feed.value
     seen = isinstance(view, RunView) and feed.fault is None
-    return live.leave(feed, show.status(view) if seen and isinstance(view, RunView) else exits.UNKNOWN)
+    return live.leave(feed, one_run.status(view) if seen and isinstance(view, RunView) else exits.UNKNOWN)
