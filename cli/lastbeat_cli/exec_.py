@@ -158,7 +158,8 @@ def command(  # noqa: PLR0913 - its options
         os.environ[SECTION_TIMEOUTS.name] = limits
     if asked is None or settings is None:
         return _report(command, streams, name, phase, steps, settings)
-    from lastbeat_cli.exec_in_place import CommandInPlace, InPlaceTerms  # noqa: PLC0415 - much that no other needs
+    from lastbeat.in_place.following import InPlaceTerms  # noqa: PLC0415 - much that no other needs
+    from lastbeat_cli.exec_in_place import CommandInPlace  # noqa: PLC0415 - as above
 
     terms = InPlaceTerms(
         asked.most,

@@ -4,41 +4,44 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from functools import partial
 from typing import Final
 
 from lastbeat import opening
-from lastbeat.checkpoints.survey import survey
 from lastbeat.child import process as child_process
 from lastbeat.child.descriptors import StandardInput
-from lastbeat.child.exit_reason import ChildExit, first_line, sentinel_text, signal_name
+from lastbeat.child.exit_reason import ChildExit, first_line, signal_name
 from lastbeat.child.group_signals import GroupSignalMonitor
 from lastbeat.child.output_summary import OutputSummary
 from lastbeat.child.process import ChildProcess
 from lastbeat.child.signal_queue import SignalQueue, exit_by_signal
 from lastbeat.child.waiting import dump_waiting
-from lastbeat.decide.quarantine import quarantined
-from lastbeat.decide.restart import entry
 from lastbeat.guardian.start import WRAPPED
 from lastbeat.in_place import ends
 from lastbeat.in_place.attention import AskedToEndError, Attention, StoppedError, begin_thread
-from lastbeat.in_place.ending import KILLED_S, become_reaper, end_all, left_below
+from lastbeat.in_place.ending import become_reaper, end_all, left_below
 from lastbeat.in_place.ends import HowItEnded
+from lastbeat.in_place.following import (
+    GPU_S,
+    EndRuling,
+    InPlaceTerms,
+    StartOrder,
+    common_pause_s,
+    next_starts,
+    rule,
+)
 from lastbeat.in_place.gpu_memory import MemoryWatch
 from lastbeat.in_place.hangs import HangWatch, Printed
-from lastbeat.in_place.looking import PAID_EACH_S, LeftBehind, StoreLook, StoreWatch
+from lastbeat.in_place.looking import LeftBehind, StoreLook, StoreWatch
 from lastbeat.in_place.output_tail import OutputTail
-from lastbeat.in_place.participants import Participant
 from lastbeat.in_place.together import Together, encode_starts
 from lastbeat.model import runid
-from lastbeat.model.checkpoint import CheckpointSurvey
-from lastbeat.model.in_place import RESTARTS_VARIABLE, RESUME_FROM, RESUME_STEP, VARIABLE, InPlace
-from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
-from lastbeat.model.starts_in_place import FOLDER, KEPT, KEY, StartsInPlace
+from lastbeat.model.in_place import RESTARTS_VARIABLE, VARIABLE, InPlace
+from lastbeat.model.restart import JobEnd, Mode, RestartDecision
+from lastbeat.model.starts_in_place import FOLDER, KEY, StartsInPlace
 from lastbeat.model.text import fit, one_line
 from lastbeat.sdk.capture import Capture
 from lastbeat.sdk.gpus import GpuMonitor
@@ -47,7 +50,6 @@ from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import Reporter, RunEnvironment
 from lastbeat.sdk.resources import ResourceMeter, tree_of
 from lastbeat.sdk.run import CANCELLED, Run
-from lastbeat.sdk.sections import SectionLimits
 from lastbeat.settings import Settings, catalogues
 from lastbeat.settings.table import EXIT_SIGNAL, SIGNALS
 from lastbeat.stores.port import Expect, Store, StoreError
@@ -56,8 +58,6 @@ from lastbeat_cli.exec_reporting import ask_child, on_output, reporter, say, sta
 
 log = logging.getLogger(__name__)
 
-GPU_S: Final = 60.0
-"""How long the memory of the GPUs is awaited."""
 _BEGIN_S: Final = 3.0
 """How long a start waits for its metadata.json, so that training finds it."""
 _LOOK_S: Final = 15.0
@@ -66,70 +66,16 @@ _KEEP_S: Final = 10.0
 _OUTPUT_S: Final = 2.0
 _TICK_S: Final = 0.5
 _STACKS_BYTES: Final = 64 * 1024
-_STARTED_S: Final = 30.0
-"""What else a start may take."""
 _ASK_S: Final = 5.0
 """How long a start waits for the store to say whether somebody has asked for the end meanwhile."""
 _CALL_S: Final = 5.0
 """How long the others are told that it is over: they find out in any case, later."""
 _NAMED: Final = 8
-_STEP_DIGITS: Final = 19
 _LEFT: Final = RestartDecision(
     restart=False, reason="some of its processes could not be ended, and still run; nothing is started beside them"
 )
 _UNDECIDED: Final = RestartDecision(restart=False, reason="nobody could tell in time how it ended")
 _UNKNOWN_END: Final = JobEnd(Mode.CRASH)
-
-
-@dataclass(frozen=True, slots=True)
-class InPlaceTerms:
-    """When a command is started again within its job."""
-
-    most: int
-    """So often at most."""
-    policy: RestartPolicy
-    checkpoints: str
-    """Where it saves them; empty: lastbeat does not know."""
-    grace_s: float
-    """Between SIGTERM and SIGKILL."""
-    sections: SectionLimits
-    stall_s: float | None
-    launch: str
-    """Of this job."""
-    own: Participant
-    """Which of several commands of this job it is."""
-
-    @property
-    def takes_s(self) -> float:
-        """How long it may be from a hang to the next start, if all goes well."""
-        return self.grace_s + KILLED_S + GPU_S + PAID_EACH_S + _STARTED_S
-
-    @property
-    def gather_s(self) -> float:
-        """How long the others are awaited: they have to notice, and to end theirs."""
-        return self.takes_s + 2 * PAID_EACH_S
-
-
-@dataclass(frozen=True, slots=True)
-class StartOrder:
-    """One start of the command, as it was decided."""
-
-    number: int = 0
-    history: tuple[RestartEntry, ...] = ()
-    resume_from: str | None = None
-    resume_step: int | None = None
-
-    @classmethod
-    def first(cls, environ: Mapping[str, str]) -> "StartOrder":
-        """With the checkpoint that whoever started this job has given it."""
-        step = environ.get(RESUME_STEP, "")
-        known = step.isascii() and step.isdigit() and len(step) < _STEP_DIGITS
-        return cls(resume_from=environ.get(RESUME_FROM) or None, resume_step=int(step) if known else None)
-
-    @classmethod
-    def of(cls, starts: StartsInPlace) -> "StartOrder":
-        """As the others know it, too."""
-        return cls(starts.number, starts.restarts, starts.resume_from, starts.resume_step)
 
 
 @dataclass
@@ -164,15 +110,6 @@ class CommandStart:
         """Whether the command reports itself now. Asks the store, as long as it does not: :class:`StoreError`."""
         look = self.store.look
         return not self.over and look is not None and look.sees_report()
-
-
-@dataclass(frozen=True, slots=True)
-class EndRuling:
-    """What becomes of the run after a start has ended."""
-
-    decision: RestartDecision
-    end: JobEnd
-    found: CheckpointSurvey | None = None
 
 
 class CommandInPlace:
@@ -303,12 +240,11 @@ class CommandInPlace:
             VARIABLE: life.ours.variable(),
             RESTARTS_VARIABLE: str(turn.number),
         }
-        for name, value in ((RESUME_FROM, turn.resume_from), (RESUME_STEP, turn.resume_step)):
-            # Those of the first start are whoever's who gave them.
-            if turn.number and value is None:
+        for name, value in turn.environment().items():
+            if value is None:
                 environment.pop(name, None)
-            elif turn.number:
-                environment[name] = str(value)
+            else:
+                environment[name] = value
         take = on_output(life.run, life.summary, life.printed)
 
         def keep(stream: int, chunk: bytes) -> None:
@@ -397,13 +333,16 @@ class CommandInPlace:
             # Whoever watches this job hears of it, whatever exit status a launcher makes of it.
             life.run.report_rerun(left.rerun)
         ended = replace(ended, left=left, step=ended.step if ended.step is not None else left.step)
-        ended = replace(ended, error=self._error_text(life, ended))
-        ruling = attention.while_doing(lambda: self._ruled(life, ended), _JUDGE_S, EndRuling(_UNDECIDED, _UNKNOWN_END))
+        summary, words = life.summary, life.last_words or ""
+        ended = replace(ended, error=ends.error_text(ended, self._program, summary.error, summary.tail, words))
+        wanted = life.run.stop_wanted or (None if life.told_by is None else signal_name(life.told_by))
+        judge = partial(rule, self._settings, self._terms, life.turn, ended, wanted)
+        ruling = attention.while_doing(judge, _JUDGE_S, EndRuling(_UNDECIDED, _UNKNOWN_END))
         if ruling.decision.restart and still_there:
             return self._finish(life, child, ended, _LEFT)
         if not ruling.decision.restart:
             return self._finish(life, child, ended, ruling.decision)
-        starts = self._next_starts(life, ended, ruling)
+        starts = next_starts(self._terms, life.turn, ended, ruling)
         if self._together is not None:
             return self._all_together(life, child, ended, self._asked(starts, attention), attention)
         attention.while_doing(lambda: self._keep(life, ended, starts), _KEEP_S, None)
@@ -457,7 +396,7 @@ class CommandInPlace:
         together, limit_s = self._together, self._terms.gather_s
         while starts is not None and not starts.over and together is not None:
             attention.while_doing(partial(self._keep, life, ended, starts), _KEEP_S, None)
-            order = self._ready(life, starts, self._pause_of(starts), attention)
+            order = self._ready(life, starts, common_pause_s(starts), attention)
             nobody: tuple[StartsInPlace | None, tuple[int, ...]] = (None, (together.own.number,))
             gather = partial(self._gathered, together, starts.number)
             starts, missing = attention.while_doing(gather, limit_s + 30.0, nobody)
@@ -474,21 +413,13 @@ class CommandInPlace:
     def _gathered(self, together: Together, number: int) -> tuple[StartsInPlace | None, tuple[int, ...]]:
         return together.gather(self._store(), number, self._terms.gather_s)
 
-    def _pause_of(self, starts: StartsInPlace) -> float:
-        """How long all of them wait: whoever failed at once has said so."""
-        last = starts.restarts[-1] if starts.restarts else None
-        if last is None or last.first_step is not False:
-            return 0.0
-        end = JobEnd(last.mode, last.error_type, first_step=False)
-        return ends.pause_s(starts.restarts[:-1], end, 0.0)
-
     def _call_off(self, life: CommandStart, why: str) -> None:
         """Have the others end, too. They find out in any case, later."""
         together = self._together
         if together is None:
             return
         over = StartsInPlace(
-            self._terms.launch, life.turn.number, life.turn.history, by=self._node, over=fit(one_line(why), 300)
+            self._terms.launch, life.turn.number, life.turn.history, by=self._terms.node, over=fit(one_line(why), 300)
         )
         telling = threading.Thread(
             target=lambda: together.ask_for(self._store(), over, _CALL_S), name="lastbeat-over", daemon=True
@@ -499,39 +430,6 @@ class CommandInPlace:
     def _left_behind(self, life: CommandStart) -> LeftBehind:
         look = life.store.look
         return LeftBehind() if look is None else look.left_behind()
-
-    def _ruled(self, life: CommandStart, ended: HowItEnded) -> EndRuling:
-        now = self._store().clock()
-        why = ends.explained(ended, catalogues.catalogue(self._settings[SIGNALS]))
-        wanted = life.run.stop_wanted or (None if life.told_by is None else signal_name(life.told_by))
-        end = ends.job_end(ended, why, None, stop_wanted=wanted)
-        found = None
-        if self._terms.checkpoints and end.asked_by is None:
-            # What this start died on counts, too.
-            kept_from = quarantined((*life.turn.history, entry(end, now)))
-            try:
-                place = opening.place(self._settings, self._terms.checkpoints)
-                found = survey(place, crashed_at=place.clock(), quarantined=kept_from, stop_at_first=True)
-            except StoreError as fault:
-                # Without them it would begin anew, beside what it has saved.
-                decision = RestartDecision(restart=False, reason=f"its checkpoints cannot be looked at: {fault}")
-                return EndRuling(decision, end)
-            end = replace(end, checkpoint_step=found.newest_step)
-        decision = ends.ruled(self._terms.policy, ended, end, life.turn.history, now)
-        return EndRuling(ends.within(decision, life.turn.number, self._terms.most), end, found)
-
-    def _next_starts(self, life: CommandStart, ended: HowItEnded, ruling: EndRuling) -> StartsInPlace:
-        resumes_from, resume_step = ends.resumes(ruling.found, life.turn.resume_from, life.turn.resume_step)
-        history = (*life.turn.history, entry(ruling.end, datetime.now(timezone.utc)))[-KEPT:]
-        return StartsInPlace(
-            self._terms.launch,
-            life.turn.number + 1,
-            history,
-            ended.hang or ruling.decision.reason,
-            self._node,
-            resumes_from,
-            resume_step,
-        )
 
     def _stacks(self, life: CommandStart, store: Store) -> str:
         """Those that were taken here, and those that training has written itself, which know its functions."""
@@ -551,25 +449,7 @@ class CommandInPlace:
     def _store(self) -> Store:
         return opening.bare_store(self._settings, training=True)
 
-    @property
-    def _node(self) -> str:
-        """Who speaks, for people on other nodes."""
-        own, host = self._terms.own, os.uname().nodename
-        return host if own.count < 2 else f"{host}, {own.number} of {own.count}"
-
     # The end.
-
-    def _error_text(self, life: CommandStart, ended: HowItEnded) -> str:
-        """What ``_error`` says of it: training's own word where there is one."""
-        if ended.hang is not None:
-            words = life.last_words or ""
-            tail = f"The last lines of its output:\n{words}\n" if words else ""
-            return f"Hang: {ended.hang}; lastbeat exec ended {self._program}\n\n{tail}"
-        own = next((each.text for each in ended.left.errors if not each.text.startswith(CANCELLED)), None)
-        exited = ended.exit or ChildExit(ends.FAILED)
-        if own is None or exited.cancelled:
-            return sentinel_text(exited, self._program, life.summary.error, life.summary.tail)
-        return own
 
     def _finish(
         self,

@@ -10,13 +10,14 @@ from lastbeat.causes.error_file import FILE
 from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
-from lastbeat.child.exit_reason import ChildExit
+from lastbeat.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.decide.restart import RESUME_ELSEWHERE, cause_key, decide_restart
 from lastbeat.in_place.looking import LeftBehind
 from lastbeat.model.cause import Explanation
 from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry, RestartPolicy
 from lastbeat.model.signal import Catalogue
+from lastbeat.sdk.run import CANCELLED
 from lastbeat.signals.error_types import HANG, UNKNOWN
 
 QUICK_S: Final = 60.0
@@ -68,10 +69,22 @@ def _summary(text: bytes, catalogue: Catalogue, name: str, rank: int | None) -> 
     return reader.summary()
 
 
-def job_end(
-    ended: HowItEnded, why: Explanation, found: CheckpointSurvey | None, *, stop_wanted: str | None = None
-) -> JobEnd:
-    """The end as a policy has it. ``stop_wanted``: who or what had asked training to end early."""
+def error_text(ended: HowItEnded, program: str, error: str | None, tail: str, last_words: str) -> str:
+    """What ``_error`` says of it: training's own word where there is one. ``error`` is the exception that the output
+    ends with, ``tail`` its last lines; ``last_words`` those before a hang was ended."""
+    if ended.hang is not None:
+        words = f"The last lines of its output:\n{last_words}\n" if last_words else ""
+        return f"Hang: {ended.hang}; lastbeat exec ended {program}\n\n{words}"
+    own = next((each.text for each in ended.left.errors if not each.text.startswith(CANCELLED)), None)
+    exited = ended.exit or ChildExit(FAILED)
+    if own is None or exited.cancelled:
+        return sentinel_text(exited, program, error, tail)
+    return own
+
+
+def job_end(ended: HowItEnded, why: Explanation, *, stop_wanted: str | None = None) -> JobEnd:
+    """The end as a policy has it, but for its checkpoints. ``stop_wanted``: who or what had asked training to end
+    early."""
     cause = why.cause
     stepped = ended.step is not None and ended.step != ended.resumed_step
     asked = ended.left.asked.by if ended.left.asked is not None else stop_wanted
@@ -97,7 +110,6 @@ def job_end(
         second.error_type if second is not None else None,
         cause_key=key,
         step=ended.step,
-        checkpoint_step=found.newest_step if found is not None else None,
         node=ended.node or None,
         exit_code=rerun.exit_code if rerun is not None and rerun.exit_code is not None else status,
         suspect_nodes=rerun.suspect_hosts if rerun is not None else (),

@@ -63,7 +63,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("ended", "restarted", "reason"), ROWS)
 def test_what_is_started_again(ended: HowItEnded, restarted: bool, reason: str) -> None:
-    end = job_end(ended, explained(ended, catalogues.load(catalogues.DEFAULT)), None)
+    end = job_end(ended, explained(ended, catalogues.load(catalogues.DEFAULT)))
     decision = ruled(load(RECOMMENDED), ended, end, (), NOW)
     assert (decision.restart, reason in decision.reason) == (restarted, True), decision.reason
 
