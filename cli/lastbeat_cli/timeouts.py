@@ -1,7 +1,7 @@
 """``timeouts``: the limits that a run has learned of itself, and the data behind them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -84,7 +84,7 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
     else:
         shown = replace(state, learned={_masked(key, settings): known for key, known in state.learned.items()})
         print("\n".join(lines(name, shown, seen, applies=applies, resets=resets)))
-    known = [each.limit_s for each in state.learned.values()] + [step_waits.limit_s(seen)]
+    known = [each.limit_s for each in state.learned.values()] + [seen.limit_s if seen is not None else None]
     return exits.OK if any(each is not None for each in known) else exits.WARNING
 
 
@@ -92,14 +92,30 @@ def _masked(key: SpanKey, settings: Settings) -> SpanKey:
     return SpanKey(key.kind, harmless(settings.redactor(key.name)))
 
 
-def _seen_by_watchers(store: Store, run_id: str) -> StepWaits | None:
+@dataclass(frozen=True, slots=True)
+class SeenByWatchers:
+    """What watchers have learned of a run's steps."""
+
+    waits: StepWaits
+    earlier_s: float | None
+    """The limit that attempts before have taught."""
+
+    @property
+    def limit_s(self) -> float | None:
+        """How long it may be without a new step."""
+        return step_waits.limit_s(self.waits, self.earlier_s)
+
+
+def _seen_by_watchers(store: Store, run_id: str) -> SeenByWatchers | None:
     """What watchers have learned of its steps. None: nothing, or their record cannot be read."""
     blob = store.read(f"{run_id}/{runid.RECORD}", RECORD_LIMIT_BYTES)
     try:
         record = decode_record(blob.body) if blob is not None else None
     except DamagedError:
         return None
-    return record.progress.waits if record is not None and record.progress is not None else None
+    if record is None or record.progress is None or record.progress.waits is None:
+        return None
+    return SeenByWatchers(record.progress.waits, record.earlier_step_limit_s)
 
 
 def _state(store: Store, key: str) -> tuple[LearnedState | None, str | None]:
@@ -129,7 +145,7 @@ def _changed(store: Store, key: str, *, resets: bool) -> LearnedState:
     return new
 
 
-def document(run_id: str, state: LearnedState, seen: StepWaits | None = None) -> dict[str, Any]:
+def document(run_id: str, state: LearnedState, seen: SeenByWatchers | None = None) -> dict[str, Any]:
     """``state`` for programs."""
     return {
         "run_id": run_id,
@@ -148,12 +164,17 @@ def document(run_id: str, state: LearnedState, seen: StepWaits | None = None) ->
         ],
         "by_watchers": None
         if seen is None
-        else {"samples": seen.seen, "longest_s": seen.longest_s or None, "limit_s": step_waits.limit_s(seen)},
+        else {
+            "samples": seen.waits.seen,
+            "longest_s": seen.waits.longest_s or None,
+            "earlier_limit_s": seen.earlier_s,
+            "limit_s": seen.limit_s,
+        },
     }
 
 
 def lines(
-    run_id: str, state: LearnedState, seen: StepWaits | None = None, *, applies: bool = False, resets: bool = False
+    run_id: str, state: LearnedState, seen: SeenByWatchers | None = None, *, applies: bool = False, resets: bool = False
 ) -> Iterator[str]:
     """``state`` for people, and what watchers have seen."""
     if resets:
@@ -179,13 +200,16 @@ def lines(
         yield from _settings(state.learned)
 
 
-def _seen_line(run_id: str, seen: StepWaits) -> str:
-    limit_s = step_waits.limit_s(seen)
+def _seen_line(run_id: str, seen: SeenByWatchers) -> str:
+    waits, limit_s = seen.waits, seen.limit_s
     if limit_s is not None:
-        usual = f"usual {format_duration(step_waits.usual_s(seen))}, limit {format_duration(limit_s)}"
+        usual = f"usual {format_duration(step_waits.usual_s(waits))}, limit {format_duration(limit_s)}"
         return f"Watchers of run {run_id} have learned how long it may be without a step: {usual}"
-    few = seen.seen < LEAST_SAMPLES
-    why = f"{seen.seen} of {LEAST_SAMPLES} steps seen" if few else "its steps take too long to tell a hang from one"
+    why = "its steps take too long to tell a hang from one"
+    if not step_waits.is_enough(waits, seen.earlier_s):
+        why = f"{waits.seen} of {LEAST_SAMPLES} steps seen"
+        if seen.earlier_s is not None:
+            why = f"limit {format_duration(seen.earlier_s)} by earlier attempts, once this one has made its first steps"
     return f"Watchers of run {run_id} learn how long it may be without a step: {why}"
 
 

@@ -7,6 +7,9 @@ longer one. A wait teaches when it is over: one that lasts could be a hang.
 Few looks write. So a wait is written down when it has grown by half, and what was written last counts in the end: two
 thirds of what was seen, at least. The limit is five times that, and half an hour at the least: a wait like one before
 is never late, as long as looks are less than a quarter of an hour apart.
+
+An attempt begins with the limit of those before it, once it has made some steps of its own: before, it loads and
+compiles. When it has seen enough itself, its limit is the mean of both.
 """
 
 from dataclasses import replace
@@ -19,6 +22,8 @@ from lastbeat.model.record import HeartbeatMemory, StepWaits
 NOTED_S: Final = 60.0
 """A shorter wait is not worth a write."""
 _GROWTH: Final = 1.5
+_SETTLED: Final = 3
+"""After so many looks that found a new step, an attempt is past its start."""
 
 
 def noted(known: StepWaits | None, progress: HeartbeatMemory, now: datetime) -> StepWaits | None:
@@ -44,13 +49,28 @@ def news(before: StepWaits | None, after: StepWaits | None) -> bool:
     return not same or after.waited_s > (before.waited_s if before.step == after.step else 0.0)
 
 
-def limit_s(known: StepWaits | None) -> float | None:
-    """How long the run may be without a new step, in s. None: too little is known, or its steps take too long to tell a
-    hang from one."""
-    if known is None or known.seen < LEAST_SAMPLES:
+def limit_s(known: StepWaits | None, earlier_s: float | None) -> float | None:
+    """How long the run may be without a new step, in s; ``earlier_s`` is what the attempts before made of that. None:
+    too little is known, or its steps take too long to tell a hang from one."""
+    if known is None or not is_enough(known, earlier_s):
         return None
-    found_s = min(max(FACTOR * known.longest_s, IDLE_FLOOR_S), CEILING_S)
+    own_s = min(max(FACTOR * known.longest_s, IDLE_FLOOR_S), CEILING_S)
+    if earlier_s is None:
+        found_s = own_s
+    else:
+        found_s = (own_s + earlier_s) / 2 if known.seen >= LEAST_SAMPLES else max(own_s, earlier_s)
     return found_s if found_s >= ROOM * known.longest_s else None
+
+
+def is_enough(known: StepWaits, earlier_s: float | None) -> bool:
+    """Whether a limit may rest on it, after attempts that made it ``earlier_s``."""
+    return known.seen >= (LEAST_SAMPLES if earlier_s is None else _SETTLED)
+
+
+def handed_on_s(known: StepWaits | None, earlier_s: float | None) -> float | None:
+    """What the next attempt begins with."""
+    found_s = limit_s(known, earlier_s)
+    return earlier_s if found_s is None else found_s
 
 
 def usual_s(known: StepWaits) -> float:

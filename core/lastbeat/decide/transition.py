@@ -232,6 +232,7 @@ def _keep_known_cause(before: Record, match: AttemptMatch, verdict: Verdict) -> 
 def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime) -> AttemptEvidence:
     seen = match.seen
     metadata, progress, log = before.metadata, before.progress, before.log
+    earlier_s = before.earlier_step_limit_s
     finding, lines, kept, warned = before.finding, before.log_lines, before.conditions, before.warned
     if match.is_new:
         # At this look nobody can tell which log text belongs to which attempt.
@@ -267,6 +268,7 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         seen=seen,
         metadata=metadata,
         progress=progress,
+        earlier_step_limit_s=step_waits.handed_on_s(_waits(before), earlier_s) if match.is_new else earlier_s,
         first_looked_at=before.first_looked_at or now,
         log=log,
         finding=logs.weigh(finding, seen.logs, (progress, log), match.attempt.spent, now),
@@ -452,6 +454,7 @@ def _conclude(
         conditions=verdict.conditions,
         metadata=evidence.metadata,
         progress=evidence.progress,
+        earlier_step_limit_s=evidence.earlier_step_limit_s,
         log=evidence.log,
         log_lines=evidence.log_lines,
         warned=evidence.warned,

@@ -98,6 +98,8 @@ class AttemptEvidence:
     metadata: HeartbeatMemory | None
     progress: HeartbeatMemory | None
     first_looked_at: datetime
+    earlier_step_limit_s: float | None = None
+    """How long the run may be without a new step, as attempts before this one have taught."""
     log: HeartbeatMemory | None = None
     finding: Finding | None = None
     log_lines: Mapping[str, datetime] = field(default_factory=dict)
@@ -479,7 +481,7 @@ def _too_long_without_step(evidence: AttemptEvidence, policy: Policy, now: datet
     """Of a run that says what it is in, that counts; of one whose files cannot be read now, nothing follows."""
     progress, seen, beat = evidence.progress, evidence.seen.progress, evidence.seen.metadata
     known = progress.waits if progress is not None else None
-    limit_s = step_waits.limit_s(known) if policy.learns_steps else None
+    limit_s = step_waits.limit_s(known, evidence.earlier_step_limit_s) if policy.learns_steps else None
     if progress is None or progress.step_at is None or seen is None or seen.step is None:
         return None
     if beat is not None and (beat.sections or beat.fault is not None):

@@ -239,6 +239,8 @@ class Record(Persisted):
     """False if the store ignores write conditions, which is tested when the record is created."""
     metadata: HeartbeatMemory | None = None
     progress: HeartbeatMemory | None = None
+    earlier_step_limit_s: float | None = None
+    """How long the run may be without a new step, as attempts before this one have taught watchers."""
     log: HeartbeatMemory | None = None
     """The logs as a heartbeat. ``modified`` is when text was last new."""
     log_lines: Mapping[str, datetime] = field(default_factory=dict)

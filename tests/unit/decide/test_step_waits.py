@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastbeat.decide.step_waits import limit_s, news, noted
+from lastbeat.decide.step_waits import handed_on_s, limit_s, news, noted
 from lastbeat.model.learned_limits import CEILING_S, FACTOR, IDLE_FLOOR_S, LEAST_SAMPLES
 from lastbeat.model.limits import RunLimits
 from lastbeat.model.policy import Policy
@@ -135,20 +135,67 @@ def test_a_wait_teaches_when_it_is_over_and_not_while_it_lasts() -> None:
     assert status_after(scene, 40 * MINUTE) == "TIMED_OUT"
     during = waits(scene)
     assert during is not None
-    assert limit_s(during) == IDLE_FLOOR_S, "a hang does not make its own limit longer"
+    assert limit_s(during, None) == IDLE_FLOOR_S, "a hang does not make its own limit longer"
     train(scene, 2)
     assert status_after(scene, 40 * MINUTE) == "RUNNING", "it went on after such a wait before"
 
 
-def test_a_new_attempt_begins_anew() -> None:
-    scene = Scene(LEARNS)
-    train(scene, step_s=10 * MINUTE)
+def begin_anew(scene: Scene, attempt: int = 2) -> None:
     scene.after(1)
-    scene.beat(attempt=2, start_time=scene.instance_now.isoformat())
+    scene.beat(attempt=attempt, start_time=scene.instance_now.isoformat())
     scene.look()
     scene.after(1)
     scene.progress(1)
+    scene.look()
+
+
+def test_a_new_attempt_counts_its_own_steps() -> None:
+    scene = Scene(LEARNS)
+    train(scene, step_s=10 * MINUTE)
+    begin_anew(scene)
     assert waits(scene) == StepWaits(1)
+
+
+def go_on(scene: Scene, steps: int, step_s: float, attempt: int = 2) -> None:
+    """``steps`` more of the present attempt."""
+    scene.progress_step = getattr(scene, "progress_step", 1)  # type: ignore[attr-defined]
+    for _ in range(steps):
+        scene.progress_step += 1  # type: ignore[attr-defined]
+        scene.progress(scene.progress_step)  # type: ignore[attr-defined]
+        for _ in range(round(step_s / MINUTE)):
+            scene.look()
+            scene.after(MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("own", "step_s", "lasts_s", "status"),
+    [
+        pytest.param(0, MINUTE, 3 * HOUR, "RUNNING", id="while it loads and compiles it has no limit"),
+        pytest.param(3, MINUTE, 38 * MINUTE, "RUNNING", id="then it has that of the attempt before"),
+        pytest.param(3, MINUTE, 43 * MINUTE, "TIMED_OUT", id="and is told when it stands still for longer"),
+        pytest.param(3, 20 * MINUTE, HOUR, "RUNNING", id="unless its own steps take longer already"),
+        pytest.param(20, MINUTE, 33 * MINUTE, "RUNNING", id="after enough steps of its own the mean of both counts"),
+        pytest.param(20, MINUTE, 38 * MINUTE, "TIMED_OUT", id="which is less where it is quicker"),
+    ],
+)
+def test_a_new_attempt_begins_with_the_limit_of_those_before(
+    own: int, step_s: float, lasts_s: float, status: str
+) -> None:
+    scene = Scene(LEARNS)
+    train(scene, step_s=10 * MINUTE)
+    begin_anew(scene)
+    go_on(scene, own, step_s)
+    assert status_after(scene, lasts_s - MINUTE) == status
+
+
+def test_what_earlier_attempts_taught_outlives_one_that_dies_at_once() -> None:
+    scene = Scene(LEARNS)
+    train(scene, step_s=10 * MINUTE)
+    for attempt in (2, 3, 4):
+        begin_anew(scene, attempt)
+    record = scene.look().record
+    assert record is not None
+    assert record.earlier_step_limit_s == 2400.0
 
 
 def test_a_healthy_run_is_written_seldom() -> None:
@@ -180,6 +227,7 @@ class Looks:
 
     def __init__(self, every_s: float) -> None:
         self.known: StepWaits | None = None
+        self.earlier_s: float | None = None
         self.every_s, self._now, self._next, self._step = every_s, 0.0, every_s, 0
 
     def wait(self, seconds: float) -> bool:
@@ -191,7 +239,7 @@ class Looks:
             memory = HeartbeatMemory(START, step=self._step, step_at=START + timedelta(seconds=at))
             found = noted(self.known, memory, START + timedelta(seconds=self._next))
             self.known = found if news(self.known, found) else self.known
-            limit = limit_s(found)
+            limit = limit_s(found, self.earlier_s)
             told = told or (limit is not None and self._next - at > limit)
             self._next += self.every_s
         return told
@@ -201,14 +249,21 @@ WAITS = st.lists(st.floats(1.0, 4 * HOUR), min_size=1, max_size=40)
 
 
 @settings(max_examples=examples(200, 3000))
-@given(WAITS, st.sampled_from([20.0, 60.0, 450.0, 800.0]))
-def test_a_wait_like_one_before_is_never_late_and_a_hang_is_found(before: list[float], every_s: float) -> None:
+@given(WAITS, WAITS, st.sampled_from([20.0, 60.0, 450.0, 800.0]))
+def test_a_wait_like_one_before_is_never_late_and_a_hang_is_found(
+    attempt_before: list[float], before: list[float], every_s: float
+) -> None:
+    earlier = Looks(every_s)
+    for seconds in attempt_before:
+        earlier.wait(seconds)
     looks = Looks(every_s)
+    looks.earlier_s = handed_on_s(earlier.known, None)
     longest_s = 0.0
     for seconds in before:
         told = looks.wait(seconds)
         assert not (told and seconds <= longest_s)
         longest_s = max(longest_s, seconds)
     assert looks.known is None or looks.known.longest_s <= longest_s, "no wait is taken for a longer one"
-    if looks.known is not None and limit_s(looks.known) is not None:
-        assert looks.wait(min(max(FACTOR * longest_s, IDLE_FLOOR_S), CEILING_S) + 2 * every_s)
+    if looks.known is not None and limit_s(looks.known, looks.earlier_s) is not None:
+        most_s = max(FACTOR * longest_s, IDLE_FLOOR_S, looks.earlier_s or 0.0)
+        assert looks.wait(min(most_s, CEILING_S) + 2 * every_s)
