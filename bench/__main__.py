@@ -12,6 +12,7 @@ from pathlib import Path
 import lastbeat
 from bench import (
     detection,
+    faults,
     fleet,
     guardian,
     hangs,
@@ -29,7 +30,20 @@ from bench import (
 from bench.server import BUCKET, CHECKOUT, PREFIX, S3, s3
 
 REPORT = CHECKOUT / "docs" / "performance.md"
-PARTS = ("run", "counts", "fleet", "signals", "views", "restarts", "ray", "timeouts", "health", "stragglers", "hangs")
+PARTS = (
+    "run",
+    "counts",
+    "fleet",
+    "signals",
+    "views",
+    "restarts",
+    "ray",
+    "timeouts",
+    "health",
+    "stragglers",
+    "hangs",
+    "faults",
+)
 AN_HOUR = "polling"
 """Only by its name: it takes an hour."""
 PACKAGES = ("obstore", "boto3", "moto")
@@ -81,6 +95,8 @@ def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
         return straggler_tables()
     if part == "hangs":
         return hang_tables()
+    if part == "faults":
+        return fault_tables()
     if part == AN_HOUR:
         return polling_table(args.minutes)
     return signal_tables(args) if part == "signals" else run_tables(args)
@@ -164,6 +180,12 @@ def hang_tables() -> Iterator[str]:
     yield from machine("Each start is a process of its own, the runs are in a directory;")
     yield ""
     yield from hangs.tables(progress, 3)
+
+
+def fault_tables() -> Iterator[str]:
+    yield from machine("Each fault once, the runs in a directory, a look each second;")
+    yield ""
+    yield from faults.tables(progress)
 
 
 def polling_table(minutes: float) -> Iterator[str]:
