@@ -12,7 +12,7 @@ from typing import Final
 from lastbeat.decide.late_sections import LateSection
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.observation import Seen
-from lastbeat.model.record import Record
+from lastbeat.model.record import Finding, Record
 from lastbeat.model.text import counted
 
 TOLD_AFTER_S: Final = 300.0
@@ -31,6 +31,20 @@ def still_late(late: Sequence[LateSection], starter: InPlace | None) -> tuple[La
     """Those of ``late`` that have been for longer than whoever starts training again needs."""
     patience_s = 0.0 if starter is None else starter.takes_s
     return tuple(each for each in late if each.open_s - each.limit_s > patience_s)
+
+
+def may_get_over(
+    starter: InPlace | None, finding: Finding | None, step_at: datetime | None, began_at: datetime | None, now: datetime
+) -> bool:
+    """Whether ``starter`` may still get over a failure in the log, whether the log ends in it (``finding``) or goes on.
+
+    An error that ended nothing has no time of its own, but there has been no step since; so it counts from the last
+    step, or from the beginning.
+    """
+    if starter is None:
+        return False
+    known = [each for each in (step_at, began_at, finding.seen_at if finding is not None else None) if each is not None]
+    return any((now - each).total_seconds() <= starter.takes_s for each in known)
 
 
 def restart_news(before: Record, number: int, seen: Seen, step: int | None, now: datetime) -> str | None:

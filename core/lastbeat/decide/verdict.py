@@ -11,7 +11,7 @@ from lastbeat.decide import jobs, logs, step_waits
 from lastbeat.decide.freshness import SKEW_TOLERANCE_S, looks_local
 from lastbeat.decide.headline import failure_line, headline
 from lastbeat.decide.health import health_conditions
-from lastbeat.decide.in_place import in_charge, still_late
+from lastbeat.decide.in_place import in_charge, may_get_over, still_late
 from lastbeat.decide.job_conditions import IDLE_S, job_conditions, remedy
 from lastbeat.decide.late_sections import late_sections, told_of
 from lastbeat.decide.recovery import NEVER_BEGAN, STOOD_STILL
@@ -407,7 +407,8 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     if warning is not None and _told_already(warning, evidence.seen.metadata):
         warning = None
     warned = {names.WARNING_IN_LOG: logs.shown(warning.evidence)} if warning is not None else {}
-    raised = {**evidence.kept, **warned, **_log_conditions(evidence, now), **raised}
+    told = _log_conditions(evidence, policy, now)
+    raised = {**evidence.kept, **warned, **told, **raised}
     if evidence.started is not None:
         raised.update(logs.overdue(evidence.log_lines, policy.absences, evidence.started, now))
     raised.update(logs.efa_fallback(evidence.seen.logs, evidence.known_efa_fallback))
@@ -417,7 +418,6 @@ def _judge_heartbeats(evidence: AttemptEvidence, policy: Policy, now: datetime) 
     raised = {**broken, **raised, **health}
     beats = ", ".join(f"{name} {format_duration(age)} ago" for name, age in ages.items())
     verdict = Verdict(Status.RUNNING, f"Heartbeats: {beats}", conditions=raised)
-    told = _log_conditions(evidence, now)
     known = {names.STALLED: _standstill_hint(evidence, now)}
     if warning is not None and warning.hint:
         known[names.WARNING_IN_LOG] = warning.hint
@@ -606,9 +606,13 @@ def _standstill(evidence: AttemptEvidence, policy: Policy, now: datetime) -> tup
     return f"No progress: {where} after {format_duration(stalled_s)}", stalled_s, limit_s
 
 
-def _log_conditions(evidence: AttemptEvidence, now: datetime) -> dict[str, str]:
+def _log_conditions(evidence: AttemptEvidence, policy: Policy, now: datetime) -> dict[str, str]:
     """What the logs raise beside RUNNING."""
     if jobs.may_get_over(evidence.seen.job, evidence.finding, now):
+        return {}
+    starter, steps = in_charge(evidence.seen, policy.stale_s, now), evidence.step_source
+    step_at = steps.step_at if steps is not None else None
+    if may_get_over(starter, evidence.finding, step_at, evidence.attempt.began_at, now):
         return {}
     return logs.conditions(evidence.seen.logs, evidence.finding)
 

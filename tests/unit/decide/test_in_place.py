@@ -8,11 +8,13 @@ import pytest
 from lastbeat.decide.in_place import restart_news, still_late
 from lastbeat.decide.late_sections import LateSection
 from lastbeat.decide.transition import Decision, decide
+from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.in_place import InPlace
+from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, OpenSection, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Record
-from lastbeat.model.status import Event, Status
+from lastbeat.model.status import FAILURE_IN_LOG, Event, Status
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 STARTER = InPlace("job-0", 0, 3, 120.0)
@@ -110,6 +112,40 @@ def test_who_gives_up_says_so_and_that_counts_at_once() -> None:
     )
     assert [each.verdict.status for each in found] == [Status.RUNNING, Status.FAILED]
     assert found[1].events == (Event.FAILED,)
+
+
+PEER_GONE = Cause("communication", Evidence("logs/r1.log", 7, "Connection reset by peer"), 0.8)
+LOGGED = [
+    pytest.param(None, 10.0, True, id="nobody starts it again: at once"),
+    pytest.param(STARTER, 10.0, False, id="who starts it again has time for that"),
+    pytest.param(STARTER, 118.0, False, id="as long as it says that this takes"),
+    pytest.param(STARTER, 125.0, True, id="and no longer: it got stuck there"),
+]
+
+
+def tells_of_log(starter: InPlace | None, failed: float, ago_s: float, *, ended: bool) -> bool:
+    """Whether a look ``ago_s`` after the failure says something of it. The last step was 20 s after the start."""
+
+    def look(seconds: float, *shown: Cause) -> tuple[float, Seen]:
+        said = Explanation(shown[0], ended=ended) if shown else Explanation()
+        logs = LogReport(written_at=at(min(seconds, failed)), shown_at=at(failed) if shown else None, explanation=said)
+        return seconds, Seen(metadata=beat(seconds - 0.5, 1, starter), progress=progress(19.0, 3), logs=logs)
+
+    *_, last = looks(look(19.0), look(failed + 1.0, PEER_GONE), look(failed + ago_s, PEER_GONE))
+    return FAILURE_IN_LOG in last.verdict.conditions or last.verdict.status is Status.FAILED
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["the log ends in it", "the log goes on"])
+@pytest.mark.parametrize(("starter", "ago_s", "told"), LOGGED)
+def test_a_failure_in_the_log_is_left_to_who_starts_it_again(
+    starter: InPlace | None, ago_s: float, told: bool, ended: bool
+) -> None:
+    assert tells_of_log(starter, 20.0, ago_s, ended=ended) is told
+
+
+def test_so_it_is_where_steps_take_longer_than_that() -> None:
+    assert not tells_of_log(STARTER, 520.0, 10.0, ended=True)
+    assert tells_of_log(STARTER, 520.0, 125.0, ended=True)
 
 
 NEWS = [
