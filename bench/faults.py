@@ -90,6 +90,7 @@ class _Training:
             "MONITORING_ROOT": str(folder / "runs"),
             "LASTBEAT_BEAT_SECONDS": "1",
             "LASTBEAT_RANK_BEAT_SECONDS": "1",
+            "LASTBEAT_STRAGGLERS": "on",
             "LASTBEAT_STRAGGLER_SECONDS": "5",
             "OMP_NUM_THREADS": "1",
         }
@@ -97,23 +98,28 @@ class _Training:
     def run(self, fault: str) -> _Found:
         """Until it has ended well, started once more where that is for others to do."""
         found = _Found()
-        with self._watched() as looks:
-            lines = self._once(fault)
-            found.fault_at = next((at for at, line in lines if _TOLD_OF in line), None)
-            found.done = [_short(line) for _, line in lines if "restart" in line and "in place" in line]
-            # A look sees how it ended.
-            time.sleep(2.5)
-            ended = json.loads(looks[-1][1])["status"]
-            if ended != "SUCCEEDED":
-                found.by_hand = True
-                self._once(fault)
-                time.sleep(2.5)
+        lines, looks = self._watched(fault)
+        found.fault_at = next((at for at, line in lines if _TOLD_OF in line), None)
+        found.done = [_short(line) for _, line in lines if "restart" in line and "in place" in line]
         found.said, found.said_at = _first_news(looks, found.fault_at)
-        found.status = json.loads(looks[-1][1])["status"]
+        if _status(looks) != "SUCCEEDED":
+            found.by_hand = True
+            _, looks = self._watched(fault)
+        found.status = _status(looks)
         found.again_at = self._first_step_after(found.fault_at)
         final = self._folder / "final"
         found.loss = final.read_text() if final.exists() else None
         return found
+
+    def _watched(self, fault: str) -> tuple[Timed, Timed]:
+        """What one training prints, and what a watchdog that looks each second says of it, to its end."""
+        looks: Timed = []
+        watch = (sys.executable, "-m", "lastbeat_cli", "watch", "--run-id", "faults", "--interval", "1", "--json")
+        with self._reading(watch, self._environment, looks):
+            lines = self._once(fault)
+            # A look sees how it ended.
+            time.sleep(2.5)
+        return lines, looks
 
     def _once(self, fault: str) -> Timed:
         command = (
@@ -126,14 +132,6 @@ class _Training:
         with self._reading(command, self._environment | {"LASTBEAT_SIMULATE_FAULT": fault}, lines) as process:
             process.wait(_WAIT_S)
         return lines
-
-    @contextmanager
-    def _watched(self) -> Iterator[Timed]:
-        """What a watchdog that looks each second says, for as long as the block lasts."""
-        looks: Timed = []
-        watch = (sys.executable, "-m", "lastbeat_cli", "watch", "--run-id", "faults", "--interval", "1", "--json")
-        with self._reading(watch, self._environment, looks):
-            yield looks
 
     @contextmanager
     def _reading(self, command: Sequence[str], environment: dict[str, str], lines: Timed) -> Iterator[Any]:
@@ -156,6 +154,11 @@ class _Training:
         place = self._folder / "first_steps"
         times = [float(line.split()[1]) for line in place.read_text().splitlines()] if place.exists() else []
         return next((at for at in times if fault_at is not None and at > fault_at), None)
+
+
+def _status(looks: Timed) -> str:
+    """What the last look said."""
+    return next((str(json.loads(line)["status"]) for _, line in reversed(looks) if line.startswith("{")), "nothing")
 
 
 def _short(line: str) -> str:
@@ -183,4 +186,5 @@ def _news(look: dict[str, Any]) -> list[str]:
         said.append(f"cause `{look['cause']}`")
     if (look.get("attempt") or 1) > 1:
         said.append(f"attempt {look['attempt']}")
-    return said + [f"`{name}`" for name in look.get("conditions") or () if name != "warning_in_log"]
+    conditions = [name for name in look.get("conditions") or () if name != "warning_in_log"]
+    return said + [f"`{name}`" for name in conditions]

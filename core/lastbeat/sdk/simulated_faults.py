@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -22,10 +22,10 @@ from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.run import Run
 from lastbeat.sdk.safe_log import fault_text, safe_log
 from lastbeat.sdk.sections import STEP, Section
+from lastbeat.sdk.step_times import COMPUTE
 from lastbeat.stores.port import ConflictError, Expect, Store
 from lastbeat.stores.retrying import RetryingStore
 
-_SAVING: Final = "checkpointing"
 _LONGEST_SLEEP_S: Final = 60.0
 _AGES_S: Final = 1e6
 
@@ -88,7 +88,7 @@ def cause(run: Run, fault: SimulatedFault) -> None:
         tell()
         os.kill(os.getpid(), _AT_ONCE[fault.type])
     else:
-        _FaultyRun(run, _IN_TRAINING[fault.type](tell), _SAVING if fault.type == "disk_full" else STEP).arm()
+        _FaultyRun(run, _IN_TRAINING[fault.type](tell), _PLACES.get(fault.type, (STEP,))).arm()
 
 
 _AT_ONCE: Final[Mapping[FaultType, int]] = MappingProxyType({"rank_killed": signal.SIGKILL, "preempt": signal.SIGTERM})
@@ -184,15 +184,21 @@ _IN_TRAINING: Final[Mapping[FaultType, Callable[[Callable[[], None]], _Happening
 )
 
 
+_PLACES: Final[Mapping[FaultType, tuple[str, ...]]] = MappingProxyType(
+    # What a rank takes longer for there is its own: elsewhere the others may be waiting for it.
+    {"disk_full": ("checkpointing",), "slow_rank": (COMPUTE, STEP)}
+)
+
+
 class _FaultyRun:
     """Comes between training and its run, so that a run to which nothing happens costs nothing more.
 
-    What happens does so as soon as training is in ``section``, if it has one of that name, else in ``run.step`` or
-    ``run.log``.
+    What happens does so as soon as training is in the first of ``places`` that it has a section of, else in
+    ``run.step`` or ``run.log``.
     """
 
-    def __init__(self, run: Run, happening: _Happening, section: str) -> None:
-        self._run, self._happening, self._section = run, happening, section
+    def __init__(self, run: Run, happening: _Happening, places: Sequence[str]) -> None:
+        self._run, self._happening, self._places = run, happening, places
         self._step, self._log, self._enter = run.step, run.log, Section.__enter__
 
     def arm(self) -> None:
@@ -208,7 +214,7 @@ class _FaultyRun:
 
     def _faulty_enter(self, section: Section) -> None:
         self._enter(section)
-        if section.is_of(self._run.sections) and section.name == self._section:
+        if section.is_of(self._run.sections) and section.name == self._place():
             try:
                 self._happening()
             except BaseException as error:
@@ -229,6 +235,10 @@ class _FaultyRun:
         self._log(given if isinstance(values, dict) else values, step=step, **named)
 
     def _at_step(self) -> None:
-        sections = self._run.sections
-        if self._section not in sections.names and self._section not in sections.limits.sections:
+        if self._place() is None:
             self._happening()
+
+    def _place(self) -> str | None:
+        """The section where it happens; None: training has none of them so far."""
+        sections = self._run.sections
+        return next((name for name in self._places if name in sections.names or name in sections.limits.sections), None)

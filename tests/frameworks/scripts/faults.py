@@ -42,11 +42,12 @@ with lastbeat.run("faults", total_steps=steps, exit_signal="SIGTERM") as run:
 
     for step in range(first + 1, steps + 1):
         with run.section("step"):
-            loss = torch.nn.functional.mse_loss(parallel(data), target)
+            with run.section("compute"):
+                loss = torch.nn.functional.mse_loss(parallel(data), target)
+                time.sleep(0.05)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            time.sleep(0.05)
         run.step(step, loss=loss.detach())
         if rank == 0 and step == first + 1:
             with Path("first_steps").open("a", encoding="utf-8") as kept:

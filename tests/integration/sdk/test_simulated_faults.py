@@ -123,6 +123,24 @@ def test_a_slow_rank_takes_twice_as_long(directory: Site) -> None:
     assert gap(after) > 1.5 * gap(before)
 
 
+def test_a_slow_rank_is_slow_where_no_other_waits_for_it(directory: Site) -> None:
+    script = SECTIONS.replace(
+        "        time.sleep(0.01)\n",
+        "        began = time.monotonic()\n        with run.section('compute'):\n            time.sleep(0.05)\n"
+        "        print('computed', time.monotonic() - began, flush=True)\n        time.sleep(0.05)\n",
+    )
+    with started(directory, script, "slow_rank:0:0.5"):
+        until(lambda: directory.said().partition("FT: Simulating")[2].count("computed") > 10)
+    before, _, after = directory.said().partition("as asked, FT: Simulating")
+    assert least(after, "computed") > 2 * least(before, "computed"), "all that it is late by"
+
+
+def least(text: str, what: str) -> float:
+    """The least that it says of ``what``, but for the first: that one may be the last before the fault."""
+    found = [float(line.split()[1]) for line in text.splitlines() if line.startswith(what)]
+    return min(found[1:])
+
+
 def gap(text: str) -> float:
     """The shortest time between two steps that it tells of."""
     stamps = [float(line) for line in text.splitlines() if line.replace(".", "").isdigit()]
