@@ -72,11 +72,13 @@ _NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none\n"
 
 
 @contextmanager
-def cluster(folder: Path, nodes: int = 3, *, accounting: bool = False, forgets_s: int = 300) -> Iterator[Path]:
+def cluster(
+    folder: Path, nodes: int = 3, *, accounting: bool = False, forgets_s: int = 300, prolog: Path | None = None
+) -> Iterator[Path]:
     """A running cluster; yields its slurm.conf, for SLURM_CONF. ``folder`` needs a short path: sockets lie in it.
 
     ``accounting``: with slurmdbd, so that ``sacct`` answers. ``forgets_s``: how long the controller knows of a job that
-    has ended; it looks for those to forget every so often.
+    has ended; it looks for those to forget every so often. ``prolog`` is run on a node before a job's first process.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # munged wants its socket to be within everybody's reach.
@@ -101,6 +103,7 @@ def cluster(folder: Path, nodes: int = 3, *, accounting: bool = False, forgets_s
             forgets_s=forgets_s,
             accounting=slurmdbd.CLUSTER_LINES.format(port=ports[1], munge=munge) if accounting else _NO_ACCOUNTING,
         )
+        + (f"Prolog={prolog}\n" if prolog is not None else "")
     )
     running: list[subprocess.Popen[bytes]] = []
 
