@@ -102,10 +102,11 @@ class _Training:
         found.fault_at = next((at for at, line in lines if _TOLD_OF in line), None)
         found.done = [_short(line) for _, line in lines if "restart" in line and "in place" in line]
         found.said, found.said_at = _first_news(looks, found.fault_at)
-        if _status(looks) != "SUCCEEDED":
+        found.status = self._status()
+        if found.status != "SUCCEEDED":
             found.by_hand = True
-            _, looks = self._watched(fault)
-        found.status = _status(looks)
+            self._once(fault)
+            found.status = self._status()
         found.again_at = self._first_step_after(found.fault_at)
         final = self._folder / "final"
         found.loss = final.read_text() if final.exists() else None
@@ -120,6 +121,14 @@ class _Training:
             # A look sees how it ended.
             time.sleep(2.5)
         return lines, looks
+
+    def _status(self) -> str:
+        """What a watchdog says now."""
+        watch = (sys.executable, "-m", "lastbeat_cli", "watch", "--run-id", "faults", "--once", "--json")
+        done = subprocess.run(
+            watch, cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False
+        )
+        return str(json.loads(done.stdout)["status"])
 
     def _once(self, fault: str) -> Timed:
         command = (
@@ -156,11 +165,6 @@ class _Training:
         return next((at for at in times if fault_at is not None and at > fault_at), None)
 
 
-def _status(looks: Timed) -> str:
-    """What the last look said."""
-    return next((str(json.loads(line)["status"]) for _, line in reversed(looks) if line.startswith("{")), "nothing")
-
-
 def _short(line: str) -> str:
     """What lastbeat said, for a cell."""
     said = line.strip().removeprefix("lastbeat: ")
@@ -185,6 +189,6 @@ def _news(look: dict[str, Any]) -> list[str]:
     if look.get("cause"):
         said.append(f"cause `{look['cause']}`")
     if (look.get("attempt") or 1) > 1:
-        said.append(f"attempt {look['attempt']}")
+        said.append(f"RUNNING, attempt {look['attempt']}")
     conditions = [name for name in look.get("conditions") or () if name != "warning_in_log"]
     return said + [f"`{name}`" for name in conditions]
