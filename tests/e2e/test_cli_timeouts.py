@@ -153,4 +153,9 @@ def test_what_watchers_have_learned_of_a_run_without_the_sdk_is_shown(tmp_path: 
     assert shown.returncode == 0
     assert "Watchers of run plain have learned how long it may be without a step: usual 1m, limit 30m" in shown.stdout
     told = json.loads(timeouts(tmp_path, "--json", run="plain").stdout)
-    assert told["by_watchers"] == {"samples": 16, "longest_s": None, "limit_s": 1800.0}
+    assert told["by_watchers"] == {
+        "samples": 16,
+        "longest_s": None,
+        "earlier_limit_s": None,
+        "limit_s": 1800.0,
+    }
