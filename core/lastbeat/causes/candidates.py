@@ -39,6 +39,10 @@ _DATA_OR_CHECKPOINT: Final = frozenset(
 """Signals of a broken file, be it data or a checkpoint."""
 
 
+_SENT: Final = "signal"
+"""Subsystem of words that a process was sent a signal."""
+
+
 class Tier(IntEnum):
     """How strong the evidence is. Higher is stronger."""
 
@@ -273,7 +277,8 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     5. A general exception, a native crash, and an error that hardware shows up as give way to a late fact.
     6. A value gives way to what the program that saw it found out: a GPU that computes wrongly.
     7. An envelope that tells nothing gives way to the detail of another one.
-    8. What was only said to be missing gives way to an uncaught exception that says what is wrong, and to an end of the
+    8. An interrupt gives way to a fact that says why it was sent.
+    9. What was only said to be missing gives way to an uncaught exception that says what is wrong, and to an end of the
        job's time: see :func:`_shows_that_it_was_not_needed`.
     """
     if later.mention.link and later.log is best.log and later.mention.after == best.mention.order:
@@ -289,6 +294,8 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
         return True
     if best.traits.raised_where_needed and not best.mention.raised:
         return _shows_that_it_was_not_needed(later, best)
+    if _is_stop(best) and later.is_from_outside and not later.mention.weak:
+        return True
     is_late_fact = later.tier == Tier.FACT and later.traits.printed_late
     if best.tier == Tier.EXIT:
         return later.tier >= Tier.PLAIN
@@ -299,6 +306,11 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
     if best.tier == Tier.SPECIFIC and best.error_type in later.traits.shows_as:
         return is_late_fact
     return best.signal.subsystem == "native_crash" and is_late_fact
+
+
+def _is_stop(candidate: Candidate) -> bool:
+    """Whether it tells of a signal that asked a process to stop, and not of who sent it."""
+    return candidate.traits.is_imposed and candidate.subsystem == _SENT
 
 
 def _shows_that_it_was_not_needed(later: Candidate, best: Candidate) -> bool:
@@ -339,6 +351,9 @@ def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
         same_stop = best.traits.is_imposed and candidate.error_type == best.error_type and best.tier < Tier.FACT
         if candidate.tier <= Tier.CASCADE < best.tier and not same_stop:
             # Consequences may be printed before their cause.
+            continue
+        if best.tier == Tier.FACT and (candidate.tier == Tier.EXIT or _is_stop(candidate)):
+            # How a process was ended, where the fact says why.
             continue
         if candidate.mention.quiet:
             # What was raised and ignored warned of nothing.

@@ -175,7 +175,8 @@ class _Diagnosis:
         return {
             each.log_index
             for each in self._candidates
-            if each.rank is not None and each.log_index in gave_up and each.mention.order > gave_up[each.log_index]
+            if each.rank is not None and each.tier > Tier.CONFIRMATION
+            if each.log_index in gave_up and each.mention.order > gave_up[each.log_index]
         }
 
     def _talked_on(self, candidate: Candidate, last_line: int) -> bool:
