@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Final
 
-from lastbeat.causes import error_file
+from lastbeat.causes import contexts, error_file
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import DETAIL, Mention
 from lastbeat.model.cause import Evidence
@@ -354,6 +354,9 @@ def earliest(best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
             continue
         if best.tier == Tier.FACT and (candidate.tier == Tier.EXIT or _is_stop(candidate)):
             # How a process was ended, where the fact says why.
+            continue
+        if contexts.is_last_attempt(candidate.mention.text) and candidate.mention.low:
+            # It is under way.
             continue
         if candidate.mention.quiet:
             # What was raised and ignored warned of nothing.

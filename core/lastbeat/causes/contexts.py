@@ -91,7 +91,7 @@ SPENT: Final = Pattern(
 )
 SPENT_WORDS: Final = ("retr", "tries", "attempt", "restart", "giv")
 _ATTEMPT: Final = Pattern(
-    r"(?:attempt|retry|try|trial)\s{0,2}[#=:]?\s{0,2}(?P<now>\d{1,5})\s{0,2}(?:/|of)\s{0,2}(?P<all>\d{1,5})",
+    r"(?:attempt|retry(?:ing)?|try|trial)\s{0,2}[#=:(]?\s{0,2}(?P<now>\d{1,5})\s{0,2}(?:/|of)\s{0,2}(?P<all>\d{1,5})",
     re.IGNORECASE,
 )
 _QUOTES: Final = "\"'`\u201c\u2018\u00ab"
@@ -115,8 +115,13 @@ def retries(text: str) -> bool:
         return False
     if any(map(lower.__contains__, SPENT_WORDS)) and SPENT.search(lower) is not None:
         return False
+    return not is_last_attempt(text)
+
+
+def is_last_attempt(text: str) -> bool:
+    """Whether the line counts attempts, and this is the last."""
     attempt = _ATTEMPT.search(text)
-    return attempt is None or int(attempt["now"]) < int(attempt["all"])
+    return attempt is not None and int(attempt["now"]) >= int(attempt["all"])
 
 
 def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: bool = False) -> Weight:
@@ -135,7 +140,7 @@ def weight_of(text: str, start: int, end: int, signal: Signal, *, exception: boo
         return "weak" if retries(text) else "full"
     level = "error" if exception else level_of(text)
     if level == "info" and "NCCL INFO" in text[:_HEAD]:
-        return "none"
+        return "weak" if is_last_attempt(text) else "none"
     before = text[max(0, start - 200) : start]
     if level != "error" and any(each.search(before) for each in (_PROSE, _HYPOTHETICAL, _EARLIER)):
         return "none"

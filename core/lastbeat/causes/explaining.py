@@ -208,7 +208,7 @@ class _Diagnosis:
         """The candidate closest to the cause, as step 3 of :func:`explain` says.
 
         1. Skip confirmations and precursors; let each later candidate replace the best if it overtakes it.
-        2. Nothing left: a repeated warning of a hang. If the end is confirmed, a single one or the last survived error
+        2. Nothing left: a repeated warning of a hang, or the last of several attempts. If the end is confirmed, a single one or the last survived error
            will do; then a stack dump.
         3. A process that was killed: if there was a warning of a hang before, that is the cause.
         4. A mere cascade between peers, with no confirmed end: only if a process died or a log ends with it.
@@ -223,7 +223,7 @@ class _Diagnosis:
         if best is None and self._confirmed and self._survived:
             return self._warned_of_hang(killed=True) or self._survived[-1]
         if best is None:
-            return self._warned_of_hang(killed=self._confirmed) or self._dumped_stacks()
+            return self._warned_of_hang(killed=self._confirmed) or self._last_attempt() or self._dumped_stacks()
         if best.tier == Tier.EXIT and best.traits.may_be_a_kill:
             # The kill may have come from the watchdog that had warned of a hang.
             return self._warned_of_hang(killed=True) or best
@@ -242,6 +242,12 @@ class _Diagnosis:
         ]
         was_repeated = sum(each.mention.count for each in warned) > 1
         return warned[0] if warned and (was_repeated or killed) else None
+
+    def _last_attempt(self) -> Candidate | None:
+        """The last of a number of attempts, after which nothing more was said."""
+        tried = [each for each in self._candidates if each.mention.low and each.tier == Tier.SPECIFIC]
+        last = next((each for each in reversed(tried) if contexts.is_last_attempt(each.mention.text)), None)
+        return last if last is not None and last.mention.line > last.log.alive_line else None
 
     def _warned_of_peers(self) -> Candidate | None:
         """The last warning of trouble between ranks, where it was said first: better than nothing where a process just
