@@ -294,13 +294,13 @@ CASES = [
         id="how a worker ended, below the actor's fields",
     ),
     pytest.param(
-        "exception",
+        "unknown",
         "ActorDiedError",
         STEPS
         + 'Traceback (most recent call last):\n  File "/srv/main.py", line 31, in <module>\n    ray.get(worker.fit.remote())\n'
         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: Worker\n\tpid: 319017\n"
         "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.\n",
-        id="an actor that died without a word: as before",
+        id="an actor that died without a word",
     ),
     # Hydra
     pytest.param(
