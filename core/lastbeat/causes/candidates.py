@@ -203,8 +203,8 @@ def _meaning(mention: Mention, signal: Signal) -> tuple[str, str | None]:
         return error_type, subsystem
     if mention.where in {"jit", "compile"}:
         return "torch", mention.where
-    if mention.where == "autograd" and "RuntimeError" in text:
-        return "torch", "autograd"
+    if mention.where in {"autograd", "operator"} and "RuntimeError" in text:
+        return "torch", mention.where
     if mention.where == "cuda":
         return "environment", "cuda"
     if mention.where == "data" and _BROKEN_READ.search(text):

@@ -70,6 +70,7 @@ _PLACES: Final = tuple(
             r"/socket\.py|multiprocessing/(?:connection|managers|reduction)\.py|/http/client\.py|urllib3/|/ssl\.py|asyncio/",
         ),
         ("cuda", r"torch/cuda/__init__|torch/accelerator/"),
+        ("operator", r"torch/(?:nn/(?:functional|modules/(?!module\.py)\w{1,30})|functional|_ops)\.py"),
         (
             "data",
             (
