@@ -208,8 +208,8 @@ class _Diagnosis:
         """The candidate closest to the cause, as step 3 of :func:`explain` says.
 
         1. Skip confirmations and precursors; let each later candidate replace the best if it overtakes it.
-        2. Nothing left: a repeated warning of a hang, or the last of several attempts. If the end is confirmed, a single one or the last survived error
-           will do; then a stack dump.
+        2. Nothing left: a repeated warning of a hang, or the last of several attempts. If the end is confirmed, a
+           single one or the last survived error will do; then a stack dump.
         3. A process that was killed: if there was a warning of a hang before, that is the cause.
         4. A mere cascade between peers, with no confirmed end: only if a process died or a log ends with it.
         """
