@@ -44,6 +44,8 @@ ROWS = [
     pytest.param("environment", "not enough slots", "There are not enough slots available in the system to satisfy the 8\nslots that were requested by the application:\n\n  python\n", id="mpirun has no room"),
     pytest.param("communication", "lost communication", "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[1,0],0] on node n1\n", id="mpirun lost a node"),
     pytest.param("exception", "Check failed", "2026-03-01 10:00:00.1: F tensorflow/core/framework/tensor_shape.cc:44] Check failed: NDIMS == dims() (2 vs. 1)\nAborted (core dumped)\n", id="glog's last word"),
+    pytest.param("exception", "Assertion", "python: ../csrc/own.cpp:31: void fill(int): Assertion `n > 0' failed.\nAborted (core dumped)\n", id="assert() of native code"),
+    pytest.param("exception", "0xC0000005", "Process finished with exit code -1073741819 (0xC0000005)\n", id="Windows: an access violation"),
     pytest.param("exception", "unbound variable", "run.sh: line 9: DATA_DIR: unbound variable\n", id="a script without its variable"),
     pytest.param("exception", "syntax error", "run.sh: line 7: syntax error near unexpected token `done'\nrun.sh: line 7: `done'\n", id="a script that cannot be read"),
     pytest.param("environment", "bad interpreter", "bash: ./fit.sh: /bin/bash^M: bad interpreter: No such file or directory\n", id="a script from Windows"),
