@@ -43,6 +43,9 @@ _SENT: Final = "signal"
 """Subsystem of words that a process was sent a signal."""
 
 
+_GRACE: Final = timedelta(hours=1)
+
+
 class Tier(IntEnum):
     """How strong the evidence is. Higher is stronger."""
 
@@ -294,7 +297,7 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
         return True
     if best.traits.raised_where_needed and not best.mention.raised:
         return _shows_that_it_was_not_needed(later, best)
-    if _is_stop(best) and later.is_from_outside and not later.mention.weak:
+    if _is_stop(best) and later.is_from_outside and not later.mention.weak and _soon_after(later, best):
         return True
     is_late_fact = later.tier == Tier.FACT and later.traits.printed_late
     if best.tier == Tier.EXIT:
@@ -311,6 +314,14 @@ def overtakes(later: Candidate, best: Candidate) -> bool:
 def _is_stop(candidate: Candidate) -> bool:
     """Whether it tells of a signal that asked a process to stop, and not of who sent it."""
     return candidate.traits.is_imposed and candidate.subsystem == _SENT
+
+
+def _soon_after(later: Candidate, first: Candidate) -> bool:
+    """Whether nothing shows that more time passed between the two than a scheduler leaves after its signal."""
+    began, ended = first.mention.time or first.mention.before, later.mention.time
+    if began is None or ended is None or not has_year(began) or not has_year(ended):
+        return True
+    return ended - began < _GRACE
 
 
 def _shows_that_it_was_not_needed(later: Candidate, best: Candidate) -> bool:

@@ -26,6 +26,8 @@ ROWS = [
     pytest.param("cancelled", "TERM_FORCE_ADMIN", KILLED + SUMMARY + "TERM_FORCE_ADMIN: job killed by root or LSF administrator without time for cleanup.\n", id="a kill by an administrator is none for memory"),
     pytest.param("time_limit", "TERM_RUNLIMIT", INTERRUPT + SUMMARY + "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n", id="an interrupt was the time limit's"),
     pytest.param("time_limit", "TERM_CPULIMIT", SUMMARY + "TERM_CPULIMIT: job killed after reaching LSF CPU usage limit.\nExited with exit code 152.\n", id="LSF's limit of processor time"),
+    pytest.param("time_limit", "TIME LIMIT", "2026-03-01 10:00:00 epoch 3\n" + INTERRUPT + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T10:02:00 DUE TO TIME LIMIT ***\n", id="Slurm's time limit interrupts, too"),
+    pytest.param("cancelled", "KeyboardInterrupt", "2026-03-01 10:00:00 epoch 3\n" + INTERRUPT + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T18:00:00 DUE TO TIME LIMIT ***\n", id="somebody interrupted it long before the time limit"),
     pytest.param("exception", "KeyError", traceback("KeyError: 'lr'") + SUMMARY + "TERM_OWNER: job killed by owner.\n", id="an exception was there before somebody ended the job"),
     pytest.param("oom", "oom_kill", "run.sh: line 9: 1577 Killed                  python fit.py\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed.\n", id="Slurm says what the kill was for"),
     pytest.param("time_limit", "cput", "=>> PBS: job killed: cput 3605 exceeded limit 3600\n", id="PBS's limit of processor time"),
