@@ -55,6 +55,7 @@ OTHERS = [
     ("oom", "RuntimeError: cuFFT error: CUFFT_ALLOC_FAILED"),
     ("oom", "RuntimeError: bad allocation"),
     ("environment", "ValueError: Invalid CUDA 'device=0' requested. Use 'device=cpu' or pass valid CUDA device(s) if available."),
+    ("distributed_timeout", "RuntimeError: (PreconditionNotMet) TCP connection timeout. (at tcp_utils.cc:130)"),
     ("environment", 'OSError: [WinError 126] The specified module could not be found. Error loading "fbgemm.dll" or one of its dependencies.'),
     ("environment", "RuntimeError: cuda runtime error (10) : invalid device ordinal at torch/csrc/cuda/Module.cpp:59"),
     ("environment", "RuntimeError: Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 2."),
