@@ -12,7 +12,7 @@ SUMMARY = "\n------------------------------------------------------------\nSende
 INTERRUPT = (
     'Traceback (most recent call last):\n  File "/home/u/fit.py", line 3, in <module>\n    fit()\nKeyboardInterrupt\n'
 )
-KILLED = "/home/u/.lsbatch/1614.77.shell: line 9: 1577 Killed                  python fit.py\n"
+KILLED = "/home/u/.lsbatch/1700.42.shell: line 6: 4242 Killed                  python fit.py\n"
 C10D = "[W socket.cpp:663] [c10d] The server socket has failed to bind to [::]:29400 (errno: 98 - Address already in use).\n[E socket.cpp:719] [c10d] The server socket has failed to listen on any local network address.\n"
 RETRIES = "".join(
     f"n1:10:20 [0] NCCL INFO socketPollConnect: connect returned No route to host, retrying ({n}/12) after sleep for {n}00 msec\n"
@@ -29,7 +29,7 @@ ROWS = [
     pytest.param("time_limit", "TIME LIMIT", "2026-03-01 10:00:00 epoch 3\n" + INTERRUPT + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T10:02:00 DUE TO TIME LIMIT ***\n", id="Slurm's time limit interrupts, too"),
     pytest.param("cancelled", "KeyboardInterrupt", "2026-03-01 10:00:00 epoch 3\n" + INTERRUPT + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T18:00:00 DUE TO TIME LIMIT ***\n", id="somebody interrupted it long before the time limit"),
     pytest.param("exception", "KeyError", traceback("KeyError: 'lr'") + SUMMARY + "TERM_OWNER: job killed by owner.\n", id="an exception was there before somebody ended the job"),
-    pytest.param("oom", "oom_kill", "run.sh: line 9: 1577 Killed                  python fit.py\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed.\n", id="Slurm says what the kill was for"),
+    pytest.param("oom", "oom_kill", "run.sh: line 6: 4242 Killed                  python fit.py\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been OOM Killed.\n", id="Slurm says what the kill was for"),
     pytest.param("time_limit", "cput", "=>> PBS: job killed: cput 3605 exceeded limit 3600\n", id="PBS's limit of processor time"),
     pytest.param("oom", "vmem", "=>> PBS: job killed: vmem 9000000kb exceeded limit 8388608kb\nTerminated\n", id="PBS's limit of virtual memory"),
     pytest.param("slurm_failure", "SISTER_EOF", "=>> PBS: job killed: node 1 (n2) requested job terminate, 'EOF' (code 1099) - received SISTER_EOF attempting to communicate with sister MOM's\n", id="a node of PBS's is gone"),
