@@ -55,7 +55,10 @@ def tables(progress: Callable[[str], None]) -> Iterator[str]:
         yield "| torch is not installed | | | | | | |"
         return
     progress("a training without a fault")
-    loss = _train("").loss
+    undisturbed = _train("")
+    loss = undisturbed.loss
+    if undisturbed.status != "SUCCEEDED" or loss is None:
+        raise RuntimeError(f"the training without a fault ended as {undisturbed.status}")
     for name, fault in _FAULTS.items():
         progress(name)
         found = _train(fault)

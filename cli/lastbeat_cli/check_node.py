@@ -24,9 +24,8 @@ Examples:
   lastbeat check-node --gpus 8 --path /scratch --path /dev/shm
   lastbeat check-node --json | jq '.checks[] | select(.word != "ok")'
 
-It looks, and changes nothing; it needs neither root nor a fleet. As a prolog of Slurm, which has no PATH and drains
-the node for any exit status but 0, let 1 pass:
-/opt/lastbeat/bin/lastbeat check-node --gpus 8 || [ $? -eq 1 ]
+It looks, and changes nothing; it needs neither root nor a fleet. A prolog of Slurm has no PATH:
+/opt/lastbeat/bin/lastbeat check-node --prolog --gpus 8
 """
 _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
 
@@ -46,8 +45,15 @@ _PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - nothing is written there
     metavar="SECONDS",
     help="How long NVIDIA's driver may take to answer [30].",
 )
+@options.option(
+    "--prolog",
+    is_flag=True,
+    help="Exit with 0, not 1, where the node may be used: a prolog drains it for anything else.",
+)
 @options.form
-def command(*, gpus: int | None, paths: tuple[str, ...], wait_s: float, as_json: bool, verbose: bool) -> int:
+def command(
+    *, gpus: int | None, paths: tuple[str, ...], wait_s: float, prolog: bool, as_json: bool, verbose: bool
+) -> int:
     """Check this node before a job starts on it: its GPUs and what the kernel's log says of them, memory, disks and
     network; one line each, with the remedy.
     """
@@ -64,4 +70,6 @@ def command(*, gpus: int | None, paths: tuple[str, ...], wait_s: float, as_json:
         print(dump({"checks": [asdict(check) for check in made]}))
     sys.stdout.flush()
     words = {check.word for check in made}
-    return exits.CRITICAL if "fail" in words else exits.WARNING if "warn" in words else exits.OK
+    if "fail" in words:
+        return exits.CRITICAL
+    return exits.WARNING if "warn" in words and not prolog else exits.OK

@@ -1,5 +1,6 @@
 """``timeouts``: the limits that a run has learned of itself, and the data behind them."""
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,10 +25,11 @@ from lastbeat.model.learned_limits import (
     encode_state,
     read_state,
 )
-from lastbeat.model.record import StepWaits
+from lastbeat.model.record import Record, StepWaits
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
+from lastbeat.record.repository import RecordRepository
 from lastbeat.sdk.sections import STEP
 from lastbeat.settings import Settings
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
@@ -78,7 +80,9 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
         state = LearnedState()
     if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
         state = _changed(store, key, resets=resets)
-    seen = None if resets else _seen_by_watchers(store, name)
+    if resets:
+        _have_watchers_forget(store, name)
+    seen = _seen_by_watchers(store, name)
     if as_json:
         print(dump(masked_throughout(document(name, state, seen), settings.redactor)))
     else:
@@ -96,7 +100,8 @@ def _masked(key: SpanKey, settings: Settings) -> SpanKey:
 class SeenByWatchers:
     """What watchers have learned of a run's steps."""
 
-    waits: StepWaits
+    waits: StepWaits | None
+    """In this attempt."""
     earlier_s: float | None
     """The limit that attempts before have taught."""
 
@@ -113,9 +118,31 @@ def _seen_by_watchers(store: Store, run_id: str) -> SeenByWatchers | None:
         record = decode_record(blob.body) if blob is not None else None
     except DamagedError:
         return None
-    if record is None or record.progress is None or record.progress.waits is None:
+    if record is None:
         return None
-    return SeenByWatchers(record.progress.waits, record.earlier_step_limit_s)
+    waits, earlier_s = _waits(record), record.earlier_step_limit_s
+    return None if waits is None and earlier_s is None else SeenByWatchers(waits, earlier_s)
+
+
+def _waits(record: Record) -> StepWaits | None:
+    return record.progress.waits if record.progress is not None else None
+
+
+def _have_watchers_forget(store: Store, run_id: str) -> None:
+    """A watcher may write between our look and our write: then look again."""
+    repository = RecordRepository(store, f"{run_id}/{runid.RECORD}", os.urandom(6).hex())
+    for left in range(_TRIES, 0, -1):
+        record = repository.reload()
+        if record is None or (_waits(record) is None and record.earlier_step_limit_s is None):
+            return
+        progress = None if record.progress is None else replace(record.progress, waits=None)
+        try:
+            repository.save(replace(record, progress=progress, earlier_step_limit_s=None), store.clock())
+        except ConflictError:
+            if left == 1:
+                raise
+        else:
+            return
 
 
 def _state(store: Store, key: str) -> tuple[LearnedState | None, str | None]:
@@ -165,8 +192,8 @@ def document(run_id: str, state: LearnedState, seen: SeenByWatchers | None = Non
         "by_watchers": None
         if seen is None
         else {
-            "samples": seen.waits.seen,
-            "longest_s": seen.waits.longest_s or None,
+            "samples": seen.waits.seen if seen.waits is not None else 0,
+            "longest_s": seen.waits.longest_s or None if seen.waits is not None else None,
             "earlier_limit_s": seen.earlier_s,
             "limit_s": seen.limit_s,
         },
@@ -202,14 +229,15 @@ def lines(
 
 def _seen_line(run_id: str, seen: SeenByWatchers) -> str:
     waits, limit_s = seen.waits, seen.limit_s
-    if limit_s is not None:
+    if waits is not None and limit_s is not None:
         usual = f"usual {format_duration(step_waits.usual_s(waits))}, limit {format_duration(limit_s)}"
         return f"Watchers of run {run_id} have learned how long it may be without a step: {usual}"
-    why = "its steps take too long to tell a hang from one"
-    if not step_waits.is_enough(waits, seen.earlier_s):
-        why = f"{waits.seen} of {LEAST_SAMPLES} steps seen"
-        if seen.earlier_s is not None:
-            why = f"limit {format_duration(seen.earlier_s)} by earlier attempts, once this one has made its first steps"
+    if waits is not None and step_waits.is_enough(waits, seen.earlier_s):
+        why = "its steps take too long to tell a hang from one"
+    elif seen.earlier_s is not None:
+        why = f"limit {format_duration(seen.earlier_s)} by earlier attempts, once this one has made its first steps"
+    else:
+        why = f"{waits.seen if waits is not None else 0} of {LEAST_SAMPLES} steps seen"
     return f"Watchers of run {run_id} learn how long it may be without a step: {why}"
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,3 +160,33 @@ def test_what_watchers_have_learned_of_a_run_without_the_sdk_is_shown(tmp_path: 
         "earlier_limit_s": None,
         "limit_s": 1800.0,
     }
+
+
+def watch(folder: Path) -> None:
+    watched = ("watch", "--run-id", "plain", "--root", "runs", "--once")
+    assert call(LASTBEAT, *watched, cwd=folder, LASTBEAT_LEARN="on").returncode == 0
+
+
+def by_watchers(folder: Path, *arguments: str) -> tuple[str, dict[str, Any] | None]:
+    shown = timeouts(folder, *arguments, run="plain").stdout
+    return shown, json.loads(timeouts(folder, "--json", run="plain").stdout)["by_watchers"]
+
+
+def test_what_they_have_learned_holds_for_the_next_attempt_until_it_is_reset(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "plain"
+    folder.mkdir(parents=True)
+    (folder / "metadata.json").write_text(json.dumps({"attempt": 1}))
+    for step in range(18):
+        (folder / "progress.json").write_text(json.dumps({"step": step}))
+        watch(tmp_path)
+    (folder / "progress.json").unlink()
+    (folder / "metadata.json").write_text(json.dumps({"attempt": 2}))
+    watch(tmp_path)
+    shown, seen = by_watchers(tmp_path)
+    assert "limit 30m by earlier attempts, once this one has made its first steps" in shown
+    assert seen == {"samples": 0, "longest_s": None, "earlier_limit_s": 1800.0, "limit_s": None}
+    shown, seen = by_watchers(tmp_path, "--reset")
+    assert "forgotten" in shown
+    assert seen is None
+    watch(tmp_path)
+    assert by_watchers(tmp_path)[1] is None

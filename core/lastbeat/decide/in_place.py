@@ -33,18 +33,11 @@ def still_late(late: Sequence[LateSection], starter: InPlace | None) -> tuple[La
     return tuple(each for each in late if each.open_s - each.limit_s > patience_s)
 
 
-def may_get_over(
-    starter: InPlace | None, finding: Finding | None, step_at: datetime | None, began_at: datetime | None, now: datetime
-) -> bool:
-    """Whether ``starter`` may still get over a failure in the log, whether the log ends in it (``finding``) or goes on.
-
-    An error that ended nothing has no time of its own, but there has been no step since; so it counts from the last
-    step, or from the beginning.
-    """
-    if starter is None:
+def may_get_over(starter: InPlace | None, finding: Finding | None, now: datetime) -> bool:
+    """Whether ``starter`` may still get over the failure in which the log ends, or say itself that it does not."""
+    if starter is None or finding is None:
         return False
-    known = [each for each in (step_at, began_at, finding.seen_at if finding is not None else None) if each is not None]
-    return any((now - each).total_seconds() <= starter.takes_s for each in known)
+    return (now - finding.seen_at).total_seconds() <= starter.takes_s
 
 
 def restart_news(before: Record, number: int, seen: Seen, step: int | None, now: datetime) -> str | None:

@@ -54,12 +54,13 @@ def limit_s(known: StepWaits | None, earlier_s: float | None) -> float | None:
     too little is known, or its steps take too long to tell a hang from one."""
     if known is None or not is_enough(known, earlier_s):
         return None
-    own_s = min(max(FACTOR * known.longest_s, IDLE_FLOOR_S), CEILING_S)
+    own_s, room_s = _bounded(FACTOR * known.longest_s), ROOM * known.longest_s
+    if own_s < room_s:
+        return None
     if earlier_s is None:
-        found_s = own_s
-    else:
-        found_s = (own_s + earlier_s) / 2 if known.seen >= LEAST_SAMPLES else max(own_s, earlier_s)
-    return found_s if found_s >= ROOM * known.longest_s else None
+        return own_s
+    earlier_s = _bounded(earlier_s)
+    return max((own_s + earlier_s) / 2, room_s) if known.seen >= LEAST_SAMPLES else max(own_s, earlier_s)
 
 
 def is_enough(known: StepWaits, earlier_s: float | None) -> bool:
@@ -68,9 +69,12 @@ def is_enough(known: StepWaits, earlier_s: float | None) -> bool:
 
 
 def handed_on_s(known: StepWaits | None, earlier_s: float | None) -> float | None:
-    """What the next attempt begins with."""
-    found_s = limit_s(known, earlier_s)
-    return earlier_s if found_s is None else found_s
+    """What the next attempt begins with. None: nothing is known, or steps take too long to tell a hang from one."""
+    return limit_s(known, earlier_s) if known is not None and is_enough(known, earlier_s) else earlier_s
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, IDLE_FLOOR_S), CEILING_S)
 
 
 def usual_s(known: StepWaits) -> float:

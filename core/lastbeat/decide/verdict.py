@@ -610,11 +610,10 @@ def _log_conditions(evidence: AttemptEvidence, policy: Policy, now: datetime) ->
     """What the logs raise beside RUNNING."""
     if jobs.may_get_over(evidence.seen.job, evidence.finding, now):
         return {}
-    starter, steps = in_charge(evidence.seen, policy.stale_s, now), evidence.step_source
-    step_at = steps.step_at if steps is not None else None
-    if may_get_over(starter, evidence.finding, step_at, evidence.attempt.began_at, now):
-        return {}
-    return logs.conditions(evidence.seen.logs, evidence.finding)
+    raised = logs.conditions(evidence.seen.logs, evidence.finding)
+    if may_get_over(in_charge(evidence.seen, policy.stale_s, now), evidence.finding, now):
+        raised.pop(names.FAILURE_IN_LOG, None)
+    return raised
 
 
 def _with_cause(

@@ -241,4 +241,6 @@ class _FaultyRun:
     def _place(self) -> str | None:
         """The section where it happens; None: training has none of them so far."""
         sections = self._run.sections
-        return next((name for name in self._places if name in sections.names or name in sections.limits.sections), None)
+        # A limit for all kinds of sections may be set where a training has few of them.
+        to_come = sections.limits.sections if len(self._places) == 1 else ()
+        return next((name for name in self._places if name in sections.names or name in to_come), None)

@@ -14,7 +14,7 @@ from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, OpenSection, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, Record
-from lastbeat.model.status import FAILURE_IN_LOG, Event, Status
+from lastbeat.model.status import FAILURE_IN_LOG, LOSS_NAN, Event, Status
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 STARTER = InPlace("job-0", 0, 3, 120.0)
@@ -114,38 +114,59 @@ def test_who_gives_up_says_so_and_that_counts_at_once() -> None:
     assert found[1].events == (Event.FAILED,)
 
 
-PEER_GONE = Cause("communication", Evidence("logs/r1.log", 7, "Connection reset by peer"), 0.8)
 LOGGED = [
     pytest.param(None, 10.0, True, id="nobody starts it again: at once"),
     pytest.param(STARTER, 10.0, False, id="who starts it again has time for that"),
-    pytest.param(STARTER, 118.0, False, id="as long as it says that this takes"),
+    pytest.param(STARTER, 119.0, False, id="as long as it says that this takes"),
     pytest.param(STARTER, 125.0, True, id="and no longer: it got stuck there"),
 ]
 
 
-def tells_of_log(starter: InPlace | None, failed: float, ago_s: float, *, ended: bool) -> bool:
-    """Whether a look ``ago_s`` after the failure says something of it. The last step was 20 s after the start."""
+def warnings_of(starter: InPlace | None, error_type: str, step_s: float) -> list[str]:
+    """Of what looks each half a minute warn in an hour after an error in the log that ended nothing."""
+    line = Cause(error_type, Evidence("logs/r1.log", 7, "what it says"), 0.8)
+    logs = LogReport(written_at=at(20.0), shown_at=at(20.0), explanation=Explanation(line))
+    found = looks(
+        *(
+            (
+                float(when),
+                Seen(metadata=beat(when - 0.5, 1, starter), progress=progress(step * step_s, step), logs=said),
+            )
+            for when, said in ((19, LogReport()), *((when, logs) for when in range(21, 3621, 30)))
+            for step in [int(when // step_s)]
+        )
+    )
+    return [name for each in found if Event.WARNING in each.events for name in each.verdict.conditions]
 
-    def look(seconds: float, *shown: Cause) -> tuple[float, Seen]:
-        said = Explanation(shown[0], ended=ended) if shown else Explanation()
-        logs = LogReport(written_at=at(min(seconds, failed)), shown_at=at(failed) if shown else None, explanation=said)
-        return seconds, Seen(metadata=beat(seconds - 0.5, 1, starter), progress=progress(19.0, 3), logs=logs)
 
-    *_, last = looks(look(19.0), look(failed + 1.0, PEER_GONE), look(failed + ago_s, PEER_GONE))
-    return FAILURE_IN_LOG in last.verdict.conditions or last.verdict.status is Status.FAILED
-
-
-@pytest.mark.parametrize("ended", [True, False], ids=["the log ends in it", "the log goes on"])
 @pytest.mark.parametrize(("starter", "ago_s", "told"), LOGGED)
-def test_a_failure_in_the_log_is_left_to_who_starts_it_again(
-    starter: InPlace | None, ago_s: float, told: bool, ended: bool
+def test_a_failure_that_ends_the_log_is_left_to_who_starts_it_again(
+    starter: InPlace | None, ago_s: float, told: bool
 ) -> None:
-    assert tells_of_log(starter, 20.0, ago_s, ended=ended) is told
+    line = Cause("communication", Evidence("logs/r1.log", 7, "Connection reset by peer"), 0.8)
+    ends = LogReport(written_at=at(20.0), shown_at=at(20.0), explanation=Explanation(line, ended=True))
+    *_, last = looks(
+        *(
+            (when, Seen(metadata=beat(when - 0.5, 1, starter), progress=progress(19.0, 3), logs=logs))
+            for when, logs in ((19.5, LogReport()), (21.0, ends), (20.0 + ago_s, ends))
+        )
+    )
+    assert (FAILURE_IN_LOG in last.verdict.conditions or last.verdict.status is Status.FAILED) is told
 
 
-def test_so_it_is_where_steps_take_longer_than_that() -> None:
-    assert not tells_of_log(STARTER, 520.0, 10.0, ended=True)
-    assert tells_of_log(STARTER, 520.0, 125.0, ended=True)
+@pytest.mark.parametrize("starter", [None, STARTER], ids=["nobody starts it again", "somebody does"])
+@pytest.mark.parametrize("step_s", [30.0, 300.0], ids=["quick steps", "long steps"])
+@pytest.mark.parametrize(
+    ("error_type", "condition"),
+    [
+        pytest.param("numerical_instability", LOSS_NAN, id="no restart follows from a NaN"),
+        pytest.param("oom", FAILURE_IN_LOG, id="an error that ended nothing"),
+    ],
+)
+def test_what_ended_nothing_is_told_once_whoever_starts_it_again(
+    starter: InPlace | None, step_s: float, error_type: str, condition: str
+) -> None:
+    assert warnings_of(starter, error_type, step_s) == [condition]
 
 
 NEWS = [

@@ -188,6 +188,22 @@ def test_a_new_attempt_begins_with_the_limit_of_those_before(
     assert status_after(scene, lasts_s - MINUTE) == status
 
 
+def test_steps_that_take_too_long_to_tell_a_hang_from_one_are_remembered_as_such() -> None:
+    known = StepWaits(40, LEAST_SAMPLES, longest_s=4.5 * HOUR)
+    assert limit_s(known, None) is None
+    assert limit_s(known, IDLE_FLOOR_S) is None
+    assert handed_on_s(known, IDLE_FLOOR_S) is None, "the next attempt learns anew, and has no shorter limit"
+    assert handed_on_s(StepWaits(40, 2, longest_s=4.5 * HOUR), IDLE_FLOOR_S) == IDLE_FLOOR_S
+
+
+@pytest.mark.parametrize(
+    ("earlier_s", "limit"),
+    [(-1e12, IDLE_FLOOR_S), (0.0, IDLE_FLOOR_S), (1e12, (IDLE_FLOOR_S + CEILING_S) / 2)],
+)
+def test_a_record_that_was_tampered_with_switches_nothing_off(earlier_s: float, limit: float) -> None:
+    assert limit_s(StepWaits(40, LEAST_SAMPLES), earlier_s) == limit
+
+
 def test_what_earlier_attempts_taught_outlives_one_that_dies_at_once() -> None:
     scene = Scene(LEARNS)
     train(scene, step_s=10 * MINUTE)
@@ -259,11 +275,15 @@ def test_a_wait_like_one_before_is_never_late_and_a_hang_is_found(
     looks = Looks(every_s)
     looks.earlier_s = handed_on_s(earlier.known, None)
     longest_s = 0.0
+    anew = Looks(every_s)
     for seconds in before:
         told = looks.wait(seconds)
+        anew.wait(seconds)
         assert not (told and seconds <= longest_s)
         longest_s = max(longest_s, seconds)
     assert looks.known is None or looks.known.longest_s <= longest_s, "no wait is taken for a longer one"
+    if limit_s(anew.known, None) is not None:
+        assert limit_s(looks.known, looks.earlier_s) is not None, "attempts before switch nothing off"
     if looks.known is not None and limit_s(looks.known, looks.earlier_s) is not None:
         most_s = max(FACTOR * longest_s, IDLE_FLOOR_S, looks.earlier_s or 0.0)
         assert looks.wait(min(most_s, CEILING_S) + 2 * every_s)
