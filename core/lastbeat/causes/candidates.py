@@ -39,6 +39,9 @@ _DATA_OR_CHECKPOINT: Final = frozenset(
 """Signals of a broken file, be it data or a checkpoint."""
 
 
+_TERMINATED: Final = "terminated"
+_TEARDOWN: Final = "torchelastic_teardown"
+_LAUNCHER_STOPPED: Final = "torchelastic_stopped"
 _SENT: Final = "signal"
 """Subsystem of words that a process was sent a signal."""
 
@@ -134,9 +137,11 @@ def candidates_of(logs: Sequence[LogSummary], signals: Mapping[str, Signal]) -> 
     found: list[Candidate] = []
     for index, log in enumerate(logs):
         known = [each for each in log.mentions if each.signal in signals]
-        within = _Envelopes(known, signals)
+        within, torn_down = _Envelopes(known, signals), _torn_down(known)
         for mention in known:
             signal = signals[mention.signal]
+            if mention.signal == _TERMINATED and torn_down is not None and mention.order > torn_down:
+                continue
             error_type, subsystem = _meaning(mention, signal)
             tier = within.tier(mention, error_type, _tier(mention, signal, error_type))
             found.append(Candidate(mention, signal, tier, error_type, subsystem, log, index))
@@ -144,6 +149,15 @@ def candidates_of(logs: Sequence[LogSummary], signals: Mapping[str, Signal]) -> 
     if len(logs) > 1:
         found.sort(key=_when)
     return found
+
+
+def _torn_down(mentions: Sequence[Mention]) -> int | None:
+    """From which mention on a launcher ended its workers, whom nobody else has sent a signal then. None: it did not, or
+    it was sent one itself."""
+    if any(each.signal == _LAUNCHER_STOPPED for each in mentions):
+        return None
+    sends = (each.order for each in mentions if each.signal == _TEARDOWN and "closing signal" in each.text)
+    return min(sends, default=None)
 
 
 class _Envelopes:

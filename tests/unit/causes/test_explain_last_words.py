@@ -20,7 +20,14 @@ RETRIES = "".join(
 )
 SCALES = "".join(f"| WARNING: overflow detected, setting loss scale to: {2.0**-n}\n" for n in range(9, 14))
 LOST = "*** STEP 77.0 ON n0 CANCELLED AT 2026-03-01T10:00:00 ***\n"
+STOP = "W0301 10:00:00.1 77 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 78 closing signal SIGTERM\n"
+TOLD = "W0301 10:00:00.0 77 torch/distributed/elastic/agent/server/api.py:723] Received 15 death signal, shutting down workers\n"
 ROWS = [
+    pytest.param("unknown", "closing signal", STOP + "Received signal 15, initiating graceful stop\n", id="the launcher ended its workers, and nobody says yet which one had failed"),
+    pytest.param("cancelled", "death signal", TOLD + STOP + "Received signal 15, initiating graceful stop\n", id="the launcher was sent a signal itself"),
+    pytest.param("oom", "exitcode: -9", STOP + "Received signal 15, initiating graceful stop\nE0301 10:00:02.0 77 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) local_rank: 2 (pid: 80) of binary: /opt/v/bin/python\n", id="which worker had failed comes last"),
+    pytest.param("cancelled", "KeyboardInterrupt", traceback("RuntimeError: KeyboardInterrupt: <EMPTY MESSAGE>"), id="native code wraps an interrupt"),
+    pytest.param("cancelled", "^C", "^CProcess SpawnProcess-3:\nTraceback (most recent call last):\n  File \"/opt/v/lib/python3.11/multiprocessing/process.py\", line 314, in _bootstrap\n    self.run()\n", id="a process of several is interrupted first"),
     pytest.param("oom", "TERM_MEMLIMIT", KILLED + SUMMARY + "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n", id="LSF says which limit the kill was of"),
     pytest.param("cancelled", "TERM_OWNER", "Aborted!\n" + INTERRUPT + "Terminated\n" + SUMMARY + "TERM_OWNER: job killed by owner.\nExited with exit code 143.\n", id="LSF says who interrupted it"),
     pytest.param("cancelled", "TERM_FORCE_ADMIN", KILLED + SUMMARY + "TERM_FORCE_ADMIN: job killed by root or LSF administrator without time for cleanup.\n", id="a kill by an administrator is none for memory"),
