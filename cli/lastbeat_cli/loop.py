@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
 
@@ -15,21 +15,23 @@ from lastbeat.stores.clock import steady
 
 
 class Stop:
-    """Ctrl-C and SIGTERM as a wish: the pass that is under way ends well, and a sleep ends at once.
+    """Ctrl-C and SIGTERM, or other ``signals``, as a wish: the pass that is under way ends well, and a sleep ends at
+    once. Python loses the exception that a Ctrl-C is by itself where it comes in a finalizer or a callback.
 
     A second signal has its usual effect, also on a pass that hangs in a library: it ends the process.
     """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-    def __init__(self) -> None:
+    def __init__(self, signals: Sequence[signal.Signals] = SIGNALS) -> None:
         self.asked = False
+        self._signals = signals
         # A pipe and not a threading.Event, whose lock the handler could find held by the very thread it interrupts.
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
 
     def __enter__(self) -> "Stop":
-        self._before = {number: signal.signal(number, self._caught) for number in self.SIGNALS}
+        self._before = {number: signal.signal(number, self._caught) for number in self._signals}
         # Python runs a handler in the main thread, when that next comes to it; what wakes it from a sleep that it was
         # just about to begin, or from a signal that another thread got, is this byte from the C handler.
         self._woken_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
@@ -43,7 +45,7 @@ class Stop:
         os.close(self._write)
 
     def _caught(self, *_: object) -> None:
-        for each in self.SIGNALS:
+        for each in self._signals:
             signal.signal(each, signal.SIG_DFL)
         self.ask()
 
@@ -61,8 +63,16 @@ class Stop:
             if left <= 0:
                 return False
             if select.select([self._read], [], [], left)[0]:
-                os.read(self._read, 512)
+                self.hear()
         return True
+
+    def fileno(self) -> int:
+        """What becomes readable with a signal, for who waits for other things as well; then :meth:`hear` it."""
+        return self._read
+
+    def hear(self) -> None:
+        """Take in that a signal came, whichever it was."""
+        os.read(self._read, 512)
 
 
 def next_due(due: float, now: float, interval_s: float) -> float:

@@ -11,6 +11,7 @@ from lastbeat.observe.log_following import follow
 from lastbeat.observe.log_source import LogSource
 from lastbeat.observe.tailed_log import PARTIAL_KEPT_BYTES, Readers, TailedLog, TextReader
 from lastbeat.stores.port import Blob, StoreError
+from lastbeat_cli.loop import Stop
 from lastbeat_cli.run_logs.printing import LINE_BYTES, Lines, Printer, note
 
 if TYPE_CHECKING:
@@ -134,12 +135,13 @@ def until_over(
     sources: Callable[[], Sequence[LogSource]],
     over: Callable[[], str | None],
     interval_s: float,
+    stop: Stop,
 ) -> None:
     """Look again every ``interval_s`` until the run is over and nothing was new for some looks. ``sources`` lists what
     is followed, ``over`` says how the run ended; both may raise :class:`StoreError`, which is said once, and tried
     again.
 
-    Raises :class:`BrokenPipeError` when the reader of stdout has left.
+    Raises :class:`BrokenPipeError` when the reader of stdout has left, and KeyboardInterrupt when ``stop`` was asked.
     """
     still, fault = 0, ""
     while True:
@@ -159,24 +161,29 @@ def until_over(
             following.end()
             note(ended)
             return
-        if not wait(interval_s):
+        if not _wait(interval_s, stop):
             raise BrokenPipeError
+        if stop.asked:
+            raise KeyboardInterrupt
 
 
-def wait(seconds: float) -> bool:
-    """Sleep; False as soon as whoever read stdout has left."""
+def _wait(seconds: float, stop: Stop) -> bool:
+    """Sleep, or less when asked to stop; False as soon as whoever read stdout has left."""
     if sys.stdout is None or not hasattr(select, "poll"):
-        time.sleep(seconds)
+        stop.wait(seconds)
         return True
     try:
         poll = select.poll()
         # Nothing is waited for but the end of the other side, which is always told.
         poll.register(sys.stdout.fileno(), 0)
     except (OSError, ValueError):
-        time.sleep(seconds)
+        stop.wait(seconds)
         return True
+    poll.register(stop.fileno(), select.POLLIN)
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        if poll.poll(left * 1000):
-            return False
+    while not stop.asked and (left := until - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(left * 1000):
+            if descriptor != stop.fileno():
+                return False
+            stop.hear()
     return True

@@ -1,5 +1,6 @@
 """A run's logs: listed, printed, or followed."""
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from lastbeat import wire
@@ -134,7 +135,8 @@ def _show_all(source: LogSource, printer: Printer, most: int | None, until: int 
 
 def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, *, ends: bool) -> None:
     """Print the last ``most`` lines of each, or all, and then what comes; with ``ends`` until the run is over."""
-    from lastbeat_cli.run_logs.following import Following, until_over  # noqa: PLC0415 - only who follows needs it
+    from lastbeat_cli.loop import Stop  # noqa: PLC0415 - only who follows needs it
+    from lastbeat_cli.run_logs.following import Following, until_over  # noqa: PLC0415 - as above
 
     following = Following(printer)
     began = asked.meant(wait=True)
@@ -163,7 +165,8 @@ def follow(asked: Asked, printer: Printer, most: int | None, interval_s: float, 
                     note(f"{short_name(source.name)} is followed, too")
         return there
 
-    until_over(following, sources, _over(asked) if ends else lambda: None, interval_s)
+    with Stop((signal.SIGINT,)) as stop:
+        until_over(following, sources, _over(asked) if ends else lambda: None, interval_s, stop)
 
 
 def _over(asked: Asked) -> Callable[[], str | None]:

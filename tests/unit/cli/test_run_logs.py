@@ -1,6 +1,8 @@
 """Lines of a run's logs: none too many and none too few, whatever the log holds and however it comes."""
 
+import os
 import re
+import signal
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 
 from lastbeat.model.text import CUT
 from lastbeat.observe.log_source import LogSource, StoredLog
+from lastbeat_cli.loop import Stop
 from lastbeat_cli.run_logs.files import LogSelection, chosen
-from lastbeat_cli.run_logs.following import Following
+from lastbeat_cli.run_logs.following import Following, until_over
 from lastbeat_cli.run_logs.printing import IN_A_PIPE, Grep, Lines, Printer
 from lastbeat_cli.run_logs.reading import Last, chunks, end_of
 from support.memory import START, MemoryStore
@@ -171,3 +174,22 @@ def test_which_logs_are_meant(there: list[tuple[str, int]], choice: LogSelection
     entries = store.list(f"{RUN}/").entries
     sources = [StoredLog(store, entry.key.removeprefix(f"{RUN}/"), entry) for entry in entries]
     assert [source.name for source in chosen(sources, choice)] == names
+
+
+def test_ctrl_c_ends_it_though_it_comes_where_python_loses_exceptions() -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            sum(range(100))
+
+    looks = 0
+
+    def sources() -> list[LogSource]:
+        nonlocal looks
+        looks += 1
+        Finalized()
+        return []
+
+    with Stop((signal.SIGINT,)) as stop, pytest.raises(KeyboardInterrupt):
+        until_over(Following(Shown()), sources, lambda: None, 0.01, stop)
+    assert looks == 1
