@@ -103,6 +103,8 @@ class _Training:
         found = _Found()
         lines, looks = self._watched(fault)
         found.fault_at = next((at for at, line in lines if _TOLD_OF in line), None)
+        if fault and found.fault_at is None:
+            raise RuntimeError(f"{fault} did not happen:\n{''.join(line for _, line in lines)}")
         found.done = [_short(line) for _, line in lines if "restart" in line and "in place" in line]
         found.said, found.said_at = _first_news(looks, found.fault_at)
         found.status = self._status()

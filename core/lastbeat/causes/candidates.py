@@ -47,6 +47,7 @@ _SENT: Final = "signal"
 
 
 _GRACE: Final = timedelta(hours=1)
+"""More than a scheduler leaves between its signal and its word on it."""
 
 
 class Tier(IntEnum):
