@@ -16,7 +16,7 @@ def main() -> int:
         return 3
     try:
         from lastbeat_cli import frame  # noqa: PLC0415 - a missing library must end in a plain message
-        from lastbeat_cli.watch import command  # noqa: PLC0415
+        from lastbeat_cli.watch.command import command  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         print(
             f"Error: the Python package {missing.name!r} is not installed for {sys.executable}; run 'make demo' in "

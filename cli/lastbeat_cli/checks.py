@@ -4,13 +4,13 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Literal
 
 from lastbeat import opening, wire
 from lastbeat.deliver.port import Channel, DeliveryError, named
 from lastbeat.model.limits import EVERY_RUN, limits_of
-from lastbeat.model.runid import SWEEP_MARK, is_hardly_a_run
+from lastbeat.model.runid import METADATA, SWEEP_MARK, is_hardly_a_run
 from lastbeat.model.text import counted
 from lastbeat.settings import Settings, SettingsError, table
 from lastbeat.stores import registry
@@ -75,6 +75,7 @@ def _store(settings: Settings) -> Iterator[CheckResult]:
         yield from _reading(store)
     yield from _writing(store, key)
     yield _clock(store)
+    yield from _ignored_settings(store, settings)
     yield from _limits(store, settings)
     yield from _routes(store, settings)
     if minutes := settings[table.PAGE_MINUTES]:
@@ -123,6 +124,30 @@ def _reading(store: Store) -> Iterator[CheckResult]:
         yield CheckResult("reading", "ok", f"{name} is taken for no run: {why}")
     late = "" if listing.done else "; there was no time to try all"
     yield CheckResult("reading", "ok", f"allowed, of {counted(seen, 'run')}{late}")
+
+
+def _ignored_settings(store: Store, settings: Settings) -> Iterator[CheckResult]:
+    """Runs of the last day whose training goes on without a setting, because that is wrong where it started."""
+    from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES  # noqa: PLC0415 - as above
+    from lastbeat.observe.fleet import FleetListing  # noqa: PLC0415 - as above
+    from lastbeat.views.heartbeats import read_told  # noqa: PLC0415 - as above
+
+    beats: list[tuple[datetime, str, Entry]] = []
+    try:
+        since = store.clock() - timedelta(days=1)
+        for run in FleetListing(store, until=time.monotonic() + _RUNS_S):
+            beat = run.files.get(METADATA)
+            if beat is not None and beat.fault is None and beat.modified > since:
+                beats.append((beat.modified, run.run_id, beat))
+        for _, run_id, beat in sorted(beats, key=lambda each: each[:2])[: -_MOST_RUNS - 1 : -1]:
+            blob = store.read(beat.key, DOCUMENT_LIMIT_BYTES)
+            told = read_told(blob, settings.redactor).ignored_settings if blob is not None else ()
+            if told:
+                yield CheckResult(
+                    "runs", "warn", f"{run_id} ignores {', '.join(told)}", "correct that where its training starts"
+                )
+    except StoreError as fault:
+        yield CheckResult("runs", "warn", f"cannot be read: {fault}", fault.advice)
 
 
 def _unread(store: Store, files: Iterable[Entry]) -> StoreError | None:

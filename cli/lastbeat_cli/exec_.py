@@ -138,8 +138,7 @@ def command(  # noqa: PLR0913 - its options
     logs.verbose(on=verbose)
     arguments = options.arguments(given)
     faults: list[str] = []
-    made = run_id is None and command
-    name = report.made_run_id(_script(command)) if made else report.run_id(run_id, faults)
+    name, renamed = report.named_run_id(run_id, _script(command) if command else "")
     steps = values.whole("--total-steps", total_steps, faults, least=1)
     if not command:
         faults.append("the command is missing; use for example -- ./train.sh")
@@ -151,7 +150,9 @@ def command(  # noqa: PLR0913 - its options
     settings = _settings(arguments, faults)
     if faults:
         raise SettingsError(faults)
-    if made and settings is not None:
+    if renamed:
+        log.warning("%s", renamed)
+    if not (run_id or "").strip() and settings is not None:
         report.tell(opening.root_url(settings), name, given)
     if (limits := given.get("section_timeouts")) is not None:
         # For the command itself, which knows its sections.
@@ -297,7 +298,7 @@ def _report(
 def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
     """The settings; None if they are wrong. ``faults`` gets only what is wrong with the arguments."""
     try:
-        settings = configuration.load(arguments)
+        settings = configuration.load(arguments, training=True)
     except SettingsError as wrong:
         try:
             configuration.load(arguments, environ={}, directory=Path(os.devnull))
@@ -308,4 +309,6 @@ def _settings(arguments: dict[str, str], faults: list[str]) -> Settings | None:
         log.error("nothing watches this command, which runs all the same: %s", wrong)  # noqa: TRY400 - no trace
         return None
     logs.follow(settings)
+    for line in settings.ignored_told():
+        log.warning("%s", line)
     return settings

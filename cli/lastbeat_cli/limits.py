@@ -268,9 +268,7 @@ def _words(entry: LimitEntry) -> str:
             {LEARNED: "sooner as their beats tell (learned)", FIXED: "no sooner (fixed)"}.get(entry.stale, entry.stale)
         )
     if entry.stall_minutes is not None:
-        told.append(
-            f"stalled after {entry.stall_minutes:g}m" if entry.stall_minutes else "standing still is not watched"
-        )
+        told.append(f"stalled after {entry.stall_minutes:g}m" if entry.stall_minutes else "no stall limit")
     if entry.start_minutes is not None:
         told.append(f"to begin within {entry.start_minutes:g}m")
     return ", ".join(told)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lastbeat.deliver import facts
 from lastbeat.model.document import heartbeat
-from lastbeat.model.status import Status, steps_done
+from lastbeat.model.status import STALLED, Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     # Many a command wants a few words of these lines, and has no outcome.
     from lastbeat.model.observation import Seen
     from lastbeat.model.outcome import Outcome
+    from lastbeat.model.view import Row
+
+
+_OLD_STEP_S: Final = 300.0
+"""The age of a step is shown from this on, in seconds."""
 
 
 def headline(outcome: "Outcome") -> str:
@@ -138,6 +143,28 @@ def bar(step: int, total: int, width: int, *, ascii_only: bool) -> str:
 def age(now: datetime, then: datetime) -> str:
     """How long ago something was; an instance clock that runs ahead makes it no negative number."""
     return f"{format_duration(now - then)} ago"
+
+
+def step_age_s(row: "Row", at: datetime | None) -> float | None:
+    """How old the step of a RUNNING run is in seconds, from some minutes on; None of a younger one."""
+    if row.status is not Status.RUNNING or row.step is None or row.step_at is None or at is None:
+        return None
+    age_s = (at - row.step_at).total_seconds()
+    return age_s if row.stands_still or age_s > _OLD_STEP_S else None
+
+
+def standstill(row: "Row", at: datetime | None) -> str:
+    """That a run stands still as of ``at``, and that no limit holds; empty where it does not, or a warning says so."""
+    if not row.stands_still or row.step_at is None or at is None or STALLED in row.conditions:
+        return ""
+    unlimited = ", and no stall limit is set" if row.stall_limited is False else ""
+    return f"no step for {format_duration(at - row.step_at)}{unlimited}"
+
+
+def step_age(row: "Row", at: datetime | None) -> str:
+    """The same behind a step: ``, 58m ago``; empty for a young one."""
+    age_s = step_age_s(row, at)
+    return "" if age_s is None else f", {format_duration(age_s)} ago"
 
 
 def cores(used: float) -> str:

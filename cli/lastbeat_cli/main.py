@@ -12,7 +12,7 @@ from lastbeat_cli import frame
 _ASKED_BY_SHELL = "_LASTBEAT_COMPLETE"
 # Command → its module in lastbeat_cli, a sentence, and under which wish it is listed.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
-    "watch": ("watch", "Look at one run, once or until it is over.", "Watch a run"),
+    "watch": ("watch.command", "Look at one run, once or until it is over.", "Watch a run"),
     "sweep": ("sweep.command", "Look at every run, once or again and again.", "Watch a fleet"),
     "silence": ("silence", "Send no alerts about some runs for a while.", "Watch a fleet"),
     "archive": ("archive", "Leave runs out of the fleet; they stay readable.", "Watch a fleet"),

@@ -1,10 +1,11 @@
 """Options and help texts that commands share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
 
+from lastbeat.model.setting import Setting
 from lastbeat.settings import every_setting
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -141,6 +142,13 @@ def _apply(options: tuple[Callable[[F], F], ...], command: F) -> F:
 
 def arguments(given: Mapping[str, str | None]) -> dict[str, str]:
     """What the command line gave, by the name of the setting; ``given`` is by click's name of the option."""
-    settings = [setting for setting in every_setting() if setting.option]
-    named = {each.name: given.get(each.option.removeprefix("--").replace("-", "_")) for each in settings}
-    return {name: text for name, text in named.items() if text is not None}
+    rest = {name: text for name, text in given.items() if text is not None}
+    # What is no option of the core's or a store's is one of a channel's, or of the command alone.
+    found = _taken(rest, every_setting(channels=False))
+    return found | (_taken(rest, every_setting()) if rest else {})
+
+
+def _taken(given: dict[str, str], settings: Iterable[Setting[Any]]) -> dict[str, str]:
+    """By the names of ``settings``, what was given for their options. It is taken out of ``given``."""
+    options = {each.option.removeprefix("--").replace("-", "_"): each.name for each in settings if each.option}
+    return {options[name]: given.pop(name) for name in list(given) if name in options}

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from lastbeat import training
+from lastbeat.model import runid
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import RunEnvironment
@@ -39,9 +40,11 @@ def run_id(text: str | None, faults: list[str]) -> str:
         return ""
 
 
-def made_run_id(program: str) -> str:
-    """A run id for ``program``, which was given none."""
-    return check_run_id(own_run_id(os.environ, program, platform.node(), Rank()))
+def named_run_id(text: str | None, program: str) -> tuple[str, str]:
+    """The id of the run of ``program`` that its user calls ``text``, and what to say of that; blank is no name."""
+    if text is not None and text.strip():
+        return runid.safe_run_id(text)
+    return runid.safe_run_id(own_run_id(os.environ, program, platform.node(), Rank()))
 
 
 def tell(url: str, name: str, given: Mapping[str, str | None]) -> None:

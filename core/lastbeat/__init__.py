@@ -69,9 +69,12 @@ def run(  # noqa: PLR0913 - all of them by name
     Without ``run_id`` it has one of its own: a scheduler's job its name and number (``llama-12345``), anything else its
     script's name and the time. The log says which.
 
-    Never raises: what is wrong with the id, the settings or the store is logged, and training goes on, unwatched or
-    watched later. Values that are reported may be of any type (Python's numbers, numpy's, tensors, text). What cannot
-    be read is left out, with one line in the log.
+    A name that is no run id becomes one (``my exp!`` is ``my-exp``), and a setting that is wrong keeps its default. The
+    log says so. Only if what says where runs lie is wrong, the run is not watched.
+
+    Never raises: what is wrong with the settings or the store is logged, and training goes on. Values that are reported
+    may be of any type (Python's numbers, numpy's, tensors, text). What cannot be read is left out, with one line in the
+    log.
 
     ``root`` is the fleet root (``s3://bucket/prefix`` or a directory); the settings name it otherwise. Every start is a
     new attempt, and its number follows that of the last attempt whose files are still there. ``resume`` says that there
@@ -214,5 +217,5 @@ def find_checkpoints(
     from lastbeat import opening, settings  # noqa: PLC0415 - as above
     from lastbeat.checkpoints.survey import survey  # noqa: PLC0415 - as above
 
-    store = opening.place(settings.load({}, channels=False), fspath(place))
+    store = opening.place(settings.load({}, channels=False, training=True), fspath(place))
     return survey(store, crashed_at=crashed_at, settle_s=settle_s)

@@ -74,7 +74,8 @@ class Codec(Generic[T]):
     """Reads and writes one dataclass; :func:`codec` makes them."""
 
     def __init__(self, kind: type[T]) -> None:
-        self._type = _type(kind)
+        hashable: Any = kind
+        self._type = _dataclass(hashable)
 
     def document(self, value: T) -> Json:
         """``value`` as data for :func:`json.dumps`."""
@@ -140,7 +141,7 @@ def _type(hint: Any) -> _Type:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _enumeration(hint)
     if isinstance(hint, type) and is_dataclass(hint):
-        return _dataclass(hint)
+        return _dataclass(hint) if _form(hint) is Form.ROW else _late(hint)
     raise TypeError(f"{hint} cannot be kept")
 
 
@@ -520,10 +521,27 @@ def _shape(kind: type[Any]) -> _Shape:
 
 @cache
 def _dataclass(kind: type[Any]) -> _Type:
-    shape, form = _shape(kind), getattr(kind, "FORM", Form.OBJECT)
+    shape, form = _shape(kind), _form(kind)
     if form is Form.ROW:
         return _Type(_row_reader(shape), _row_writer(shape))
     return _Type(_object_reader(shape), _object_writer(shape, sparse=form is Form.SPARSE))
+
+
+def _form(kind: type[Any]) -> Form:
+    form: Form = getattr(kind, "FORM", Form.OBJECT)
+    return form
+
+
+def _late(kind: Any) -> _Type:
+    """The type of a dataclass within another one: compiled when there is a value of it. Few runs have all parts."""
+
+    def read(value: Json, skipped: Skipped) -> Any:
+        return _dataclass(kind).read(value, skipped)
+
+    def write(value: Any) -> Json:
+        return _written(_dataclass(kind), value)
+
+    return _Type(read, write)
 
 
 def _object_reader(shape: _Shape) -> Callable[[Json, Skipped], Any]:

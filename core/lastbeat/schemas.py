@@ -195,6 +195,8 @@ class MetadataDocument(HeartbeatDocument):
     """Whose run it is: a name, an address or a chat handle."""
     team: str = UNSAID
     """The owner's team."""
+    ignored_settings: list[str] = UNSAID
+    """Settings that are wrong and left at their default, each as ``LASTBEAT_LEARN='banana'``; secrets by name alone."""
     beat_seconds: float = Field(default=UNSAID, gt=0)
     """How often this document is written."""
     longest_gap_s: float = Field(default=UNSAID, gt=0)

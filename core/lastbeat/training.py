@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lastbeat import own_log
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.runid import InvalidRunIdError, safe_run_id
 from lastbeat.model.version import __version__
 from lastbeat.sdk.error_text import short_text
 from lastbeat.sdk.ranks import rank_of
@@ -54,7 +54,6 @@ from lastbeat.settings.table import (
     STRAGGLER_RANKS,
     STRAGGLER_SCORES,
     STRAGGLER_SECONDS,
-    STRAGGLER_WORDS,
     STRAGGLERS,
     TEAM,
     TIME_MARGIN_SECONDS,
@@ -105,8 +104,9 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
 ) -> Run:
     """Begin an attempt of ``run_id``. Never raises; see :func:`lastbeat.run`.
 
-    1. Check the run id and load the settings, now and not in the beat thread: later training may have changed its
-       directory or environment. If either is wrong, log it and return a run that reports nothing.
+    1. Load the settings and name the run, now and not in the beat thread: later training may have changed its directory
+       or environment. If what says where runs lie is wrong, log it and return a run that reports nothing. Any other
+       setting that is wrong keeps its default, and a name that is no run id becomes one, each with a line in the log.
     2. Start the guardian, now and not in the beat thread: what starts it is a child of this process for a moment, which
        training must not meet when it waits for its own.
     3. Have native crashes print a traceback, and set up the log to ship.
@@ -114,16 +114,15 @@ def begin(  # noqa: PLR0913 - each is an argument of lastbeat.run
     5. Watch the end of threads, and with ``at_exit`` the end of the process.
     """
     try:
-        name = _checked_run_id(run_id) if run_id is not None else ""
-        settings = load(_root_setting(root), channels=False)
-        name = name or _own_run_id(settings, rank, world_size)
+        settings = load(_root_setting(root), channels=False, training=True)
+        name, renamed = _run_id(run_id, lambda: _own_run_id(settings, rank, world_size))
     except Exception as fault:  # noqa: BLE001 - whatever it is, training goes on
         expected = isinstance(fault, (ValueError, TypeError, OSError))
         what = "lastbeat is off, nothing watches this training: %s"
         safe_log(logging.ERROR, what, str(fault) if expected else fault_text(fault))
         return Run(short_text(run_id) if run_id is not None else "", None, total_steps)
     own_log.begin_in_training(settings)
-    for mistake in settings.misspelt:
+    for mistake in (*settings.misspelt, *settings.ignored_told(), *filter(None, [renamed])):
         safe_log(logging.WARNING, "%s", mistake)
     warnings = WarnOnce()
     guard, starter = _guard(settings, name), _starter(name)
@@ -216,10 +215,11 @@ def _straggler_word(settings: Settings, given: object) -> str:
     """``off``, ``on``, or ``stop`` where a straggler ends training."""
     if given is None:
         return settings[STRAGGLERS]
-    if type(given) is str and given.lower() in STRAGGLER_WORDS:
-        return given.lower()
     if given is True or given is False:
         return "on" if given else OFF
+    if type(given) is str:
+        with suppress(ValueError):
+            return STRAGGLERS.parse(given)
     what = 'lastbeat leaves stragglers out: %s is none of True, False, "on", "off" and "stop"'
     safe_log(logging.WARNING, what, value_label(given))
     return settings[STRAGGLERS]
@@ -364,8 +364,8 @@ def raise_alert(
         from lastbeat.sdk.raising import add_alerts, new_alert  # noqa: PLC0415 - as above
         from lastbeat.stores.retrying import RetryingStore  # noqa: PLC0415 - as above
 
-        name, word = _checked_run_id(run_id), short_text(status).strip()
-        settings = load(_root_setting(root), channels=False)
+        (name, _), word = safe_run_id(_as_run_id(run_id)), short_text(status).strip()
+        settings = load(_root_setting(root), channels=False, training=True)
         lines = [short_text(text)] if text is not None else []
         if issubclass(type(context), dict):
             items: list[Any] = list(dict.items(context))[:_CONTEXT_MOST]  # type: ignore[arg-type]
@@ -433,6 +433,7 @@ def run_environment(
         stop_s=settings[BEAT_SECONDS] * _stop_beats(store),
         owner=settings[OWNER],
         team=settings[TEAM],
+        ignored=tuple(settings.ignored),
         time_limit=_time_limit(settings),
         on_entered=_notices(settings),
         health=_health(settings, which),
@@ -525,16 +526,32 @@ def _own_run_id(settings: Settings, rank: object, world_size: object) -> str:
 
     if wrapped := os.environ.get("_LASTBEAT_EXEC_RUN"):
         # ``lastbeat exec`` reports this very command.
-        return check_run_id(wrapped)
+        return wrapped
     host = platform.node()
     which = rank_of(settings.environ, host, immediate_int(rank), immediate_int(world_size))
-    return check_run_id(own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which))
+    return own_run_id(settings.environ, sys.argv[0] if sys.argv else "", host, which)
 
 
-def _checked_run_id(given: object) -> str:
-    if not issubclass(type(given), str):
+def _run_id(given: object, find_own: "Callable[[], str]") -> tuple[str, str]:
+    """The id of a run that training calls ``given``, and what to say of that; of one without a name, its own."""
+    fault = None
+    try:
+        if given is not None:
+            return safe_run_id(_as_run_id(given))
+    except ValueError as wrong:
+        fault = wrong
+    name, renamed = safe_run_id(find_own())
+    return name, f"{fault}; lastbeat calls this run {name}" if fault is not None else renamed
+
+
+def _as_run_id(given: object) -> str:
+    """Raises ``ValueError``."""
+    if issubclass(type(given), str):
+        return plain_str(given)
+    number = immediate_int(given)
+    if number is None:
         raise InvalidRunIdError(f"the run id has to be text, and is {value_label(given)}")
-    return check_run_id(plain_str(given))
+    return str(number)
 
 
 def _root_setting(root: object) -> dict[str, str]:

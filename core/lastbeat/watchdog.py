@@ -4,14 +4,14 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from lastbeat.decide.jobs import spent_outputs
 from lastbeat.decide.leaving import back, stays_out
 from lastbeat.decide.missed_beats import missed_beats_s
-from lastbeat.decide.ranks import suspects
+from lastbeat.decide.ranks import failed_rank, suspects
 from lastbeat.decide.transition import Decision, decide, with_explanation, with_silence, with_similar
 from lastbeat.deliver.message import Excerpts, RunLocation, compose, hangs, ranks_matter
 from lastbeat.deliver.port import Channel
@@ -25,6 +25,7 @@ from lastbeat.effects.runner import ClaimedEffects, EffectResults, EffectRunner
 from lastbeat.model import runid
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobSight
 from lastbeat.model.limits import MEND
 from lastbeat.model.observation import NeverSeen, RankFiles, Seen, Unreadable
@@ -188,6 +189,7 @@ class Watch:
         self._observer = Observer(store, run_id, context.mask)
         self._ranks = SilentRankReader(store, run_id, context.mask)
         self._first_look: datetime | None = None
+        self._fleet_watched = False
         # A log that is read less often could seem dead, or to stand still, in between.
         limits = [policy.stale_s, *([policy.stall_s] if policy.stall_s is not None else [])]
         poll_s = None if policy.poll_s is None else min(policy.poll_s, min(limits) / 3)
@@ -221,6 +223,7 @@ class Watch:
         *,
         ranks: RankFiles | None = None,
         first_look: datetime | None = None,
+        fleet_watched: bool = False,
     ) -> Outcome:
         """Look at the run once, and act on it. Never raises for anything that the store, a channel or an executor does.
 
@@ -228,8 +231,9 @@ class Watch:
         store's time right before; ``ranks`` are those of its ranks, if that listing showed them. They serve the first
         look only: a look that another watcher overtook starts afresh.
         ``first_look``: nobody had watched the fleet before this time. If the run had ended by then, a notice may tell.
+        ``fleet_watched``: passes over the fleet were made before this one.
         """
-        self._first_look = first_look
+        self._first_look, self._fleet_watched = first_look, fleet_watched
         overtaken: Outcome | None = None
         for _ in range(_RACES):
             try:
@@ -366,7 +370,9 @@ class Watch:
         self._logs.begin(decision.record.attempt)
         if decision.needs_explanation:
             error = decision.seen.error
-            found = self._logs.explain(self._observer.files, error.text if error else None)
+            metadata = decision.seen.metadata
+            world_size = metadata.world_size if metadata is not None else None
+            found = self._logs.explain(self._observer.files, error.text if error else None, world_size)
             decision = with_explanation(decision, found)
         decision = self._compared(decision, look.now)
         if self._context.supervisor is not None:
@@ -398,7 +404,10 @@ class Watch:
         return decision if similar is None else with_similar(decision, similar)
 
     def _found(self, decision: Decision, record: Record) -> Record:
-        """``record``, whose new alerts say so if the run had ended before anybody watched the fleet."""
+        """``record``, which says whether its fleet was watched before it, and whose new alerts say so if the run had
+        ended before the first pass over the fleet."""
+        if record.seq == 0 and self._fleet_watched:
+            return replace(record, fleet_watched=True)
         transition, ended_at = decision.transition, record.came_to_be_at
         if self._first_look is None or transition is None or transition.before is not None or ended_at is None:
             return record
@@ -409,15 +418,39 @@ class Watch:
         return replace(record, outbox=outbox)
 
     def _excerpts(self, decision: Decision, now: datetime) -> Excerpts:
-        lines, fault = self._observer.log_tail() if decision.seen.log is not None else ((), None)
+        why = decision.verdict.explained
+        missing = why.missing if why is not None else None
+        if missing is not None:
+            # What a rank that reports the timeout printed or waits for says nothing of the one that is missing.
+            log_name = missing.ranks[0].log
+            lines, fault = self._logs.lines(self._observer.files, log_name)
+            notes = (*(note for note in (fault, self._repository.note) if note), *decision.seen.log_notes)
+            return Excerpts(lines, (), notes, f"{missing.names}: no report of the timeout", log_name)
+        lines, fault, log_name = self._log_lines(decision)
         stack, torn = self._observer.stack() if hangs(decision) else ((), None)
         notes = (*(note for note in (fault, torn, self._repository.note) if note), *decision.seen.log_notes)
-        return Excerpts(lines, stack, notes, self._suspects(decision, now) if ranks_matter(decision) else None)
+        ranks = self._suspects(decision, now) if ranks_matter(decision) else None
+        return Excerpts(lines, stack, notes, ranks, log_name)
+
+    def _log_lines(self, decision: Decision) -> tuple[tuple[str, ...], str | None, str]:
+        """The lines around the one that shows the cause of a failure, else the last ones of the main log; why they
+        could not be read; and the name of the log, if it is another one."""
+        why = decision.verdict.explained
+        shows = why.cause.evidence if why is not None and decision.verdict.status is Status.FAILED else None
+        if shows is not None and shows.line > 0 and shows.file != runid.ERROR:
+            lines, fault = self._logs.lines(self._observer.files, shows.file, shows.text)
+            if lines:
+                return lines, fault, "" if shows.file == runid.LOG else shows.file
+        lines, fault = self._observer.log_tail() if decision.seen.log is not None else ((), None)
+        return lines, fault, ""
 
     def _suspects(self, decision: Decision, now: datetime) -> str | None:
         """Which ranks of a distributed training stand out."""
         seen, record = decision.seen, decision.record
         named = rank_in_error(seen.error.text) if seen.error is not None else None
+        why = decision.verdict.explained
+        if named is None and why is not None and decision.verdict.status is Status.FAILED:
+            named = failed_rank(why.cause)
         world = seen.metadata.world_size if seen.metadata is not None else None
         ranks = look_at_ranks(
             self._context.store, self.run_id, self._context.mask, record.attempt, named=named, world_size=world

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,7 +12,6 @@ from lastbeat import opening
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
 from lastbeat.effects.routing import Routing
-from lastbeat.model.fleet import Shard
 from lastbeat.observe.log_observer import LogSettings
 from lastbeat.record.known_failures import KnownFailures
 from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from lastbeat.decide.transition import Decision
     from lastbeat.fleet.sweep import Sweep
     from lastbeat.launchers.port import Launcher
+    from lastbeat.model.fleet import Shard
     from lastbeat.model.record import Record
     from lastbeat.model.restart import RestartPolicy, Supervision
     from lastbeat.page.writing import PageOfFleet
@@ -222,6 +221,8 @@ class _Afar:
         supervision = decision.record.supervision
         if supervision is None:
             return decision
+        import random  # noqa: PLC0415 - as above
+
         from lastbeat.supervision.onlooker import Onlooker  # noqa: PLC0415 - as above
 
         settings = self._settings
@@ -237,13 +238,14 @@ class _Afar:
 
 
 def sweep(
-    settings: Settings, to: Sequence[Channel], *, clock: Callable[[], datetime], shard: Shard | None = None
+    settings: Settings, to: Sequence[Channel], *, clock: Callable[[], datetime], shard: "Shard | None" = None
 ) -> "Sweep":
     """What watches a whole fleet, or a shard of it. Each pass leaves a mark; it also pings and writes the page if the
     settings say so."""
     from lastbeat.fleet.mark import MarkWriter  # noqa: PLC0415 - the watcher of one run has no use for these
     from lastbeat.fleet.ping import Ping  # noqa: PLC0415 - as above
     from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
+    from lastbeat.model.fleet import Shard  # noqa: PLC0415 - as above
     from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
 
     tally = Tally()
@@ -273,7 +275,7 @@ def dry_sweep(settings: Settings, to: Sequence[Channel], *, clock: Callable[[], 
     return Sweep(replace(context, state=state, dry_run=True), settings.fleet, tally=tally)
 
 
-def _page(settings: Settings, root: Store, shard: Shard | None, tally: "Tally") -> "PageOfFleet | None":
+def _page(settings: Settings, root: Store, shard: "Shard | None", tally: "Tally") -> "PageOfFleet | None":
     every_s = 60 * settings[table.PAGE_MINUTES]
     # Of a fleet that is split one part writes the page of all of it.
     if every_s <= 0 or (shard is not None and shard.after):
@@ -294,14 +296,23 @@ def _page(settings: Settings, root: Store, shard: Shard | None, tally: "Tally") 
 
 
 def fleet_watch(
-    settings: Settings, *, since_s: float = 86400.0, at: Store | None = None, limits: FleetLimits | None = None
+    settings: Settings,
+    *,
+    since_s: float = 86400.0,
+    at: Store | None = None,
+    limits: FleetLimits | None = None,
+    explains: bool = False,
 ) -> "FleetWatch":
     """The view of a whole fleet. ``at`` is the store of an earlier call, or one that counts requests. It keeps
-    ``limits`` up to date, by what its listings show."""
-    from lastbeat.views.watching import FleetWatch  # noqa: PLC0415 - only who looks needs it
+    ``limits`` up to date, by what its listings show. ``explains``: it also reads the logs of runs that no pass has
+    recorded."""
+    from lastbeat.views.log_judge import LogJudge  # noqa: PLC0415 - only who looks needs it
+    from lastbeat.views.watching import FleetWatch  # noqa: PLC0415 - as above
 
+    store = at or opening.store(settings)
+    log_judge = LogJudge(store, settings.redactor, signals(settings), opening.state(settings)) if explains else None
     return FleetWatch(
-        at or opening.store(settings), settings.policy, mask=settings.redactor, since_s=since_s, limits=limits
+        store, settings.policy, mask=settings.redactor, since_s=since_s, limits=limits, log_judge=log_judge
     )
 
 

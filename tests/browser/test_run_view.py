@@ -161,6 +161,31 @@ def test_figures_of_trainings_own_get_curves(page: Page) -> None:
     expect(page.get_by_role("figure").filter(has=curve)).to_contain_text("lowest")
 
 
+def test_a_figure_that_few_points_tell_stands_as_it_was_told_last(page: Page) -> None:
+    def sparse(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        known = len(told["curves"]["grad_norm"]) - 4
+        told["curves"]["grad_norm"] = [*[None] * (known - 1), 0.25, None, None, None, None]
+        told["points"]["step"][known - 1] = told["points"]["step"][known] - 1
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/data/runs/*", sparse)
+    try:
+        open_run(page, scenes.HEALTHY)
+        curve = page.get_by_role("slider", name="grad_norm curve")
+        expect(curve).to_have_attribute(
+            "aria-valuetext", re.compile(r"grad_norm 0.25 at step [\d,]+.*point (\d+) of \1$")
+        )
+        head = page.get_by_role("figure").filter(has=curve).locator(".curve-value")
+        expect(head).to_have_text(re.compile(r"^0.25 at step"))
+        curve.focus()
+        page.keyboard.press("Home")
+        expect(head).to_have_text("not known")
+    finally:
+        page.unroute_all(behavior="wait")
+
+
 @pytest.mark.parametrize(
     ("least", "most", "spans"),
     [

@@ -32,18 +32,27 @@ def test_people_see_what_to_mend_first(fleet: Path) -> None:
     # However long the folder's name is: sentences are wrapped.
     said = " ".join(done.stdout.split())
     assert said.startswith(f"{fleet / 'runs'}: 4 failures of 4 runs since ")
-    assert "Z, lost: 31.0 h at least What to mend first" in said
+    assert "Z, lost: 28.0 h at least What to mend first" in said
     headings = [
         line for line in lines if line in {"What to mend first", "On which nodes", "Whose runs", "At which steps"}
     ]
     assert headings == ["What to mend first", "On which nodes", "Whose runs", "At which steps"]
     causes = [line for line in lines if " · " in line]
-    assert [line.split()[0:2] for line in causes] == [["21.0", "h+"], ["10.0", "h"]]
+    assert [line.split()[0:2] for line in causes] == [["21.0", "h+"], ["7.0", "h"]]
     assert causes[0].endswith("nccl · nccl_timeout")
     assert "?" in causes[0], "what was thrown away is not known, and not zero"
     for note in ("What 2 failures cost is not fully known", "Nothing is recorded of 1 run", "broken: "):
         assert note in said
     assert "\x1b" not in done.stdout, "plain where it is piped"
+
+
+def test_a_cause_opens_to_its_fingerprints(fleet: Path) -> None:
+    done = call(LASTBEAT, "causes", "runs", "--by", "cause", cwd=fleet, COLUMNS="140")
+    assert "and 1 other fingerprint (--fingerprints)" in done.stdout
+    opened = call(LASTBEAT, "causes", "runs", "--by", "cause", "--fingerprints", cwd=fleet, COLUMNS="140")
+    lines = [" ".join(line.split()) for line in opened.stdout.splitlines()]
+    assert "5.5 h 1 failure: torch.OutOfMemoryError: CUDA out of memory (llama-1)" in lines
+    assert "1.5 h 1 failure: torch.OutOfMemoryError: CUDA out of memory on GPU 3 of 8 (llama-2)" in lines
 
 
 def test_one_kind_alone(fleet: Path) -> None:
@@ -75,11 +84,16 @@ def expect(told: dict[str, Any]) -> None:
         "schema": 1, "runs": 5, "thin": 1, "unrecorded": 1, "unusable": 1, "unread": 0, "older": 0,
     }  # fmt: skip
     assert [(each["name"], each["error_type"], each["signal"]) for each in told["causes"]] == [
-        ("bbbb", "nccl", "nccl_timeout"), ("aaaa", "oom", "cuda_oom"),
+        ("bbbb", "nccl", "nccl_timeout"), ("aaaa8", "oom", "cuda_oom"),
     ]  # fmt: skip
     nccl, oom = told["causes"]
     assert (oom["failures"], oom["runs"], oom["at_least"]) == (2, 2, False)
-    assert (oom["thrown_away_hours"], oom["dead_hours"], oom["lost_hours"]) == (6.0, 4.0, 10.0)
+    assert (oom["thrown_away_hours"], oom["dead_hours"], oom["lost_hours"]) == (6.0, 1.0, 7.0)
+    assert [(each["name"], each["lost_hours"], each["last_run"]) for each in oom["fingerprints"]] == [
+        ("aaaa", 5.5, "llama-1"), ("aaaa8", 1.5, "llama-2"),
+    ]  # fmt: skip
+    assert [each["name"] for each in nccl["fingerprints"]] == ["bbbb"]
+    assert nccl["last_at"] < nccl["last_seen_at"], "when it happened, and when that was seen"
     assert (nccl["thrown_away_hours"], nccl["thrown_away_known_of"]) == (None, 0)
     assert (nccl["dead_hours"], nccl["at_least"]) == (21.0, True)
     assert [each["name"] for each in told["users"]] == ["bob", "alice"]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.cli import LASTBEAT, LIMIT_S, RunFolder, call, environment
+from support.terminal import terminal
 from support.waiting import text_in
 
 TOKEN = "a-token-of-some-length"
@@ -122,7 +123,12 @@ def test_it_prints_its_address_and_serves_the_page_and_its_data(serve: Serve, ro
     document = served.until(lambda fleet: len(fleet["runs"]) == 2 and fleet["unread"] == 0)
     assert [(row["run_id"], row["status"]) for row in document["runs"]] == [("run-2", "FAILED"), ("run-1", "RUNNING")]
     status, _, body = served.get("/data/runs/run-2")
-    assert (status, json.loads(body)["run"]["status"]) == (200, "FAILED")
+    seen = json.loads(body)["run"]
+    assert (status, seen["status"], seen["cause"]) == (200, "FAILED", "oom")
+    # No pass has recorded it: the table explains it, too.
+    document = served.until(lambda fleet: bool(fleet["runs"][0]["cause"]))
+    row = document["runs"][0]
+    assert (row["run_id"], row["cause"], row["action"]) == ("run-2", seen["cause"], seen["action"])
 
 
 def test_what_changes_is_seen_and_told_as_a_change(serve: Serve, root: Path) -> None:
@@ -199,7 +205,7 @@ def test_for_others_it_makes_a_token_and_tells_it_once(serve: Serve, root: Path)
     assert len(token) >= 32
     assert served.get("/data/fleet")[0] == 401
     status, headers, _ = served.get(f"/{served.query}")
-    assert status == 200
+    assert status == 303
     cookie = headers["Set-Cookie"].split(";")[0]
     assert served.get("/data/fleet", Cookie=cookie, Host="box.example:1")[0] == 200
     assert served.get("/data/fleet", Authorization=f"Bearer {token}")[0] == 200
@@ -209,10 +215,23 @@ def test_for_others_it_makes_a_token_and_tells_it_once(serve: Serve, root: Path)
     assert token not in errors
 
 
-def test_a_token_of_ones_own_is_shown_nowhere(serve: Serve, root: Path) -> None:
+def test_a_token_of_ones_own_is_shown_on_a_terminal_and_in_no_log(root: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"LASTBEAT_DASHBOARD_TOKEN": TOKEN}
+    with terminal([*LASTBEAT, "dashboard"], "--host", "0.0.0.0", "-v", cwd=tmp_path, columns=200, **settings) as seen:
+        seen.wait_for(lambda shown: f"/?token={TOKEN}" in shown)
+        port = int(seen.shown.partition(f"/?token={TOKEN}")[0].rpartition(":")[2])
+        connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+        connection.request("GET", f"/?token={TOKEN}")
+        assert connection.getresponse().status == 303
+        connection.close()
+        seen.wait_for(lambda shown: "GET /: 303" in shown)
+        assert seen.shown.count(TOKEN) == 1
+
+
+def test_a_token_of_ones_own_is_shown_in_no_pipe(serve: Serve, root: Path) -> None:
     served = serve("--host", "0.0.0.0", "-v", LASTBEAT_DASHBOARD_TOKEN=TOKEN)
     assert served.query == ""
-    assert served.get(f"/?token={TOKEN}")[0] == 200
+    assert served.get(f"/?token={TOKEN}")[0] == 303
     assert served.get("/?token=wrong-token-of-some-length")[0] == 401
     errors = served.end()[2]
     assert TOKEN not in errors
@@ -222,7 +241,7 @@ def test_a_token_of_ones_own_is_shown_nowhere(serve: Serve, root: Path) -> None:
 def test_who_was_let_in_by_the_token_silences_and_nobody_else(serve: Serve, root: Path, tmp_path: Path) -> None:
     served = serve(LASTBEAT_DASHBOARD_TOKEN=TOKEN)
     cookie = served.get(f"/?token={TOKEN}")[1]["Set-Cookie"]
-    assert "HttpOnly; SameSite=Strict" in cookie
+    assert "HttpOnly; SameSite=Lax" in cookie
     page = {
         "Cookie": cookie.partition(";")[0],
         "Origin": f"http://{served.host}",
@@ -253,7 +272,7 @@ def test_the_browser_that_it_opens_gets_a_key_and_not_the_token(serve: Serve, ro
     assert query.startswith("token=")
     assert TOKEN not in query
     status, headers, _ = served.get(f"/?{query}")
-    assert status == 200
+    assert status == 303
     assert served.get("/data/fleet", Cookie=headers["Set-Cookie"].split(";")[0])[0] == 200
     assert served.get(f"/?{query}")[0] == 401
 

@@ -26,3 +26,11 @@ def test_a_dry_sweep_shows_what_would_be_sent_and_leaves_nothing(tmp_path: Path)
     nobody = call(LASTBEAT, "sweep", "--dry-run", cwd=tmp_path)
     assert nobody.stdout.count("Would alert, but no channel is set up:") == 2
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_dry_sweep_counts_transitions_and_the_alerts_that_tell_them(tmp_path: Path) -> None:
+    for number in range(12):
+        RunFolder(tmp_path / "training-runs", f"run-{number}").put("_error", "CUDA out of memory")
+    dry = call(LASTBEAT, "sweep", "--dry-run", cwd=tmp_path)
+    assert "A pass would send 12 transitions in 1 alert." in dry.stdout
+    assert "pending" not in dry.stdout

@@ -52,6 +52,23 @@ def test_a_pipe_gets_one_plain_table_and_nothing_is_written(runs: Path) -> None:
     assert files(runs) == before
 
 
+def test_fleet_show_and_a_dry_watch_agree_before_the_first_pass(tmp_path: Path) -> None:
+    silent = RunFolder(tmp_path / "training-runs", "silent-1")
+    silent.metadata(minutes_old=45)
+    text = "step 1/10\nWatchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE)\n"
+    silent.put("logs/training_log_latest.txt", text, minutes_old=45)
+    before = files(tmp_path / "training-runs")
+    (row,) = json.loads(call(LASTBEAT, "fleet", "--json", cwd=tmp_path).stdout)["runs"]
+    shown = json.loads(call(LASTBEAT, "show", "silent-1", "--json", cwd=tmp_path).stdout)
+    watched = json.loads(
+        call(LASTBEAT, "watch", "--run-id", "silent-1", "--once", "--dry-run", "--json", cwd=tmp_path).stdout
+    )
+    assert [(each["status"], each["cause"]) for each in (row, shown["run"], watched)] == [
+        ("FAILED", "nccl_timeout")
+    ] * 3
+    assert files(tmp_path / "training-runs") == before
+
+
 def test_silence_that_no_pass_has_judged_is_a_doubt(runs: Path) -> None:
     line = next(each for each in call(LASTBEAT, "fleet", "--once", cwd=runs).stdout.splitlines() if "silent-1" in each)
     assert "RUNNING?" in line

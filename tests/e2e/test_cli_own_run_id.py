@@ -30,6 +30,23 @@ def test_a_training_under_exec_is_the_same_run(tmp_path: Path) -> None:
     assert run.name.startswith("train-")
 
 
+def test_exec_and_training_make_the_same_run_of_a_name_that_is_no_run_id(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        'import lastbeat\nwith lastbeat.run("my exp!") as run:\n    run.step(3)\n', encoding="utf-8"
+    )
+    wrong = {"MONITORING_ROOT": "runs", "LASTBEAT_LEARN": "banana"}
+    done = call([*LASTBEAT, "exec", "--run-id", "my exp!", "--", "python", "train.py"], cwd=tmp_path, **wrong)
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    assert run.name == "my-exp"
+    # Once by exec, and once by training.
+    assert done.stderr.count("lastbeat calls this run my-exp") == 2
+    assert done.stderr.count("LASTBEAT_LEARN='banana' is neither on nor off") == 2
+    assert json.loads((run / "metadata.json").read_text("utf-8"))["ignored_settings"] == ["LASTBEAT_LEARN='banana'"]
+    refused = call([*LASTBEAT, "show", "my exp!"], cwd=tmp_path, MONITORING_ROOT="runs")
+    assert refused.returncode == 3, "people see at once what a command refuses"
+
+
 def test_in_a_job_of_slurm_all_of_them_mean_that_job(tmp_path: Path) -> None:
     run = tmp_path / "training-runs" / "llama-77"
     begun = call([*LASTBEAT, "beat", "--start", "--step", "5"], cwd=tmp_path, **JOB)

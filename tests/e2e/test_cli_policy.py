@@ -29,6 +29,12 @@ def test_a_policy_is_chosen_and_asked(tmp_path: Path) -> None:
     fourth = call(LASTBEAT, *asked, "4", "--json", cwd=tmp_path)
     found = json.loads(fourth.stdout)
     assert (found["action"], found["reason"]) == ("stop", "retry budget exhausted (attempt 4/3)")
+    (tmp_path / "own.yaml").write_text(f"on_permanent: leave\n{shown.stdout}", encoding="utf-8")
+    of_oom = call(LASTBEAT, *asked[:5], "oom", cwd=tmp_path)
+    assert of_oom.stdout.splitlines() == [
+        "stop: Permanent failure detected (excluded error_type: oom)",
+        "a job that is not restarted and still runs: is left running (on_permanent: leave)",
+    ]
 
 
 def test_a_policy_with_a_fault_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -405,6 +405,21 @@ def test_what_would_be_done_is_shown_and_not_done(folder: Path) -> None:
     assert list((folder / "runs").iterdir()) == []
 
 
+def test_a_name_that_is_no_run_id_becomes_one_on_the_command_line_and_in_a_file(folder: Path) -> None:
+    (folder / "run.yaml").write_text(
+        "run_id: my exp!\nlauncher: local\ncommand: [python, train.py]\n", encoding="utf-8"
+    )
+    by_option = ("--run-id", "my exp!", "--launcher", "local", "--dry-run", "--", "python", "train.py")
+    for arguments in (by_option, ("--config", "run.yaml", "--dry-run")):
+        said = supervise(folder, "supervise", *arguments)
+        assert said.returncode == 0, said.stderr
+        assert said.stdout.startswith("Run my-exp in ")
+        assert f"Output: {folder / 'runs' / 'my-exp' / 'logs'}" in said.stdout
+        assert said.stderr.count("lastbeat calls this run my-exp") == 1
+    said = supervise(folder, "supervise", "--run-id", " ", *by_option[2:])
+    assert (said.returncode, "the run id is empty" in said.stderr) == (3, True)
+
+
 def test_a_dry_run_on_slurm_shows_the_very_call_and_script_without_asking_slurm(folder: Path) -> None:
     arguments = (
         "supervise",
@@ -484,6 +499,17 @@ def test_what_is_wrong_is_told_before_anything_is_started(folder: Path, argument
     done = supervise(folder, "supervise", *arguments)
     assert (done.returncode, said in done.stderr) == (3, True), done.stderr
     assert list((folder / "runs").iterdir()) == []
+
+
+def test_a_fleet_root_that_is_missing_is_made_for_a_run_that_begins(folder: Path) -> None:
+    missing = folder / "new" / "runs"
+    assert supervise(folder, "supervise", "--resume", "run", MONITORING_ROOT=str(missing)).returncode == 3
+    assert not missing.exists(), "a run that is to go on is in another one"
+    done = supervise(folder, *begin("true"), MONITORING_ROOT=str(missing))
+    assert done.returncode == 0, done.stderr
+    assert (missing / "run/_watchdog.json").exists()
+    refused = supervise(folder, *begin("true"), MONITORING_ROOT=str(folder / "train.py" / "runs"))
+    assert (refused.returncode, "train.py/runs cannot be made: Not a directory" in refused.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("what", [("--run-id", "run"), ("--resume", "run"), ("--agent",)])

@@ -87,6 +87,67 @@ def test_what_reads_logs_is_loaded_where_there_are_logs(tmp_path: Path, log: boo
     assert loaded.isdisjoint(CHECKS_FILES), "these are for a user's own catalogue alone"
 
 
+COUNTED = """
+import json, sys
+before = set(sys.modules)
+from lastbeat_cli.main import main
+status = main(sys.argv[1:])
+print(json.dumps(sorted(set(sys.modules) - before)))
+sys.exit(status)
+"""
+NOT_FOR_A_HEALTHY_RUN = (
+    # what starts jobs, rules on them and answers failures
+    "lastbeat.launchers", "lastbeat.restarts", "lastbeat.supervision", "lastbeat.checkpoints", "lastbeat.in_place",
+    "lastbeat.decide.goodput", "lastbeat.decide.reactions", "lastbeat.decide.restart", "lastbeat.decide.similar",
+    # what reads and explains logs
+    "lastbeat.causes.explaining", "lastbeat.observe.logs", "lastbeat.scanning", "lastbeat.signals.loading",
+    # fleets, and people who look at them
+    "lastbeat.fleet", "lastbeat.model.group", "lastbeat.model.fleet", "lastbeat.views", "lastbeat.page",
+    # channels that are not set up, and how one sends
+    "lastbeat.deliver.pagerduty", "lastbeat.deliver.slack_bot", "lastbeat.deliver.sns", "lastbeat.deliver.webhook",
+    "lastbeat.deliver.apprise_urls", "lastbeat.deliver.http", "lastbeat.deliver.slack_blocks",
+    "asyncio", "boto3", "concurrent", "dotenv", "email", "http", "pydantic", "requests", "rich", "ssl", "statistics",
+    "typing_extensions", "yaml",
+)  # fmt: skip
+
+
+def _loaded_by_command(folder: Path, *arguments: str) -> list[str]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT / "cli")]),
+        # Nobody answers there, and nobody has to.
+        "SLACK_WEBHOOK_URL": "http://127.0.0.1:9/",
+    }
+    command = [sys.executable, "-c", COUNTED, *arguments]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    modules: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return modules
+
+
+def test_a_look_at_a_healthy_run_loads_what_it_needs_and_little_more(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "run-1"
+    run.mkdir(parents=True)
+    (run / "metadata.json").write_text('{"run_id": "run-1", "status": "RUNNING"}')
+    (run / "progress.json").write_text('{"step": 1, "total_steps": 9}')
+    look = ("watch", "--run-id", "run-1", "--once", "--root", "runs")
+    _loaded_by_command(tmp_path, *look)
+    loaded = _loaded_by_command(tmp_path, *look)
+    own = [name for name in loaded if name.startswith("lastbeat")]
+    assert [name for name in loaded if name.startswith(NOT_FOR_A_HEALTHY_RUN)] == []
+    # Each costs a cron job a third of a millisecond in each minute. 150 and 71 to 98, by version of Python, today.
+    assert len(own) <= 158, own
+    assert len(loaded) - len(own) <= 110, sorted(set(loaded) - set(own))
+
+
+def test_help_loads_options_and_settings_alone(tmp_path: Path) -> None:
+    loaded = _loaded_by_command(tmp_path, "watch", "--help")
+    own = [name for name in loaded if name.startswith("lastbeat")]
+    assert [name for name in loaded if name.startswith((*NOT_FOR_A_HEALTHY_RUN, "obstore", "socket"))] == []
+    assert len(own) <= 50, own
+    assert len(loaded) - len(own) <= 110, sorted(set(loaded) - set(own))
+
+
 def test_explaining_a_log_loads_nothing_that_a_watch_knows(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("step 1 loss 2.5\nMemoryError\n")
     environment = {

@@ -1,16 +1,19 @@
 """The command line as a process of its own, and a run in a directory for it to look at."""
 
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import IO, Any
 
 from support.checkout import ROOT
+from support.command_server import CommandServer
 
 MONITOR = [sys.executable, str(ROOT / "cli" / "monitor.py")]
 LASTBEAT = [sys.executable, "-m", "lastbeat_cli"]
@@ -33,6 +36,13 @@ def environment(home: Path, **settings: str) -> dict[str, str]:
 
 def call(command: list[str], *arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run to the end, in ``cwd``, which is home too."""
+    whole = [*command, *arguments]
+    for ours in (LASTBEAT, MONITOR):
+        # What Python itself reads of its environment, it reads when it starts.
+        if whole[: len(ours)] == ours and not any(
+            name.startswith(("PYTHON", "LANG", "LC_", "TZ")) for name in settings
+        ):
+            return _server().run([ours[-1], *whole[len(ours) :]], cwd, environment(cwd, **settings), LIMIT_S)
     return subprocess.run(
         [*command, *arguments],
         cwd=cwd,
@@ -43,6 +53,11 @@ def call(command: list[str], *arguments: str, cwd: Path, **settings: str) -> sub
         timeout=LIMIT_S,
         check=False,
     )
+
+
+@functools.cache
+def _server() -> CommandServer:
+    return CommandServer(environment(Path(tempfile.gettempdir())))
 
 
 def start(

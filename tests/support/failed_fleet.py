@@ -22,9 +22,12 @@ def _at(hours: float) -> datetime:
     return _START + timedelta(hours=hours)
 
 
-def _failed(run_id: str, owner: str, node: str, cause: str, *, resumed: int | None, back: float | None = 12.0) -> bytes:
+def _failed(
+    run_id: str, owner: str, node: str, cause: str, *, resumed: int | None, back: float | None = 12.0, longer: str = ""
+) -> bytes:
     """100 steps in 10 hours, dead then, seen half an hour later, going on after ``back`` hours from ``resumed``."""
     signal, fingerprint, reason = _CAUSES[cause]
+    reason, fingerprint = reason + longer, fingerprint + longer[-1:]
     history = [
         Transition(1, _at(0), None, _RUNNING, "began", 1),
         Transition(2, _at(10.5), _RUNNING, _FAILED, reason, 1, cause, step=100, signal=signal, fingerprint=fingerprint,
@@ -58,7 +61,7 @@ def _failed(run_id: str, owner: str, node: str, cause: str, *, resumed: int | No
 
 FAILED_FLEET = {
     "llama-1": _failed("llama-1", "alice", "node-1", "oom", resumed=50),
-    "llama-2": _failed("llama-2", "alice", "node-2", "oom", resumed=90),
+    "llama-2": _failed("llama-2", "alice", "node-2", "oom", resumed=90, longer=" on GPU 3 of 8"),
     "gpt-1": _failed("gpt-1", "bob", "node-1", "nccl", resumed=None, back=30.5),
     "gpt-2": _failed("gpt-2", "bob", "node-3", "nccl", resumed=100, back=None),
     "thin": encode(Record("thin")),

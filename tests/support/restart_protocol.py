@@ -158,7 +158,7 @@ class WitnessStore(MemoryStore):
         return super()._set(key, body)
 
     def _compare(self, old: Record | None, new: Record) -> None:
-        """Each ruling is told once, in the write that records it."""
+        """Each ruling is told once, in the write that records it; and once more when the job that it left is dead."""
         known = old.alerts if old is not None else 0
         told = [alert for alert in new.outbox if alert.number > known and alert.message.restart is not None]
         before, after = old.ruling if old is not None else None, new.ruling
@@ -166,7 +166,8 @@ class WitnessStore(MemoryStore):
             before is None or (before.number, before.restart) != (after.number, after.restart)
         )
         reviewed = before is not None and after is not None and before.afar and not after.afar
-        if len(told) > 1 or (told and not changed and not reviewed):
+        dead = before is not None and after is not None and before.job != after.job
+        if len(told) > 1 or (told and not (changed or reviewed or dead)):
             self.broken.append(f"told again: {[alert.message.restart for alert in told]}")
         audible = new.status in {Status.FAILED, Status.TIMED_OUT} and new.flapping_since is None
         # Whoever called off the next job knows that.
@@ -232,7 +233,7 @@ class ProtocolScene(SupervisedScene):
         self.store.put_text(f"{RUN}/metadata.json", json.dumps({"start_time": started.isoformat()}))
 
     def ends(self, state: JobState, code: int | None, sentinel: str | None) -> None:
-        """The newest job ends by itself; training may say so first."""
+        """The newest job ends by itself, or fails and runs on; training may say so first."""
         if self.job is None or not self.lives:
             return
         if sentinel is not None and self.launcher.jobs[self.job].state is JobState.RUNNING:
@@ -242,7 +243,8 @@ class ProtocolScene(SupervisedScene):
             # Whoever was told to end may do so with exit status 0.
             self.ended_well.add(self.job)
         self.end(self.job, state, code)
-        self.scheduler.dying.discard(self.job)
+        if state.ended:
+            self.scheduler.dying.discard(self.job)
 
     def stop(self) -> None:
         """``lastbeat stop``: the next job is called off; a request beside the run, and the end of its job."""

@@ -6,7 +6,9 @@ memory and mark come from real passes.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from lastbeat.sdk.error_text import error_text
@@ -17,9 +19,9 @@ from support.memory import MemoryStore
 from support.view_hostile import hostile
 from support.view_many import many
 from support.view_places import Place, place_of
-from support.view_world import HOUR, MINUTE, Training, World, sweep
+from support.view_world import HOUR, MINUTE, POLICY, Training, World, sweep
 
-__all__ = ["STATUSES", "UNSEEN", "every_status", "hostile", "many", "together"]
+__all__ = ["STATUSES", "UNSEEN", "every_status", "found_late", "hostile", "many", "together"]
 
 HEALTHY = "llama3-8b-pretrain"
 STALLED = "mistral-7b-sft"
@@ -74,6 +76,32 @@ def every_status(at: Path | Store | Place, now: datetime) -> None:
         waiting.fault = down
         sweep(place, [ListChannel(world.slack.identity), waiting])
     _unseen(place, now)
+
+
+SWEPT = "qwen2.5-14b-instruct-sft-lr{}-wd0.1-seed{}"
+STANDS = SWEPT.format("2e-5", 1)
+"""A run of :func:`found_late` that has stood still for an hour."""
+STEADY = (SWEPT.format("1e-5", 1), SWEPT.format("2e-5", 2))
+"""Runs of it that get on."""
+YESTERDAY = "llama3-8b-failed-last-night"
+"""A run of it that failed ten hours ago."""
+
+
+def found_late(at: Path | Store | Place, now: datetime) -> None:
+    """Runs of a sweep that have trained for hours, and that watchers found 20 minutes ago; no stall limit is set."""
+    world = World(now)
+    world.scene.policy = replace(POLICY, stall_s=None)
+    for run_id in (STANDS, *STEADY):
+        run = world.training(run_id, total=90_000, step_s=1.2, gpus=8).beats(-9 * HOUR, -10.0)
+        if run_id == STANDS:
+            world.at(-HOUR, partial(setattr, run, "still", True))
+    failed = world.training(YESTERDAY).beats(-12 * HOUR, -10 * HOUR)
+    world.at(-10 * HOUR + 5, lambda: failed.put("_error", "RuntimeError: boom"))
+    world.passes((-20 * MINUTE, -30.0, 2 * MINUTE))
+    place = place_of(at)
+    world.play().lay(place)
+    if not isinstance(place.store, MemoryStore):
+        sweep(place, policy=world.scene.policy)
 
 
 TOGETHER = tuple(f"sweep-lr{rate}-wd{decay}-seed{seed}" for rate in ("1e-4", "2e-4", "3e-4", "5e-4", "1e-3")

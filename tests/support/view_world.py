@@ -103,12 +103,14 @@ class World:
                 at.put(key, held.body, held.modified)
 
 
-def sweep(at: "Place | Path | Store", channels: Sequence[ListChannel] | None = None) -> PassReport:
+def sweep(
+    at: "Place | Path | Store", channels: Sequence[ListChannel] | None = None, policy: Policy = POLICY
+) -> PassReport:
     """One real pass over a place, by its own clock, with its mark."""
     store = place_of(at).store
     with _quiet():
         told = channels or [ListChannel()]
-        context = WatchContext(store, told, POLICY, store.clock, silences=Silences(store))
+        context = WatchContext(store, told, policy, store.clock, silences=Silences(store))
         report = Sweep(context, FleetPolicy()).run()
     return MarkWriter(store, MARKED).write(report)
 

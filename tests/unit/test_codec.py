@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timezone
 from enum import Enum
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.codec import DamagedError, NewerError, codec
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import FLAT, TRANSIENT, AnyFloat, Base64, Columns, Form, Persisted, UnixTime, part
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -22,7 +22,9 @@ EPILOG = """\
 \b
 Words:
   thrown away  training since the step from which the next attempt went on, else since the last complete checkpoint
-  dead         from a death until it was seen, and until the next attempt was submitted or began
+  dead         from a death until it was seen; where a restart may help also until the next attempt. Time before
+               a watcher first looked does not count
+  last         when it happened last
   +            at least: of some of these failures not all is known, and what is not known is not counted
   ?            nothing of that is known
 
@@ -35,6 +37,7 @@ Exit status:
 Examples:
   lastbeat causes s3://bucket/training-runs --since 30d
   lastbeat causes --by node --since 7d
+  lastbeat causes --by cause --fingerprints
   lastbeat causes --json | jq '.causes[0]'
 
 Hours are of wall time, whatever the number of GPUs. It reads the records of runs and nothing else, and changes nothing.
@@ -53,9 +56,24 @@ Hours are of wall time, whatever the number of GPUs. It reads the records of run
     group=WHICH,
     help="Only this, and all of it [the four of them, in short].",
 )
+@options.option(
+    "--fingerprints",
+    is_flag=True,
+    group=WHICH,
+    help="Open each cause to its fingerprints: the same mistake in other words.",
+)
 @options.place
 @options.form
-def command(*, place: str | None, since: str, by: str | None, as_json: bool, verbose: bool, **given: str | None) -> int:
+def command(
+    *,
+    place: str | None,
+    since: str,
+    by: str | None,
+    fingerprints: bool,
+    as_json: bool,
+    verbose: bool,
+    **given: str | None,
+) -> int:
     """What to mend first: which causes, nodes, users and steps cost how many hours, those that cost most first.
 
     Lost are training that was thrown away and the time that runs lay dead.
@@ -78,6 +96,7 @@ def command(*, place: str | None, since: str, by: str | None, as_json: bool, ver
         print(dump(masked_throughout(losses_document(found), logs.redact)))
         return exits.OK
     only = Dimension(by) if by is not None else None
-    told = loss_lines(found, only, paint.width(sys.stdout), signs.of(sys.stdout))
+    columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
+    told = loss_lines(found, only, columns, made_of, fingerprints=fingerprints)
     paint.show([tuple((logs.redact(text), style) for text, style in each) for each in told])
     return exits.OK

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from lastbeat.model.losses import CountedFailure, Dimension, LossGroup
+from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, by_loss
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
-from lastbeat.views.fleet_losses import FleetLosses, notes
+from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, FleetLosses, notes
 from lastbeat_cli.terminal.paint import Line, cut, line, wrapped
 from lastbeat_cli.terminal.signs import Signs, harmless
 
@@ -33,15 +33,17 @@ _NAMELESS: Final = {
 }
 
 
-def loss_lines(found: FleetLosses, only: Dimension | None, columns: int, signs: Signs) -> list[Line]:
-    """All of it; with ``only`` one of the tables, and more of that."""
+def loss_lines(
+    found: FleetLosses, only: Dimension | None, columns: int, signs: Signs, *, fingerprints: bool = False
+) -> list[Line]:
+    """All of it; with ``only`` one of the tables, and more of that. ``fingerprints``: each cause opened to them."""
     told = list(_head(found, columns))
     for each in Dimension if only is None else (only,):
         groups = found.by(each)
         if not groups:
             continue
         most = _MOST if only is not None else _SHOWN.get(each, _SHOWN_BESIDE)
-        told += [line(""), *_table(each, groups, most, columns, signs)]
+        told += [line(""), *_table(each, groups, most, columns, signs, fingerprints=fingerprints)]
     remarks = notes(found)
     if remarks:
         told.append(line(""))
@@ -67,22 +69,25 @@ def hours(seconds: float) -> str:
     return f"{told:,.1f} h" if told < 1000 else f"{told:,.0f} h"
 
 
-def _table(by: Dimension, groups: Sequence[LossGroup], most: int, columns: int, signs: Signs) -> Iterator[Line]:
+def _table(
+    by: Dimension, groups: Sequence[LossGroup], most: int, columns: int, signs: Signs, *, fingerprints: bool
+) -> Iterator[Line]:
     yield line(_HEADINGS[by], "heading")
     heads = f"{'THROWN AWAY ':>12} {'DEAD ':>10} {'FAILED':>6} {'RUNS':>5} {'LAST':<6} {_WHAT[by]}"
     yield line(f"{'LOST ':>11} {'':<{_BAR}} {heads}", "dim")
     top = max((group.lost_s or 0.0 for group in groups), default=0.0)
     for group in groups[:most]:
-        yield from _row(by, group, top, columns, signs)
+        yield from _row(by, group, top, columns, signs, fingerprints=fingerprints)
     if len(groups) > most:
         more = f"… and {len(groups) - most:,} more (--by {by}, or --json)"
         yield line(f"{'':>11} {more}", "dim")
 
 
-def _row(by: Dimension, group: LossGroup, top: float, columns: int, signs: Signs) -> Iterator[Line]:
-    latest = group.latest
-    when = f"{latest.at.day} {latest.at:%b}" if latest is not None else ""
-    lost = "? " if group.lost_s is None else hours(group.lost_s) + ("+" if group.at_least else " ")
+def _row(
+    by: Dimension, group: LossGroup, top: float, columns: int, signs: Signs, *, fingerprints: bool
+) -> Iterator[Line]:
+    latest, lost = group.latest, _lost(group)
+    when = f"{latest.happened_at.day} {latest.happened_at:%b}" if latest is not None else ""
     thrown = _known(group.thrown_away_s, group.thrown_away_known, group.failures)
     dead = _known(group.dead_s, group.dead_known, group.failures)
     filled = 0 if top <= 0 or not group.lost_s else max(1, round(_BAR * group.lost_s / top))
@@ -91,9 +96,28 @@ def _row(by: Dimension, group: LossGroup, top: float, columns: int, signs: Signs
     name = _cause(latest) if by is Dimension.CAUSE else harmless(group.name) or _NAMELESS[by]
     room = max(12, columns - 11 - 1 - _BAR - len(figures))
     yield ((f"{lost:>11} ", ""), (f"{bar:<{_BAR}}", "bad"), (figures, ""), (cut(name, room), "mark"))
-    if by is Dimension.CAUSE and latest is not None and latest.said:
-        said = f"{harmless(latest.said)} ({latest.run_id})"
+    if by is not Dimension.CAUSE:
+        return
+    kinds = by_loss(group.fingerprints.values())
+    if fingerprints and len(kinds) > 1:
+        for each in kinds[:MOST_FINGERPRINTS]:
+            yield line(cut(f"{_lost(each):>11} {counted(each.failures, 'failure')}: {_said(each)}", columns))
+        if len(kinds) > MOST_FINGERPRINTS:
+            yield line(f"{'':>12}and {len(kinds) - MOST_FINGERPRINTS:,} other fingerprints", "dim")
+        return
+    if said := _said(group):
         yield line(f"{'':>12}{cut(said, columns - 12)}")
+    if len(kinds) > 1:
+        yield line(f"{'':>12}and {counted(len(kinds) - 1, 'other fingerprint')} (--fingerprints)", "dim")
+
+
+def _lost(group: LossGroup) -> str:
+    return "? " if group.lost_s is None else hours(group.lost_s) + ("+" if group.at_least else " ")
+
+
+def _said(group: LossGroup) -> str:
+    latest = group.latest
+    return f"{harmless(latest.said)} ({latest.run_id})" if latest is not None and latest.said else ""
 
 
 def _known(seconds: float, of: int, failures: int) -> str:

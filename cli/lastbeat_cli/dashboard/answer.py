@@ -14,14 +14,15 @@ StartResponse = Callable[[str, list[tuple[str, str]]], object]
 JSON = "application/json; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 
-_SECURITY: Final = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("X-Frame-Options", "DENY"),
-)
+_SECURITY: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
 _NOTHING: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_FORM: Final = _NOTHING.replace("form-action 'none'", "form-action 'self'")
 _SMALL_BYTES = 512
 """What is shorter is not worth packing."""
 
@@ -53,6 +54,7 @@ class Response:
     status: str
     body: Body
     headers: Mapping[str, str] = field(default_factory=dict)
+    """Its own headers; they replace those that every answer has."""
 
 
 def refusal(
@@ -61,8 +63,31 @@ def refusal(
     """Why there is nothing, and what to do: for programs where ``data`` was asked for, else for people."""
     if data:
         return Response(status, json_body({"error": error, "advice": advice}), headers or {})
+    return Response(status, _plain_page(status, error, advice), headers or {})
+
+
+def token_form(error: str, headers: Mapping[str, str]) -> Response:
+    """A page with a field for the token, without scripts. The form has no action: browsers then send it to the open
+    address, and keep the fragment of that address through the redirect that follows."""
+    status = "401 Unauthorized"
+    field = (
+        '<form method="post"><p><label>Token <input type="password" name="token" autocomplete="current-password" '
+        "required autofocus></label> <button>Open</button></p></form>"
+    )
+    advice = "The terminal where 'lastbeat dashboard' was started shows it, or LASTBEAT_DASHBOARD_TOKEN holds it."
+    # With no-referrer browsers send Origin: null, which is what the form of another site could send.
+    own = {"Content-Security-Policy": _FORM, "Referrer-Policy": "strict-origin"}
+    return Response(status, _plain_page(status, error, advice, field), {**own, **headers})
+
+
+def redirect(headers: Mapping[str, str]) -> Response:
+    """A redirect to the page. Relative, since a proxy may serve the page below a path of its own."""
+    return Response("303 See Other", Body(b"", HTML), {"Location": "./", **headers})
+
+
+def _plain_page(title: str, error: str, advice: str, further: str = "") -> Body:
     told = "".join(f"<p>{html.escape(text)}</p>" for text in (error, advice) if text)
-    return Response(status, Body(f"{_PLAIN_PAGE}<h1>{html.escape(status)}</h1>{told}".encode(), HTML), headers or {})
+    return Body(f"{_PLAIN_PAGE}<h1>{html.escape(title)}</h1>{told}{further}".encode(), HTML)
 
 
 _PLAIN_PAGE = (
@@ -70,12 +95,6 @@ _PLAIN_PAGE = (
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
     '<meta name="color-scheme" content="light dark"><title>lastbeat</title>'
 )
-
-
-LED_ON: Final = Body(
-    f'{_PLAIN_PAGE}<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Go on</a></p>'.encode(), HTML
-)
-"""Leads on to the page by itself. A redirect would, for who comes from another site, leave the new cookie behind."""
 
 
 def takes_packed(accept_encoding: str) -> bool:
@@ -93,18 +112,18 @@ def send(answer: Response, environ: Environ, start_response: StartResponse, poli
     packs = whole.packed is not None and takes_packed(str(environ.get("HTTP_ACCEPT_ENCODING", "")))
     content = whole.packed if packs and whole.packed is not None else whole.plain
     is_page = "ETag" in answer.headers
-    headers = [
-        *_SECURITY,
-        ("Content-Security-Policy", policy if is_page else _NOTHING),
-        ("Cache-Control", "no-cache" if is_page else "no-store"),
-        ("Vary", "Accept-Encoding, Cookie, Authorization"),
-        *answer.headers.items(),
-    ]
+    headers = {
+        **_SECURITY,
+        "Content-Security-Policy": policy if is_page else _NOTHING,
+        "Cache-Control": "no-cache" if is_page else "no-store",
+        "Vary": "Accept-Encoding, Cookie, Authorization",
+        **answer.headers,
+    }
     if answer.status.startswith("304"):
-        start_response(answer.status, headers)
+        start_response(answer.status, list(headers.items()))
         return []
-    headers += [("Content-Type", whole.kind), ("Content-Length", str(len(content)))]
+    headers |= {"Content-Type": whole.kind, "Content-Length": str(len(content))}
     if packs:
-        headers.append(("Content-Encoding", "gzip"))
-    start_response(answer.status, headers)
+        headers["Content-Encoding"] = "gzip"
+    start_response(answer.status, list(headers.items()))
     return [] if environ.get("REQUEST_METHOD") == "HEAD" else [content]

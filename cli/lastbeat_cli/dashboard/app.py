@@ -12,8 +12,19 @@ from lastbeat.model.text import fit, one_line
 from lastbeat.page.assembling import HtmlPage
 from lastbeat.stores.port import StoreError
 from lastbeat_cli import logs
-from lastbeat_cli.dashboard.answer import HTML, LED_ON, Body, Environ, Response, StartResponse, body, refusal, send
-from lastbeat_cli.dashboard.door import CHANGES, HEADER, METRICS, Admission, Door, is_data
+from lastbeat_cli.dashboard.answer import (
+    HTML,
+    Body,
+    Environ,
+    Response,
+    StartResponse,
+    body,
+    redirect,
+    refusal,
+    send,
+    token_form,
+)
+from lastbeat_cli.dashboard.door import CHANGES, HEADER, METRICS, Admission, Door, is_data, tokens_in
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +81,8 @@ class SilenceRequests(Protocol):
 
 
 class App:
-    """Answers GET and HEAD for the page and its data, POST for silences, and refuses everything else."""
+    """Answers GET and HEAD for the page and its data, POST for silences and for the token, and refuses everything
+    else."""
 
     def __init__(  # noqa: PLR0913 - what it answers from, each by its name
         self,
@@ -110,14 +122,14 @@ class App:
         data = is_data(path)
         if path == CHANGES:
             return self._change_answer(method, environ)
+        if method == "POST" and not data and self._door.token is not None:
+            return self._login_answer(environ)
         if method not in {"GET", "HEAD"}:
             headers = {"Allow": "GET, HEAD"}
             return refusal("405 Method Not Allowed", "Only GET and HEAD are answered.", data=data, headers=headers)
         said = self._door.judge(environ)
-        if said is Admission.ENTERED:
-            return Response("200 OK", LED_ON, {"Set-Cookie": self._door.cookie})
         if said is not Admission.WELCOME:
-            return _REFUSED[said](data)
+            return self._turned_away(said, str(environ.get("QUERY_STRING", "")), data=data)
         if path == "/":
             known = str(environ.get("HTTP_IF_NONE_MATCH", ""))
             fresh = self._tag in [tag.strip() for tag in known.split(",")[:20]]
@@ -150,14 +162,25 @@ class App:
         said = self._door.judge_change(environ)
         if said is not Admission.WELCOME:
             return _REFUSED[said](data=True)
-        length = str(environ.get("CONTENT_LENGTH") or "")
-        if not (length.isascii() and length.isdigit() and len(length) <= 15):
-            return refusal("411 Length Required", "The request does not say how long its body is.", data=True)
-        if int(length) > BODY_BYTES:
-            most = f"The request has {int(length)} bytes; {BODY_BYTES} are the most."
-            return refusal("413 Content Too Large", most, data=True)
-        asked = cast("BinaryIO", environ["wsgi.input"]).read(int(length))
+        asked = _content(environ, data=True)
+        if isinstance(asked, Response):
+            return asked
         return self._silences.answer(asked, str(environ.get("REMOTE_ADDR") or ""))
+
+    def _login_answer(self, environ: Environ) -> Response:
+        given = _content(environ, data=False)
+        if isinstance(given, Response):
+            return given
+        form = given.decode("utf-8", "replace")
+        return self._turned_away(self._door.judge_login(environ, form), form, data=False)
+
+    def _turned_away(self, said: Admission, given: str, *, data: bool) -> Response:
+        """The answer to a request that may not have what it asked for. ``given``: the query or form with its token."""
+        if said is Admission.ENTERED:
+            return redirect({"Set-Cookie": self._door.cookie})
+        if said is Admission.STRANGER and not data:
+            return token_form(_WRONG if any(tokens_in(given)) else _CLOSED, _CHALLENGE)
+        return _REFUSED[said](data)
 
     def _losses_answer(self) -> Response:
         try:
@@ -187,15 +210,25 @@ def _unavailable(fault: StoreError) -> Response:
     return refusal("503 Service Unavailable", _masked(str(fault)), _masked(fault.advice), data=True)
 
 
+def _content(environ: Environ, *, data: bool) -> bytes | Response:
+    """The body of a request, or why it is not read."""
+    length = str(environ.get("CONTENT_LENGTH") or "")
+    if not (length.isascii() and length.isdigit() and len(length) <= 15):
+        return refusal("411 Length Required", "The request does not say how long its body is.", data=data)
+    if int(length) > BODY_BYTES:
+        most = f"The request has {int(length)} bytes; {BODY_BYTES} are the most."
+        return refusal("413 Content Too Large", most, data=data)
+    return cast("BinaryIO", environ["wsgi.input"]).read(int(length))
+
+
+_CLOSED: Final = "This dashboard opens with its token only."
+_WRONG: Final = "That token does not open this dashboard."
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="lastbeat"'}
+
+
 def _stranger(data: bool) -> Response:
-    return refusal(
-        "401 Unauthorized",
-        "This dashboard opens with its token only.",
-        "Open the address that 'lastbeat dashboard' printed where it was started, with ?token= and the token at its "
-        "end; programs send the header 'Authorization: Bearer' and the token.",
-        data=data,
-        headers={"WWW-Authenticate": 'Bearer realm="lastbeat"'},
-    )
+    advice = "Reload the page and enter the token; programs send the header 'Authorization: Bearer' and the token."
+    return refusal("401 Unauthorized", _CLOSED, advice, data=data, headers=_CHALLENGE)
 
 
 def _elsewhere(data: bool) -> Response:
@@ -223,9 +256,9 @@ def _read_only(data: bool) -> Response:
 def _forged(data: bool) -> Response:
     return refusal(
         "403 Forbidden",
-        "Only this dashboard's own page may change something.",
-        f"Its browser says so by Sec-Fetch-Site or Origin, and it sends the header {HEADER}. A proxy in front has to "
-        "leave them as they are; programs use 'lastbeat silence'.",
+        "Only this dashboard's own page may send that.",
+        f"Its browser says so by Sec-Fetch-Site or Origin, and a change has the header {HEADER}. A proxy in front has "
+        "to leave them as they are; programs use 'lastbeat silence'.",
         data=data,
     )
 

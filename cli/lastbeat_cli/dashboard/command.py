@@ -105,9 +105,11 @@ def _serve(settings: Settings, host: str, port: int, interval_s: float, *, opens
         server.start()
         if not local:
             log.warning("what goes over the network is not encrypted; use it where only people you trust can listen")
-        _tell(f"{address}?token={made}" if made else address, as_json=as_json)
-        if token and not made:
-            log.info("it opens with ?token= and the token at the end of its address")
+        # A pipe may lead to a log, so a token that the user has set is shown on a terminal alone.
+        shown = token if made or sys.stdout.isatty() else None
+        _tell(f"{address}?token={shown}" if shown else address, as_json=as_json)
+        if token and not shown:
+            log.info("it opens with ?token= and the token at the end of its address, or asks for the token")
         if opens:
             to = f"{address}?token={door.key()}" if token else address
             # One that shows itself in this very terminal comes back only when it is left.
@@ -160,7 +162,11 @@ def _app(settings: Settings, door: "Door", interval_s: float) -> "tuple[App, Fle
         )
 
     fleet = FleetLook(
-        wire.fleet_watch(settings, at=at, limits=limits), told, interval_s=interval_s, epoch=epoch, turn=runs.turn
+        wire.fleet_watch(settings, at=at, limits=limits, explains=True),
+        told,
+        interval_s=interval_s,
+        epoch=epoch,
+        turn=runs.turn,
     )
     where = logs.redact(at.url)
 

@@ -23,7 +23,7 @@ class Admission(Enum):
 
     WELCOME = "welcome"
     ENTERED = "entered"
-    """It brought the token in its address, and now gets a cookie instead."""
+    """It brought the token, in its address or a form, and now gets a cookie instead."""
     STRANGER = "stranger"
     """It has no token, or a wrong one."""
     ELSEWHERE = "elsewhere"
@@ -77,7 +77,7 @@ class Door:
         if self.token is None:
             return Admission.WELCOME
         # Before anything else that opens: it must not stay in the address, where people see it and browsers keep it.
-        if not asks_data and any(map(self._opens, _asked(_text(environ, "QUERY_STRING")))):
+        if not asks_data and any(map(self._opens, tokens_in(_text(environ, "QUERY_STRING")))):
             return Admission.ENTERED
         scheme, _, given = _text(environ, "HTTP_AUTHORIZATION").partition(" ")
         if scheme.lower() == "bearer" and _same(given.strip(), self.token):
@@ -98,6 +98,14 @@ class Door:
         kind = _text(environ, "CONTENT_TYPE").partition(";")[0].strip().lower()
         return Admission.WELCOME if kind == "application/json" else Admission.NO_JSON
 
+    def judge_login(self, environ: Mapping[str, object], form: str) -> Admission:
+        """Judge a request that sends the token in ``form``."""
+        if self.local and not _is_local(_text(environ, "HTTP_HOST")):
+            return Admission.ELSEWHERE
+        if not _is_from_here(environ):
+            return Admission.FORGED
+        return Admission.ENTERED if any(self._opens(each.strip()) for each in tokens_in(form)) else Admission.STRANGER
+
     def may_change(self, environ: Mapping[str, object]) -> bool:
         """Whether the browser that asks was let in by the token, so that its page may offer changes."""
         return self.token is not None and self._has_cookie(environ)
@@ -110,8 +118,9 @@ class Door:
 
     @property
     def cookie(self) -> str:
-        """The Set-Cookie header for who brought the token. No script can read it, and no other site can send it."""
-        return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Strict"
+        """The Set-Cookie header in exchange for the token. Scripts cannot read it, and a request that another site
+        starts carries it only where a user follows a link, which shows the page and changes nothing."""
+        return f"{self.name}={self._pass()}; Path=/; HttpOnly; SameSite=Lax"
 
     def _has_cookie(self, environ: Mapping[str, object]) -> bool:
         return any(_same(value, self._pass()) for value in _cookies(_text(environ, "HTTP_COOKIE"), self.name))
@@ -148,7 +157,8 @@ def _cookies(header: str, name: str) -> list[str]:
     return [value for key, _, value in pairs if key == name]
 
 
-def _asked(query: str) -> list[str]:
+def tokens_in(query: str) -> list[str]:
+    """The values of ``token`` in a query or a form."""
     try:
         return parse_qs(query, max_num_fields=20).get("token", [])
     except ValueError:

@@ -25,6 +25,7 @@ from lastbeat_cli.explain.log_sources import LogInput
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
+    from lastbeat_cli.explain.rank_facts import RankFacts
     from lastbeat_cli.explain.story import ExplainReport
 
 WHAT = "What is explained"
@@ -104,6 +105,7 @@ def command(
         exit_code=exit_code,
         scheduler=scheduler_state,
         neighbours=not as_json,
+        ranks=looking.ranks(),
     )
     for fault in looking.faults:
         print(mask(f"Error: {fault}" + (f"\n{fault.advice}" if fault.advice else "")), file=sys.stderr)
@@ -137,6 +139,8 @@ class _Looking:
         self._wrong = wrong
         self._run_id: str | None = None
         """The run that was named, of which there may be others like it."""
+        self._folder: Path | None = None
+        """The folder that was named."""
 
     def signals(self, given: str | None) -> str:
         """What ``--signals`` says, else the setting."""
@@ -175,6 +179,7 @@ class _Looking:
             return [log_sources.stdin()]
         path = Path(name)
         if path.is_dir():
+            self._folder = path
             return log_sources.directory(path, self.notes.append)
         try:
             return [log_sources.file(path)]
@@ -215,6 +220,14 @@ class _Looking:
             raise UnreadableLogError(f"there is no file {name}, and no run of that name in {where}", advice)
         self._run_id = name
         return found
+
+    def ranks(self) -> "RankFacts":
+        """World size and hosts from the run's folder, if a run or its folder was named."""
+        from lastbeat_cli.explain.rank_facts import RankFacts  # noqa: PLC0415 - after it is known that there are logs
+
+        if self._run_id is not None and self._settings is not None:
+            return RankFacts(opening.store(self._settings), self._run_id, mask)
+        return RankFacts() if self._folder is None else RankFacts.of_folder(self._folder, mask)
 
     def compared(self, story: "ExplainReport") -> "ExplainReport":
         """``story`` with the last run of the fleet that failed like it, where one of its runs is explained."""

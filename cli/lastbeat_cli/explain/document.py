@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Idle, LostPeer
+from lastbeat.model.cause import AttemptInFile, Cause, Evidence, Idle, LostPeer, MissingRanks
 from lastbeat.model.times import format_time
 from lastbeat_cli.explain.story import ExplainReport, hint, restartable
 
@@ -23,6 +23,7 @@ def story_document(story: ExplainReport, mask: Mask) -> dict[str, object]:
         "similar": mask(story.similar) if story.similar is not None else None,
         "ended": found.ended,
         "peer": _peer(found.peer, mask),
+        "missing": None if found.missing is None else _missing(found.missing, mask),
         "idle": _idle(found.idle),
         "attempt": _attempt(found.attempt),
         "warned": [
@@ -55,6 +56,21 @@ def _peer(peer: LostPeer | None, mask: Mask) -> dict[str, object] | None:
         return None
     host = mask(peer.host) if peer.host is not None else None
     return {"rank": peer.rank, "host": host, "log": peer.log or None, "told": mask(peer.told)}
+
+
+def _missing(missing: MissingRanks, mask: Mask) -> dict[str, object]:
+    ranks = [
+        {
+            "rank": each.rank,
+            "host": mask(each.host) if each.host is not None else None,
+            "log": each.log or None,
+            "last_line_at": format_time(each.time),
+            "step": each.step,
+            "stack": mask(each.stack) or None,
+        }
+        for each in missing.ranks
+    ]
+    return {"ranks": ranks, "count": missing.count, "world_size": missing.world_size, "text": mask(missing.sentence)}
 
 
 def _idle(idle: Idle | None) -> dict[str, object] | None:

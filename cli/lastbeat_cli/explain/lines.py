@@ -67,6 +67,7 @@ def _blocks(story: ExplainReport, columns: int, mask: Mask) -> Iterator[list[Lin
             yield list(_action(story, cause, columns, mask))
         else:
             yield list(_either(story, (cause, second), names, columns, mask))
+        yield list(_missing_log(story, columns, names))
         yield list(_others(story, columns, names, mask))
         yield list(_timeline(story, columns, names, mask))
     yield list(_warned(story, columns, names, mask))
@@ -242,6 +243,19 @@ def _action(story: ExplainReport, cause: Cause, columns: int, mask: Mask) -> Ite
         yield from map(line, wrapped(text, columns))
     again = restart_hint(restartable(cause, story.error_types), cause.confidence)
     yield from map(line, wrapped(f"Restart: {again}", columns))
+
+
+def _missing_log(story: ExplainReport, columns: int, names: _Names) -> Iterator[Line]:
+    """The end of the log of the rank that is missing."""
+    missing = story.explanation.missing
+    if missing is None or not story.missing_end:
+        return
+    first = missing.ranks[0]
+    yield (
+        (f"The end of rank {first.rank}'s log", "heading"),
+        (f"  {names.file(first.log)}", "dim"),
+    )
+    yield from _neighbours(story.missing_end, columns)
 
 
 def _either(

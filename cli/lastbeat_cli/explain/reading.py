@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Final
 from lastbeat.causes.explaining import explain
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.model import runid
+from lastbeat.model.cause import Evidence
 from lastbeat.model.text import one_line
+from lastbeat.observe.log_times import last_time
 from lastbeat.scanning.prefixes import UNKNOWN_YEAR
 from lastbeat.scanning.splitting import line_of
 from lastbeat_cli.explain import context
 from lastbeat_cli.explain.log_bytes import Note, UnreadableLogError
 from lastbeat_cli.explain.log_sources import LogInput
+from lastbeat_cli.explain.rank_facts import NO_RANK_FACTS, RankFacts
 from lastbeat_cli.explain.story import ExplainReport, LogRead
 from lastbeat_cli.terminal import paint
 
 if TYPE_CHECKING:
     from lastbeat.causes.log_summary import LogSummary
-    from lastbeat.model.cause import Evidence
     from lastbeat.model.signal import Catalogue
 
 MOST_NOTES: Final = 100
@@ -44,10 +46,12 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
     exit_code: int | None = None,
     scheduler: str | None = None,
     neighbours: bool = True,
+    ranks: RankFacts = NO_RANK_FACTS,
 ) -> ExplainReport | None:
     """What ``sources`` tell; None where none could be read. Those that could not are added to ``faults``.
 
-    For ``neighbours``, the lines around the evidence, its log is read a second time.
+    For ``neighbours``, the lines around the evidence, its log is read a second time. ``ranks``: what else is known of
+    the ranks.
     """
 
     def note(text: str) -> None:
@@ -70,12 +74,23 @@ def story(  # noqa: PLR0913 - what is asked, and where to say what went wrong
         read.append(LogRead(source.name, rank, summary.lines, size, told.step, told.total_steps, told.loss, last_time))
     if not summaries:
         return None
-    found = explain(summaries, signals, exit_code=exit_code, scheduler=scheduler)
+    found = explain(
+        summaries, signals, exit_code=exit_code, scheduler=scheduler, world_size=ranks.world_size(), whole=not faults
+    )
+    if found.missing is not None:
+        ends = {log.name: log.last_time for log in read}
+        times = {each.rank: at for each in found.missing.ranks if (at := ends.get(each.log)) is not None}
+        found = found.located(ranks.hosts([each.rank for each in found.missing.ranks]), times)
     if exit_code is not None or scheduler or any(_is_error(log.name) for log in read):
         # It did end: somebody says so, or training's own last word.
         found = replace(found, ended=True)
     lines = _around(sources, found.cause.evidence, mask) if found.cause is not None and neighbours else ()
-    return ExplainReport(found, tuple(read), signals.error_types, lines, tuple(dict.fromkeys(notes)))
+    end: tuple[tuple[int, str], ...] = ()
+    if found.missing is not None and neighbours:
+        log = found.missing.ranks[0].log
+        last = next(each.lines for each in summaries if each.file == log)
+        end = _around(sources, Evidence(log, last, ""), mask)
+    return ExplainReport(found, tuple(read), signals.error_types, lines, tuple(dict.fromkeys(notes)), missing_end=end)
 
 
 def _is_error(name: str) -> bool:
@@ -97,8 +112,7 @@ def _feed(reader: LogReader, source: LogInput, note: Note) -> tuple[int, datetim
     finally:
         patience.end()
     reader.finish()
-    lines = tail.decode("utf-8", "replace").splitlines()
-    return size, next((when for line in reversed(lines) if (when := line_of(0, line, at).time) is not None), None)
+    return size, last_time(tail, at)
 
 
 def _reference(beginning: bytes, at: datetime) -> datetime:

@@ -38,6 +38,8 @@ class ExplainReport:
     """Of the cause; empty where nothing tells it from others."""
     similar: str | None = None
     """The last run of the fleet that failed of the same cause, in one line."""
+    missing_end: Sequence[tuple[int, str]] = ()
+    """The last lines of the first missing rank's log, with their numbers; cleaned."""
 
 
 def restartable(cause: Cause, error_types: Mapping[str, ErrorType]) -> bool | None:

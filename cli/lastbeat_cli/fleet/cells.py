@@ -42,8 +42,9 @@ Cell = tuple[str, str]
 def status(row: Row, sight: Sight) -> Cell:
     """Its sign and its word; whether anybody recorded it stands beside."""
     word = signs.word(row)
-    shown = row.shown if sight.wide else word
-    return f"{sight.signs.of(word)} {shown}{'' if row.doubt is None else '?'}", signs.style(word)
+    # What stands still does not look calm, though nothing has been decided of it.
+    looks = signs.WARNING if row.stands_still else word
+    return f"{sight.signs.of(looks)} {word}{'' if row.doubt is None else '?'}", signs.style(looks)
 
 
 def run(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - each has the same face
@@ -60,14 +61,23 @@ def percent(row: Row, sight: Sight) -> Cell:
     if step is None:
         return "", ""
     # Where there is room the step has a column of its own.
-    return (lines.percent(step, total) if total else "" if sight.wide else si(step)), ""
+    text = lines.percent(step, total) if total else "" if sight.wide else si(step)
+    return text, "mark" if row.stands_still else ""
 
 
 def steps(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
     step, total = _steps(row)
     if step is None:
         return "", ""
-    return (f"{step:,}/{total:,}" if total else f"{step:,}"), ""
+    return (f"{step:,}/{total:,}" if total else f"{step:,}"), "mark" if row.stands_still else ""
+
+
+def step_age(row: Row, sight: Sight) -> Cell:
+    """How old its step is, where that is more than some minutes."""
+    age_s = lines.step_age_s(row, sight.at)
+    if age_s is None:
+        return "", ""
+    return (format_duration(age_s) if sight.wide else short_duration(age_s)), "mark" if row.stands_still else ""
 
 
 def bar(row: Row, sight: Sight) -> Cell:
@@ -134,7 +144,7 @@ def owner(row: Row, sight: Sight) -> Cell:  # noqa: ARG001 - as above
 
 def why(row: Row, sight: Sight) -> Cell:
     """What people have to know: why it may not be so, what is wrong with it, what could not be read."""
-    said = reason(row, short=not sight.wide)
+    said = reason(row, sight.at, short=not sight.wide)
     if row.silence is None:
         return said, ""
     left = "" if sight.at is None else f" {short_duration((row.silence.until - sight.at).total_seconds())}"
@@ -142,13 +152,13 @@ def why(row: Row, sight: Sight) -> Cell:
     return f"{told}; {said}" if said else told, ""
 
 
-def reason(row: Row, *, short: bool = False) -> str:
-    """What is to be said of a run in one sentence; nothing of one that is as it should be."""
-    return "; ".join(signs.harmless(text, 300) for text in _why(row, short=short) if text)
+def reason(row: Row, at: datetime | None, *, short: bool = False) -> str:
+    """What is to be said of a run in one sentence as of ``at``; nothing of one that is as it should be."""
+    return "; ".join(signs.harmless(text, 300) for text in _why(row, at, short=short) if text)
 
 
-def _why(row: Row, *, short: bool) -> list[str]:
-    told = [row.doubt or ""]
+def _why(row: Row, at: datetime | None, *, short: bool) -> list[str]:
+    told = [row.doubt or "", lines.standstill(row, at)]
     word = signs.word(row)
     if word == signs.WARNING:
         named = ", ".join(row.conditions)
@@ -175,7 +185,8 @@ def _why(row: Row, *, short: bool) -> list[str]:
 
 
 def _needs_people(row: Row) -> bool:
-    return signs.word(row) in {"FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING} or row.doubt is not None
+    troubled = signs.word(row) in {"FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING}
+    return troubled or row.doubt is not None or row.stands_still
 
 
 def _count(value: int | None) -> int | None:
@@ -225,19 +236,26 @@ class Column:
     right: bool = False
     least: int | None = None
     """It may be cut to that; None: it is whole or not there."""
+    first: bool = False
+    """It is cut last of all, after columns of less worth went."""
     usual: int = 0
     """What it gets before columns of less worth get any; the rest later, as far as there is room."""
 
 
 ESSENTIAL: Final = 100
-"""Columns from this worth on are there at 80 columns."""
+"""Columns from this worth on are there at 80 columns, if no run id is long."""
+VITAL: Final = 130
+"""For columns from this worth on, a long run id is cut on a live screen."""
+ALWAYS: Final = 200
+"""Columns of this worth are there at any width."""
 COLUMNS: Final = (
-    Column("STATUS", status, 200),
-    Column("RUN", run, 200, least=10, usual=23),
+    Column("STATUS", status, ALWAYS),
+    Column("RUN", run, ALWAYS, least=10, first=True),
     Column("PHASE", phase, 90, least=6, usual=14),
     Column("STEP", steps, 82, right=True),
     Column("", bar, 70),
     Column("DONE", percent, 130, right=True),
+    Column("AGE", step_age, 135, right=True),
     Column("ETA", eta, 120, right=True),
     Column("LOSS", loss, 115, right=True),
     Column("", spark, 105),
@@ -247,6 +265,6 @@ COLUMNS: Final = (
     Column("ATTEMPT", attempt, 85, right=True),
     Column("JOB", job, 84, least=6, usual=14),
     Column("OWNER", owner, 88, least=5, usual=12),
-    Column("WHY", why, 200, least=12, usual=36),
+    Column("WHY", why, ALWAYS, least=12, usual=36),
     Column("HOST", host, 10),
 )

@@ -40,8 +40,9 @@ Examples:
   lastbeat fleet 'mistral-*' --status FAILED,WARNING --since 7d
   lastbeat fleet --once --json
 
-It reads what training and the watchdog left, and writes nothing. On a terminal ? lists the keys. Each interval costs a
-store one listing at most; while a run is open, that run alone is asked for.
+It reads what training and the watchdog left, and writes nothing beside the runs. On a terminal ? lists the keys. Each
+interval costs a store one listing at most; while a run is open, that run alone is asked for. It reads the logs of runs
+that no pass has recorded for 5 seconds at most, and keeps their causes in LASTBEAT_STATE_DIR.
 """
 
 
@@ -89,7 +90,7 @@ def command(  # noqa: PLR0913 - one for each option
     logs.follow(settings)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    watch = wire.fleet_watch(settings, since_s=since_s)
+    watch = wire.fleet_watch(settings, since_s=since_s, explains=True)
     if once or as_json or not live.possible():
         return _once(settings, watch, globs, wanted, as_json=as_json)
     from lastbeat_cli.fleet import look  # noqa: PLC0415 - only a terminal needs it

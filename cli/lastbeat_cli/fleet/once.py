@@ -1,10 +1,11 @@
 """A fleet as one plain table, as into a pipe or a mail: below those that need people stands why, and what to do."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
 from lastbeat.model.view import FleetView, Row
-from lastbeat.views.order import need
+from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat_cli.fleet import cells, head
 from lastbeat_cli.fleet.table import table
 from lastbeat_cli.terminal.paint import Line, line, rendered, sentence
@@ -12,8 +13,6 @@ from lastbeat_cli.terminal.signs import Signs, harmless
 
 MOST_TOLD: Final = 25
 """Of so many runs why and what to do is told."""
-_NEED: Final = 2
-"""Who needs people so much or more: not who lives, is done, or failed long ago."""
 _INDENT: Final = "    "
 _LINES: Final = 2
 _MOST: Final = 5
@@ -35,16 +34,16 @@ def lines(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -
 
 
 def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) -> Iterator[Line]:
-    heading, *shown = table(rows, columns, view.at, signs_of)
+    heading, *shown = table(rows, columns, view.at, signs_of, whole_ids=True)
     yield heading
     told = 0
     for row, each in zip(rows, shown, strict=True):
         yield each
-        if need(row, view.at) > _NEED:
+        if need(row, view.at) > NEEDS_PEOPLE:
             continue
         told += 1
         if told <= MOST_TOLD:
-            yield from map(signs_of.line, _why(row, rendered(each, colours=False), columns))
+            yield from map(signs_of.line, _why(row, view.at, rendered(each, colours=False), columns))
     if told > MOST_TOLD:
         text = f"Why, and what to do, is shown for the first {MOST_TOLD} of {told:,} that need people; "
         yield from (
@@ -52,10 +51,10 @@ def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs) 
         )
 
 
-def _why(row: Row, shown: str, columns: int) -> Iterator[Line]:
+def _why(row: Row, at: datetime | None, shown: str, columns: int) -> Iterator[Line]:
     """What its line in the table had no room for."""
     room = columns - len(_INDENT)
-    why = cells.reason(row)
+    why = cells.reason(row, at)
     if why and why not in shown:
         yield from (line(_INDENT + part) for part in sentence(why, room, _LINES))
     if row.action:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model.view import FleetView, Row
+from lastbeat.views.order import STANDS_STILL
 from lastbeat_cli.fleet import cells as fleet_cells
 from lastbeat_cli.fleet import head as fleet_head
 from lastbeat_cli.fleet.table import table
@@ -19,7 +20,7 @@ Select = Callable[[Sequence[Row], Sequence[str], str], Sequence[Row]]
 _NEED: Final = ("FAILED", "TIMED_OUT", "WARNING", "UNKNOWN")
 FILTERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("all", ()),
-    ("who needs people", _NEED),
+    ("who needs people", (*_NEED, STANDS_STILL)),
     ("RUNNING", ("RUNNING",)),
     *((name, (name,)) for name in (*_NEED, "SUCCEEDED", "CANCELLED", "PREEMPTED")),
 )
@@ -39,8 +40,8 @@ HELP: Final = (
     "",
     "Runs that need people come first. STATUS is as the last pass recorded it;",
     "RUNNING? is silent for longer than the limit, and no pass has judged that.",
-    "BEAT is the age of the last heartbeat. This screen looks and alerts nobody:",
-    "lastbeat sweep and lastbeat watch do.",
+    "BEAT is the age of the last heartbeat, AGE that of the step from 5 minutes on.",
+    "This screen is read-only: lastbeat sweep and lastbeat watch send alerts.",
 )
 
 
@@ -122,7 +123,7 @@ class FleetScreen:
         shown = table(self._rows[start:end], columns - 2, now, self._signs)
         rows = [_marked(each, self._signs, chosen=start + place == index) for place, each in enumerate(shown[1:])]
         lines = _filled([*head, (("  ", ""), *shown[0]), *(rows or self._none(view, columns))], height - 1 - detail)
-        return [*lines, *self._detail(columns, detail), self._foot(columns)]
+        return [*lines, *self._detail(now, columns, detail), self._foot(columns)]
 
     def _see(self, view: FleetView) -> None:
         known = (view, self._filter, self._text)
@@ -171,9 +172,9 @@ class FleetScreen:
             return [line("  no run is like that; Escape shows all", "dim")]
         return [line(f"  {part}", "dim") for part in sentence(fleet_head.none(view), columns - 2, _DETAIL_LINES)]
 
-    def _detail(self, columns: int, count: int) -> list[Line]:
+    def _detail(self, now: datetime | None, columns: int, count: int) -> list[Line]:
         row = self._chosen()
-        told = list(_details(row, columns, count)) if row is not None and count else []
+        told = list(_details(row, now, columns, count)) if row is not None and count else []
         return _filled(told, count)
 
     def _foot(self, columns: int) -> Line:
@@ -199,9 +200,9 @@ class FleetScreen:
         return line(cut(text, columns), "mark" if self._text or self._filter else "dim")
 
 
-def _details(row: Row, columns: int, most: int) -> Iterator[Line]:
+def _details(row: Row, now: datetime | None, columns: int, most: int) -> Iterator[Line]:
     """Why it needs people, and what to do, in ``most`` lines."""
-    why = fleet_cells.reason(row) or ("nothing is amiss" if signs.word(row) == "RUNNING" else row.shown)
+    why = fleet_cells.reason(row, now) or ("nothing is amiss" if signs.word(row) == "RUNNING" else row.shown)
     name = signs.name(row.run_id)
     short = signs.middle_cut(name, columns // 2)
     told = sentence(f"{short}: {why}", columns, most)

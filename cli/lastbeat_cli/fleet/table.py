@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.model.view import Row
-from lastbeat_cli.fleet.cells import COLUMNS, ESSENTIAL, Cell, Column, Sight
+from lastbeat_cli.fleet.cells import ALWAYS, COLUMNS, ESSENTIAL, VITAL, Cell, Column, Sight
 from lastbeat_cli.terminal.paint import Line, cells
 from lastbeat_cli.terminal.signs import Signs, middle_cut, padded
 
@@ -16,16 +16,20 @@ _MOST: Final = 400
 """No cell is wider, whatever the terminal."""
 
 
-def table(rows: Sequence[Row], columns: int, at: datetime | None, signs: Signs) -> list[Line]:
-    """A heading and a line for each of ``rows``, each at most ``columns`` wide; widths are of what is shown."""
+def table(
+    rows: Sequence[Row], columns: int, at: datetime | None, signs: Signs, *, whole_ids: bool = False
+) -> list[Line]:
+    """A heading and a line for each of ``rows``, each at most ``columns`` wide; widths are of what is shown. With
+    ``whole_ids`` no run id is cut, and a line is wider where an id leaves no room for what has to stand beside it."""
     sight = Sight(at, signs, wide=columns >= _WIDE)
-    lines = _table(rows, columns, sight)
+    lines = _table(rows, columns, sight, whole_ids=whole_ids)
     return [signs.line(each) for each in lines]
 
 
-def _table(rows: Sequence[Row], columns: int, sight: Sight) -> list[Line]:
+def _table(rows: Sequence[Row], columns: int, sight: Sight, *, whole_ids: bool) -> list[Line]:
     filled: list[tuple[Column, list[Cell]]] = []
-    for column in COLUMNS:
+    for given in COLUMNS:
+        column = replace(given, least=None) if given.first and whole_ids else given
         found = [column.cell(row, sight) for row in rows]
         # A column in which nothing is known of any run says nothing.
         if any(text for text, _ in found) or (column.heading and column.worth >= ESSENTIAL and not rows):
@@ -68,13 +72,16 @@ def _joined(parts: Sequence[Cell], gap: int) -> Line:
 def _widths(columns: Sequence[tuple[Column, int]], room: int, gap: int) -> list[int]:
     """How wide each may be; 0: there is no room for it."""
     kept = dict(enumerate(columns))
+    whole = any(column.first and column.least is None for column, _ in columns)
     while len(kept) > 1 and _needed(kept, gap) > room:
         least = min(kept, key=lambda index: kept[index][0].worth)
         if kept[least][0].worth >= ESSENTIAL and _needed(_cut_short(kept), gap) <= room:
             break
-        if kept[least][0].worth >= ESSENTIAL * 2:
+        if kept[least][0].worth >= (ALWAYS if whole else VITAL):
             break
         del kept[least]
+    if whole:
+        room = max(room, _needed(_cut_short(kept), gap))
     wanted = {index: _usual(column, natural) for index, (column, natural) in kept.items()}
     _give_away(kept, wanted, room - sum(wanted.values()) - gap * (len(kept) - 1))
     return [wanted.get(index, 0) for index in range(len(columns))]
@@ -86,13 +93,15 @@ def _needed(kept: dict[int, tuple[Column, int]], gap: int) -> int:
 
 def _cut_short(kept: dict[int, tuple[Column, int]]) -> dict[int, tuple[Column, int]]:
     return {
-        index: (replace(column, usual=column.least), natural) if column.least is not None else (column, natural)
+        index: (column, natural)
+        if column.least is None or column.first
+        else (replace(column, usual=column.least), natural)
         for index, (column, natural) in kept.items()
     }
 
 
 def _usual(column: Column, natural: int) -> int:
-    return natural if column.least is None else min(natural, column.usual)
+    return natural if column.least is None or column.first else min(natural, column.usual)
 
 
 def _give_away(kept: dict[int, tuple[Column, int]], wanted: dict[int, int], left: int) -> None:

@@ -29,8 +29,8 @@ EPILOG = """\
 Words:
   ETTR      effective training time ratio: productive steps over wall time, from the first submission on
   lost      steps that were done again after a restart, and the one that a failure cut off
-  unseen    dead or standing still, and nobody had noticed (MTTD: mean time to detect)
-  restart   dead and noticed, until the next attempt was submitted
+  unseen    dead or standing still, and not noticed by a watcher (MTTD: mean time to detect)
+  restart   dead, until the next attempt was submitted: noticed, or before a watcher looked
   MTTR      mean time to recover, from a failure to the next step
 
 \b

@@ -9,7 +9,7 @@ from lastbeat.model.times import format_duration, format_time
 from lastbeat.model.timesheet import AttemptTimes, TimeUse
 from lastbeat.views.fleet_goodput import FleetGoodput, RunGoodput
 from lastbeat_cli.terminal.paint import Line, line, sentence
-from lastbeat_cli.terminal.signs import Signs, harmless, middle_cut, padded
+from lastbeat_cli.terminal.signs import Signs, harmless, name, padded
 
 _WIDEST: Final = 100
 _INDENT: Final = "  "
@@ -56,7 +56,9 @@ def run_lines(run_id: str, found: Goodput, attempts: Sequence[AttemptTimes], col
         *(line(text) for text in _means(found)),
     ]
     if found.first_attempt > 1:
-        told.append(line(f"Of the attempts before number {found.first_attempt} nothing is known."))
+        before = f"the attempts before number {found.first_attempt}"
+        counts = found.attempts >= found.first_attempt
+        told.append(line(f"When {before} ran is not known." if counts else f"Of {before} nothing is known."))
     if len(attempts) > 1:
         told += [line(""), *_attempts(attempts)]
     return [signs.line(each) for each in told]
@@ -138,7 +140,7 @@ def fleet_lines(where: str, found: FleetGoodput, unasked: Sequence[str], columns
     """A table with a total; ``unasked`` says which runs were not asked for, a sentence each."""
     told: list[Line] = [((harmless(where), "heading"), (f" · {ettr(found.total)}", ""))]
     if found.runs:
-        told += [line(""), *_table(found, columns)]
+        told += [line(""), *_table(found)]
     else:
         told.append(line("Of no run anything is known of this: passes, or lastbeat supervise, record it.", "dim"))
     remarks = [*unasked]
@@ -153,10 +155,9 @@ def fleet_lines(where: str, found: FleetGoodput, unasked: Sequence[str], columns
     return [signs.line(each) for each in told]
 
 
-def _table(found: FleetGoodput, columns: int) -> Iterator[Line]:
-    room = max(12, columns - 9 - _NUMBERS * (_CELL + 1) - 6)
-    longest = max(len(each.run_id) for each in found.runs)
-    width = min(room, max(longest, len("total, 1,000 runs")))
+def _table(found: FleetGoodput) -> Iterator[Line]:
+    # Runs of a sweep differ anywhere in their ids, so a line is rather longer than asked for.
+    width = max(*(len(each.run_id) for each in found.runs), len("total, 1,000 runs"))
     heads = ("ETTR", *_HEADINGS.values(), "MTTD", "MTTR")
     yield line(f"{'RUN':<{width}} {'WALL':>8} " + " ".join(f"{head:>{_CELL}}" for head in heads), "dim")
     for each in found.runs:
@@ -167,7 +168,7 @@ def _table(found: FleetGoodput, columns: int) -> Iterator[Line]:
 
 def _row(each: RunGoodput, width: int) -> Line:
     assert each.goodput is not None  # noqa: S101 - the table has those alone
-    return line(f"{padded(middle_cut(harmless(each.run_id), width), width)} {_figures(each.goodput)}")
+    return line(f"{padded(name(each.run_id), width)} {_figures(each.goodput)}")
 
 
 def _figures(found: TimeSpent) -> str:

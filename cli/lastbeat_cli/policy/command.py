@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -26,6 +26,10 @@ _TRANSITIONS = {
     Mode.PREEMPTED: ("preempted",),
 }
 """Mode → what ``on:`` may name when a job ends in it."""
+_LINGERING: Final = {
+    "end": "a job that is not restarted and still runs: is ended after 3 minutes without a step or a log line",
+    "leave": "a job that is not restarted and still runs: is left running (on_permanent: leave)",
+}
 WHICH = "Which policy"
 END = "How the job ended"
 _EPILOG = """\
@@ -139,10 +143,19 @@ def explain(*, named: str, attempt: int, as_json: bool, verbose: bool, **end: An
     if stops is not None:
         decision = RestartDecision(restart=False, reason=f"stopped by the policy {policy.name} on {stops}")
     if as_json:
-        print(dump({**decision_document(decision), "on": reactions}))
+        print(dump({**decision_document(decision), "on_permanent": policy.on_permanent, "on": reactions}))
     else:
-        print("\n".join([*decision_lines(decision), *reactions]))
+        lingering = _lingering_lines(policy, decision, mode) if stops is None else []
+        print("\n".join([*decision_lines(decision), *lingering, *reactions]))
     return exits.OK
+
+
+def _lingering_lines(policy: RestartPolicy, decision: RestartDecision, mode: Mode) -> list[str]:
+    """What becomes of a job that is not restarted and still runs, for people."""
+    stands_still = mode is Mode.STALL and policy.rule(mode).kind != "never"
+    if decision.restart or not (stands_still or mode in {Mode.CRASH, Mode.PREEMPTED}):
+        return []
+    return [_LINGERING[policy.on_permanent]]
 
 
 def load(name_or_path: str, known: KnownNames | None = None) -> RestartPolicy:
@@ -167,6 +180,8 @@ def document(policy: RestartPolicy) -> dict[str, Any]:
         "least_confidence": policy.least_confidence,
         "longest_delay_s": policy.longest_delay_s,
         "exclude_stragglers": policy.exclude_stragglers,
+        "also": list(policy.also),
+        "on_permanent": policy.on_permanent,
         "on": {event: [asdict(each) for each in found] for event, found in policy.reactions.items()},
     }
 
@@ -247,6 +262,8 @@ def _lines(policy: RestartPolicy) -> list[str]:
         lines.append(f"  {mode.value:<9} {what} ({most}){rest}{never}")
     if policy.window_restarts is not None:
         lines.append(f"  all       at most {policy.window_restarts} within {policy.window_s / 3600:g} h")
+    lines += [f"  also      {', '.join(policy.also)}, whatever error type is excluded"] if policy.also else []
+    lines += [f"  {_LINGERING[policy.on_permanent]}"] if policy.on_permanent == "leave" else []
     return [*lines, *(f"  {each}" for on in policy.reactions for each in reaction_lines(policy, on))]
 
 

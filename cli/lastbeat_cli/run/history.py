@@ -75,6 +75,8 @@ def job(view: RunView, columns: int) -> Iterator[Line]:
         step = f", from step {ruling.resume_step}" if ruling.resume_step is not None else ""
         told = f"Decided {age(view.at, ruling.at)}: {what}{step}: {one_line(ruling.reason)}"
         yield from map(line, wrapped(told, columns, _INDENT))
+        if ruling.job:
+            yield from map(line, wrapped(f"Its {one_line(ruling.job)}", columns, _INDENT))
         if ruling.passed_over:
             yield from map(line, wrapped(f"Not from {one_line(ruling.passed_over)}", columns, _INDENT))
     yield from _reactions(view, columns)

@@ -13,7 +13,7 @@ from lastbeat.model.times import format_time
 from lastbeat.model.view import Excerpt, RunView
 from lastbeat.signals.hints import restart_hint, shortened
 from lastbeat.views.account import Account, account, trimmed
-from lastbeat_cli.lines import age
+from lastbeat_cli.lines import age, standstill
 from lastbeat_cli.run import history, state
 from lastbeat_cli.terminal.paint import Line, cut, folded, line, wrapped
 from lastbeat_cli.terminal.signs import middle_cut
@@ -30,6 +30,8 @@ _STYLES: Final = {
     Status.UNKNOWN: "mark",
 }
 
+NO_STALL_LIMIT: Final = "lastbeat limits '{run}' --stall-minutes 30 sets one"
+"""How to set a limit for standing still."""
 Mask = Callable[[str], str]
 
 
@@ -66,7 +68,7 @@ def _blocks(view: RunView, columns: int, around: tuple[int, int] | None) -> Iter
 
 def _head(view: RunView, columns: int) -> Iterator[Line]:
     row = view.row
-    warned = row.status is Status.RUNNING and (row.conditions or row.doubt)
+    warned = row.status is Status.RUNNING and (row.conditions or row.doubt or row.stands_still)
     style = "mark" if warned else _STYLES.get(row.status, "mark")
     yield (("Run ", "heading"), (row.run_id, "heading"), (": ", "heading"), (row.shown, style))
     yield line(f"Detail: {_detail(view)}")
@@ -78,6 +80,9 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
         yield from _labelled("Silenced", f"no alerts until {until}, {by}", columns, "mark")
     if row.fault and not any(row.fault in text for text in view.conditions.values()):
         yield from _labelled("Unreadable", row.fault, columns, "mark")
+    if still := standstill(row, view.at):
+        how = f": {NO_STALL_LIMIT.format(run=row.run_id)}" if row.stall_limited is False else ""
+        yield from _labelled("Warning", f"{still}{how}", columns, "mark")
     for name, text in view.conditions.items():
         yield from _labelled("Warning", f"{name}: {text}", columns, "mark")
     if not row.recorded:
@@ -85,7 +90,8 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
     elif row.since is not None:
         since = format_time(row.since.replace(microsecond=0))
         late = view.seen_at is not None and (view.seen_at - row.since).total_seconds() > _LATE_S
-        seen = f", seen {format_time(view.seen_at.replace(microsecond=0))}" if view.seen_at is not None and late else ""
+        word = "watched since" if row.status is Status.RUNNING else "seen"
+        seen = f", {word} {format_time(view.seen_at.replace(microsecond=0))}" if view.seen_at and late else ""
         yield line(f"Since: {since} ({age(view.at, row.since)}){seen}, attempt {row.attempt}")
     yield from _whose(view)
 

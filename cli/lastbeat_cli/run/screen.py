@@ -28,11 +28,17 @@ _TALL: Final = 36
 """From so many lines on sentences may take two."""
 
 
-def top_lines(view: RunView, columns: int, height: int, now: datetime, signs_of: Signs) -> list[Line]:
-    """The run as of ``view``, in at most ``height`` lines; ages are as of ``now``, by the store's clock."""
-    head = [*_head(view, columns, now, signs_of), *_why(view, columns, 1 if height < _TALL else 2)]
+def top_lines(
+    view: RunView, columns: int, height: int, now: datetime, signs_of: Signs, *, whole_id: bool = False
+) -> list[Line]:
+    """The run as of ``view``, in at most ``height`` lines; ages are as of ``now``, by the store's clock. With
+    ``whole_id`` the run's id is not cut, however long."""
+    head = [
+        *_head(view, columns, now, signs_of, whole_id=whole_id),
+        *_why(view, columns, now, 1 if height < _TALL else 2),
+    ]
     below = [
-        *_progress(view, columns, signs_of),
+        *_progress(view, columns, now, signs_of),
         *figures(view, columns, now, signs_of, short=height < _TALL),
     ]
     room = height - len(head) - len(below) - 2
@@ -42,10 +48,12 @@ def top_lines(view: RunView, columns: int, height: int, now: datetime, signs_of:
         room = height - len(head) - len(below) - 2
     curves = _curves(view, columns, min(room, _MOST_CURVE), signs_of)
     told = [*head, line(""), *curves, *([line("")] if curves else []), *below]
-    return [signs_of.line(signs.line_cut(each, columns)) for each in told[:height]]
+    first = 1 if whole_id else 0
+    fitting = [*told[:first], *(signs.line_cut(each, columns) for each in told[first:height])]
+    return [signs_of.line(each) for each in fitting]
 
 
-def _head(view: RunView, columns: int, now: datetime, signs_of: Signs) -> Iterator[Line]:
+def _head(view: RunView, columns: int, now: datetime, signs_of: Signs, *, whole_id: bool) -> Iterator[Line]:
     row = view.row
     word = signs.word(row)
     status = f"{signs_of.of(word)} {row.shown}{'?' if row.doubt else ''}"
@@ -59,18 +67,19 @@ def _head(view: RunView, columns: int, now: datetime, signs_of: Signs) -> Iterat
     if row.host:
         rest.append(harmless(row.host, 60))
     room = columns - cells(status) - 2
-    name = signs.middle_cut(signs.name(row.run_id), max(room, 10))
+    name = signs.name(row.run_id)
+    name = name if whole_id else signs.middle_cut(name, max(room, 10))
     yield ((name, "heading"), ("  ", ""), (status, signs.style(word)))
     while len(rest) > 1 and cells(" · ".join(rest)) > columns:
         rest.pop()
     yield line(cut(" · ".join(rest), columns), "dim")
 
 
-def _why(view: RunView, columns: int, most: int) -> Iterator[Line]:
+def _why(view: RunView, columns: int, now: datetime, most: int) -> Iterator[Line]:
     """Why it needs people, what shows that, and what to do: each in at most so many lines."""
     row = view.row
     word = signs.word(row)
-    if text := fleet_cells.reason(row):
+    if text := fleet_cells.reason(row, now):
         style = signs.style(word) if row.status is not Status.SUCCEEDED else ""
         yield from _sentence(text, columns, most, style)
     if view.explained is not None:
@@ -87,17 +96,18 @@ def _sentence(text: str, columns: int, most: int, style: str = "") -> Iterator[L
     yield from (line(part, style) for part in sentence(text, columns, most))
 
 
-def _progress(view: RunView, columns: int, signs_of: Signs) -> Iterator[Line]:
+def _progress(view: RunView, columns: int, now: datetime, signs_of: Signs) -> Iterator[Line]:
     row = view.row
     if row.step is None:
         yield line("No step is known.", "dim")
         return
     if not row.total_steps or row.total_steps < 0:
-        yield ((f"Step {row.step:,}", "heading"),)
+        yield ((f"Step {row.step:,}", "heading"), (lines.step_age(row, now), "mark" if row.stands_still else ""))
         return
+    age = lines.step_age(row, now)
     left = f"  ETA {format_duration(row.eta_s)}" if row.eta_s is not None else ""
     step = steps_done(row.step, row.total_steps, row.status)
-    before = f"Step {step:,}/{row.total_steps:,} "
+    before = f"Step {step:,}/{row.total_steps:,}{age} "
     after = f" {lines.percent(step, row.total_steps)}{left}"
     room = min(columns - len(before) - len(after), 60)
     bar = signs.bar(step, row.total_steps, room, signs_of) if room >= 5 else ""

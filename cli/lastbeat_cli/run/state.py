@@ -10,7 +10,7 @@ from lastbeat.deliver.facts import number
 from lastbeat.model.status import Status, steps_done
 from lastbeat.model.times import format_duration
 from lastbeat.model.view import Gpu, HeartbeatFile, RankLine, Resources, RunView
-from lastbeat_cli.lines import age, bar, cores, percent, size
+from lastbeat_cli.lines import age, bar, cores, percent, size, step_age
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, wrapped
 
 MOST_RANKS: Final = 8
@@ -84,15 +84,15 @@ def progress(view: RunView, columns: int) -> Iterator[Line]:
     """Step, loss, speed, what is left, and what else training measures."""
     told = [*_pace(view), *_numbers(view)]
     used = _used(view.resources) if view.resources is not None else []
-    if not told and not used and not view.phases:
+    row = view.row
+    if not told and not used and not view.phases and row.step is None:
         return
     yield line("Progress", "heading")
-    row = view.row
     if row.step is not None and row.total_steps and row.total_steps > 0:
         step = steps_done(row.step, row.total_steps, row.status)
         yield line(
             f"{_INDENT}{bar(step, row.total_steps, _BAR_WIDTH, ascii_only=_ascii())} {step:,} of "
-            f"{row.total_steps:,} ({percent(step, row.total_steps)})"
+            f"{row.total_steps:,} ({percent(step, row.total_steps)}){step_age(row, view.at)}"
         )
     yield from _listed(told, columns)
     yield from _listed(used, columns)
@@ -111,7 +111,7 @@ def _pace(view: RunView) -> Iterator[str]:
     if row.phase:
         yield f"phase {row.phase}"
     if row.step is not None and not row.total_steps:
-        yield f"step {row.step:,}"
+        yield f"step {row.step:,}{step_age(row, view.at)}"
     if row.loss is not None:
         yield f"loss {number(row.loss)}"
     if row.steps_per_s is not None:

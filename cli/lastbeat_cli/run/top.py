@@ -61,7 +61,8 @@ def command(*, run: str, once: bool, pace: str, as_json: bool, verbose: bool, **
         from lastbeat_cli.run.screen import top_lines  # noqa: PLC0415 - as above
         from lastbeat_cli.terminal import signs  # noqa: PLC0415 - as above
 
-        paint.show(top_lines(view, paint.width(sys.stdout), _height(), view.at, signs.of(sys.stdout)))
+        columns, made_of = paint.width(sys.stdout), signs.of(sys.stdout)
+        paint.show(top_lines(view, columns, _height(), view.at, made_of, whole_id=True))
     else:
         return _follow(watch, interval_s)
     return one_run.status(view)

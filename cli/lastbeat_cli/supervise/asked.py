@@ -1,5 +1,6 @@
 """What is to be supervised: of what somebody asks for, and of what is recorded."""
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +13,7 @@ from lastbeat.model import runid
 from lastbeat.model.job import JobSpec
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RestartPolicy, Supervision
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.runid import InvalidRunIdError, safe_run_id
 from lastbeat.record.repository import RecordRepository
 from lastbeat.restarts import loading
 from lastbeat.restarts.compiling import compiled
@@ -24,6 +25,8 @@ from lastbeat_cli.author import author
 from lastbeat_cli.run import one_run
 from lastbeat_cli.supervise import config, manifest
 from lastbeat_cli.supervise.config import WantedSupervision
+
+_log = logging.getLogger(__name__)
 
 
 def run_id_of(asked: WantedSupervision, faults: list[str], *, adopts: bool = False) -> str:
@@ -38,12 +41,15 @@ def run_id_of(asked: WantedSupervision, faults: list[str], *, adopts: bool = Fal
 
 
 def checked(run_id: str, faults: list[str]) -> str:
-    """``run_id``, or a placeholder and a fault."""
+    """The id of the run that its user calls ``run_id``, or a placeholder and a fault."""
     try:
-        return check_run_id(run_id)
+        name, renamed = safe_run_id(run_id)
     except InvalidRunIdError as fault:
         faults.append(str(fault))
         return "x"
+    if renamed:
+        _log.warning("%s", renamed)
+    return name
 
 
 def agent_faults(faults: list[str], launcher: str | None, *, agent: bool, more: bool) -> None:
@@ -73,7 +79,11 @@ def by_options(
             name, text = config.policy_of(policy, cwd)
         except loading.RestartPolicyError as error:
             faults += str(error).splitlines()
-    named = {table.SIGNALS.name: given.get("signals"), table.MONITORING_ROOT.name: given.get("root")}
+    named = {
+        table.SIGNALS.name: given.get("signals"),
+        table.MONITORING_ROOT.name: given.get("root"),
+        table.ON_PERMANENT.name: given.get("on_permanent"),
+    }
     return replace(
         asked,
         logs=tuple(config.place(each, cwd) for each in asked.logs),
@@ -191,9 +201,12 @@ def restart_policy(settings: Settings, supervision: Supervision) -> RestartPolic
         return None
     try:
         known = KnownNames.of(catalogues.catalogue(settings[table.SIGNALS]))
-        return loading.load_text(supervision.policy, f"{supervision.policy_name}.yaml", supervision.policy_name, known)
+        name = supervision.policy_name
+        policy = loading.load_text(supervision.policy, f"{name}.yaml", name, known)
     except ValueError as error:
         raise SettingsError(str(error).splitlines()) from None
+    said = settings[table.ON_PERMANENT]
+    return policy if said is None else replace(policy, on_permanent="leave" if said == "leave" else "end")
 
 
 def as_recorded(given: Mapping[str, str | None], supervision: Supervision) -> Settings:

@@ -15,6 +15,7 @@ from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.job import AdoptedJob
 from lastbeat.model.restart import Supervision
 from lastbeat.settings import Settings, SettingsError
+from lastbeat.stores.kind import DIRECTORY
 from lastbeat.supervision import surroundings
 from lastbeat.supervision.beginning import NotBegunError, begin
 from lastbeat.supervision.seat import Seat
@@ -47,8 +48,8 @@ LASTBEAT_RESUME_STEP, LASTBEAT_ATTEMPT and LASTBEAT_RUN_ID.
 \b
 A file (--config) holds what the options say, in YAML: run_id, root, launcher, options, command, cwd, environment,
 manifest, output, logs, signals, policy (a name, a path, or its own lines), checkpoints, limits (stale_minutes,
-stall_minutes, inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds. Options win over it, and
-it wins over the environment. What --dry-run --json prints is such a file.
+stall_minutes, inactivity_minutes, start_minutes), interval_seconds, restart_delay_seconds, on_permanent. Options win
+over it, and it wins over the environment. What --dry-run --json prints is such a file.
 
 \b
 Examples:
@@ -84,6 +85,12 @@ Examples:
 @options.option("--output", metavar="PATH", group=WHAT, help="File for the job's output [local: below the run].")
 @options.option("--policy", metavar="NAME-OR-FILE", group=RESTARTS, help="Restart policy [none: nothing is restarted].")
 @options.option("--checkpoint-dir", metavar="DIR-OR-URL", group=RESTARTS, help="Where training saves its checkpoints.")
+@options.option(
+    "--on-permanent",
+    metavar="end|leave",
+    group=RESTARTS,
+    help="A job that failed, is not restarted and still runs: end it, or leave it for a debugger [as the policy says].",
+)
 @options.option("--interval", metavar="SECONDS", help="Time between two passes [30].")
 @options.option("--submit-only", is_flag=True, help="Start the job and leave; --resume goes on with it.")
 @options.option("--cancel-on-exit", is_flag=True, help="On Ctrl-C, end the job.")
@@ -184,6 +191,7 @@ def command(  # noqa: PLR0913 - each is an option
     if file is not None:
         said = _with_file(said, file)
     name = asked.run_id_of(said, faults, adopts=adopt is not None)
+    said = replace(said, run_id=name)
     settings = asked.settings_for(given, said, faults)
     logs.follow(settings)
     adopted = None if adopt is None else adopting.look(said.launcher, adopt, said.options)
@@ -273,6 +281,17 @@ def _say_environment(settings: Settings, run_id: str, supervision: Supervision) 
         )
 
 
+def _make_root(settings: Settings) -> None:
+    """Make the directory of the runs, as the first write of a training does. Raises :class:`SettingsError`."""
+    if settings.root.scheme != DIRECTORY:
+        return
+    try:
+        settings.root.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{settings.root.url} cannot be made: {error.strerror or error}; correct MONITORING_ROOT, or --root"
+        raise SettingsError([why]) from None
+
+
 def _begin(
     settings: Settings,
     supervised: SupervisedRun,
@@ -288,6 +307,7 @@ def _begin(
 
         with places.named_by("correct --checkpoint-dir"):
             found = survey(opened(), stop_at_first=True).chosen
+    _make_root(settings)
     now = store.clock()
     resume = None if found is None else (found.url, found.step)
     try:

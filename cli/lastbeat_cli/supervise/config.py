@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -19,7 +19,6 @@ from lastbeat.launchers.registry import LAUNCHERS
 from lastbeat.model.document import clean
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.near_names import nearest
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.secrets import is_secret
 from lastbeat.restarts import files, loading
 from lastbeat.restarts.names import KnownNames
@@ -58,7 +57,7 @@ class WantedSupervision:
     policy_name: str = ""
     checkpoints: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Names of settings → what was said: root, signals, limits, the delay of restarts."""
+    """Names of settings → what was said: root, signals, limits, the delay of restarts, what becomes of failed jobs."""
     inactivity_minutes: float | None = None
     interval_s: float | None = None
     manifest: str = ""
@@ -72,13 +71,6 @@ def _known_launcher(name: str) -> str:
     if name not in LAUNCHERS:
         raise ValueError(f"there is no launcher {name!r}{nearest(name, LAUNCHERS)}; there are: {', '.join(LAUNCHERS)}")
     return name
-
-
-def _run_id(text: str) -> str:
-    try:
-        return check_run_id(text)
-    except InvalidRunIdError as fault:
-        raise ValueError(str(fault)) from None
 
 
 def _root(text: str) -> str:
@@ -135,7 +127,7 @@ class SupervisedLimits(HandwrittenModel):
 class SupervisionFile(HandwrittenModel):
     """How a run is started, watched and started again."""
 
-    run_id: Annotated[Text, AfterValidator(_run_id)] = UNSAID
+    run_id: Text = UNSAID
     root: Annotated[Text, AfterValidator(_root)] = UNSAID
     """The fleet root."""
     launcher: Annotated[Text, AfterValidator(_known_launcher)] = UNSAID
@@ -158,6 +150,8 @@ class SupervisionFile(HandwrittenModel):
     limits: SupervisedLimits = UNSAID
     interval_seconds: Annotated[float, Field(ge=0.1, le=3600, strict=False)] = UNSAID
     restart_delay_seconds: Annotated[float, Field(ge=0, le=10**6, strict=False)] = UNSAID
+    on_permanent: Literal["end", "leave"] = UNSAID
+    """What becomes of a job that failed, is not restarted, and still runs. Left out: what the policy says."""
     manifest: Annotated[str, Field(max_length=MOST_BYTES), AfterValidator(handwritten.not_blank)] = UNSAID
     """Of Kubernetes: the text of the manifest, in place of the file that the command names."""
     plan: Any = UNSAID
@@ -205,6 +199,8 @@ def read(text: str, file: str, faults: list[FileFault]) -> WantedSupervision | N
         settings[table.SIGNALS.name] = ",".join(_catalogue(each, cwd) for each in found.signals)
     if found.restart_delay_seconds is not None:
         settings[table.RESTART_DELAY_SECONDS.name] = str(found.restart_delay_seconds)
+    if found.on_permanent is not None:
+        settings[table.ON_PERMANENT.name] = found.on_permanent
     policy_name, policy = _policy(found, document, cwd, settings.get(table.SIGNALS.name), faults)
     return WantedSupervision(
         found.run_id or "",
@@ -304,6 +300,8 @@ def document(asked: WantedSupervision) -> dict[str, Any]:
         said["interval_seconds"] = asked.interval_s
     if delay is not None:
         said["restart_delay_seconds"] = float(delay)
+    if table.ON_PERMANENT.name in settings:
+        said["on_permanent"] = settings[table.ON_PERMANENT.name]
     return said
 
 
@@ -335,7 +333,7 @@ def over(options: WantedSupervision, file: WantedSupervision, name: str) -> tupl
         changes["policy"] = options.policy
     for setting, text in options.settings.items():
         if file.settings.get(setting, text) != text:
-            wins.append(f"--{'root' if setting == table.MONITORING_ROOT.name else 'signals'} wins over {name}")
+            wins.append(f"{_OPTIONS[setting]} wins over {name}")
     return replace(file, **changes, settings={**file.settings, **options.settings}), wins
 
 
@@ -351,3 +349,4 @@ _WINNING: Final = (
     ("interval_s", "--interval", "interval_seconds"),
 )
 """Field, the option that wins, and the key that it wins over."""
+_OPTIONS: Final = {each.name: each.option for each in (table.MONITORING_ROOT, table.SIGNALS, table.ON_PERMANENT)}

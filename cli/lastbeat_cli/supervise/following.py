@@ -127,7 +127,8 @@ def told(outcome: Outcome) -> tuple[object, ...]:
     job = record.job if record is not None else None
     running = outcome.status is Status.RUNNING
     reason = outcome.reason if not running else tuple(outcome.conditions)
-    return outcome.status, reason, job.key if job else None, job.state if job else None, _next_start(record)
+    lives_on = record.ruling.job if record is not None and record.ruling is not None else ""
+    return outcome.status, reason, job.key if job else None, job.state if job else None, _next_start(record), lives_on
 
 
 def with_job(outcome: Outcome) -> Outcome:
@@ -143,7 +144,8 @@ def with_job(outcome: Outcome) -> Outcome:
         start = _next_start(record)
         when = f"; {start} starts at {format_time(record.actions[-1].not_before)}" if start else ""
         what = f"Restarting, attempt {ruling.attempt}" if ruling.restart else "Not restarted"
-        notes.append(f"{what}: {ruling.reason}{_resumes(record, ruling)}{when}")
+        lives_on = f"; {ruling.job}" if ruling.job else ""
+        notes.append(f"{what}: {ruling.reason}{_resumes(record, ruling)}{when}{lives_on}")
     return replace(outcome, notes=(*notes, *outcome.notes))
 
 

@@ -101,6 +101,8 @@ def asked_of(settings: Settings, run_id: str, supervision: Supervision) -> Wante
         table.SIGNALS.name: settings[table.SIGNALS],
         table.RESTART_DELAY_SECONDS.name: f"{settings[table.RESTART_DELAY_SECONDS]:g}",
     }
+    on_permanent = settings[table.ON_PERMANENT]
+    said |= {table.ON_PERMANENT.name: on_permanent} if on_permanent is not None else {}
     return WantedSupervision(
         run_id,
         supervision.launcher,

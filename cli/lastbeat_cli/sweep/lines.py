@@ -10,6 +10,7 @@ from lastbeat.model.times import format_duration, format_time
 
 MOST_ROWS = 40
 """More runs than a screen has lines help nobody; the head counts all of them."""
+_LATE_S = 60.0  # A warning that was found earlier than this, in seconds, says so.
 WARNING = "RUNNING (WARNING)"
 _URGENT = (Status.FAILED.value, Status.TIMED_OUT.value, Status.UNKNOWN.value, WARNING)
 
@@ -75,8 +76,14 @@ def _word(line: RunLine) -> str:
 
 
 def _text(line: RunLine, report: PassReport) -> str:
-    text = ", ".join(line.conditions) if _word(line) == WARNING else line.reason
-    return f"{text} ({format_duration(report.at - line.since)} ago)" if line.since is not None else text
+    if _word(line) != WARNING:
+        return (
+            f"{line.reason} ({format_duration(report.at - line.since)} ago)" if line.since is not None else line.reason
+        )
+    # Since when it is so, the warning itself says, as of the look that found it. Earlier versions kept another reason.
+    text = line.reason if line.reason.startswith(f"{line.conditions[0]}: ") else ", ".join(line.conditions)
+    late = line.looked_at is not None and (report.at - line.looked_at).total_seconds() >= _LATE_S
+    return f"{text} (as of {format_duration(report.at - line.looked_at)} ago)" if late and line.looked_at else text
 
 
 def notes(report: PassReport) -> Iterator[str]:
@@ -104,5 +111,6 @@ def foot(report: PassReport) -> str:
     parts = [f"Checked: {format_time(report.at.replace(microsecond=0))}", f"in {report.seconds:.1f} s"]
     if asked:
         parts.append(f"with {counted(asked, 'request')}")
-    alerts = f", {report.sent} sent, {report.pending} pending" if report.sent or report.pending else ""
-    return " ".join(parts) + alerts
+    # Of a dry pass the alerts that a real one would send are counted below.
+    tried = report.would_send is None and (report.sent or report.pending)
+    return " ".join(parts) + (f", {report.sent} sent, {report.pending} pending" if tried else "")

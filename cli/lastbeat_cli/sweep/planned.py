@@ -37,7 +37,9 @@ class Planned:
         """Each message as people would read it."""
         would_send = report.would_send or ()
         yield ""
-        yield f"A pass would send {counted(len(would_send), 'alert')}."
+        transitions = sum(each.transitions for each in would_send)
+        several = f"{counted(transitions, 'transition')} in " if transitions > len(would_send) else ""
+        yield f"A pass would send {several}{counted(len(would_send), 'alert')}."
         for each in would_send:
             yield ""
             yield from shown(each.message, self._of(each.channels))

@@ -22,6 +22,7 @@ from lastbeat.causes.idling import end_from_outside
 from lastbeat.causes.log_reader import LogReader
 from lastbeat.causes.log_summary import LogSummary
 from lastbeat.causes.mentions import Mention, is_over, repeats
+from lastbeat.causes.missing_ranks import missing_ranks
 from lastbeat.model.cause import (
     EXIT_STATUS,
     LIKELY,
@@ -31,11 +32,12 @@ from lastbeat.model.cause import (
     Cause,
     Evidence,
     Explanation,
+    MissingRanks,
     Warned,
 )
 from lastbeat.model.signal import CONFIRMATION, Catalogue, Signal
 from lastbeat.signals.error_types import HANG, NOT_FINITE, TYPES, UNKNOWN, traits_of
-from lastbeat.signals.hints import GUESS, KILLED_WITHOUT_OOM, filled
+from lastbeat.signals.hints import GUESS, KILLED_WITHOUT_OOM, MISSING_RANK, filled
 
 MOST_ALTERNATIVES: Final = 3
 MOST_DOWNSTREAM: Final = 12
@@ -74,9 +76,18 @@ _TEXT_LIMIT: Final = 4 * 1024 * 1024
 
 
 def explain(
-    logs: Sequence[LogSummary], catalogue: Catalogue, *, exit_code: int | None = None, scheduler: str | None = None
+    logs: Sequence[LogSummary],
+    catalogue: Catalogue,
+    *,
+    exit_code: int | None = None,
+    scheduler: str | None = None,
+    world_size: int | None = None,
+    whole: bool = False,
 ) -> Explanation:
     """The cause that the logs, an exit code and the scheduler's state (``OUT_OF_MEMORY``) show together.
+
+    ``whole``: all logs were read to their end, so a rank's silence in its log means something. ``world_size``: the
+    number of ranks, if known.
 
     1. Take all mentions as candidates, in order of events. Drop those that the run survived: training got further after
        them, in the same file or, by the lines' own times, in another.
@@ -89,8 +100,13 @@ def explain(
     6. If the best candidate only shows how a process ended, exit code and scheduler say what that means.
     7. Otherwise the evidence is the first line that said the same or warned of it. Add alternatives and downstream
        errors.
+    8. If it is a timeout that nearly all ranks report, name the ranks that do not, see
+       :func:`lastbeat.causes.missing_ranks.missing_ranks`.
     """
-    told = replace(_Diagnosis(logs, catalogue, exit_code, scheduler).explanation(), warned=warnings_in(logs, catalogue))
+    diagnosis = _Diagnosis(logs, catalogue, exit_code, scheduler)
+    told = replace(diagnosis.explanation(), warned=warnings_in(logs, catalogue))
+    if whole:
+        told = _with_missing_ranks(told, diagnosis.missing_ranks(world_size))
     file = told.cause.evidence.file if told.cause is not None else told.success.file if told.success is not None else ""
     several = [log for log in logs if log.attempts > 1]
     last = next((log for log in several if log.file == file), several[0] if several and not file else None)
@@ -138,6 +154,8 @@ class _Diagnosis:
         self._scheduler = scheduler
         self._diverged: Candidate | None = None
         """Values that stayed non-finite, where something else ended the run."""
+        self._strongest: Candidate | None = None
+        """The candidate that the cause rests on."""
         self._no_oom_kill = any(log.no_oom_kill for log in logs)
         self._signals: Mapping[str, Signal] = {
             **error_file.SIGNALS,
@@ -201,6 +219,11 @@ class _Diagnosis:
         if best is not None and self._no_oom_kill and best.signal.name in _KILLS:
             return self._killed(best.evidence)
         return self._explanation(earliest(best, self._candidates), best) if best is not None else Explanation()
+
+    def missing_ranks(self, world_size: int | None) -> MissingRanks | None:
+        """The ranks that the others waited for, once :meth:`explanation` has found a timeout as the cause."""
+        best = self._strongest
+        return None if best is None else missing_ranks(best, self._candidates, self._logs, world_size)
 
     # The choice.
 
@@ -381,6 +404,7 @@ class _Diagnosis:
         if circular is not None and self._is_circular():
             error_type, subsystem = circular, "circular_wait"
         strongest = best if best.error_type == first.error_type else first
+        self._strongest = strongest
         survived = any(each is strongest for each in self._survived)
         confidence = confidence_of(strongest, self._candidates, survived=survived)
         signal = first.signal if first.signal.hint or not best.signal.hint else best.signal
@@ -519,6 +543,15 @@ class _Diagnosis:
         ends = candidate.tier != Tier.CASCADE or candidate.traits.ends_process
         says_so = mention.raised or (signal.severity != "warning" and ends and signal.subsystem != "ray")
         return says_so and mention.line > candidate.log.alive_line
+
+
+def _with_missing_ranks(found: Explanation, missing: MissingRanks | None) -> Explanation:
+    """``found``, whose hint sends people to the missing ranks."""
+    if missing is None or found.cause is None:
+        return found
+    guess = GUESS if found.cause.hint.startswith(GUESS) else ""
+    cause = replace(found.cause, hint=f"{guess}{missing.sentence} {MISSING_RANK}")
+    return replace(found, cause=cause, missing=missing)
 
 
 def _is_of_the_meeting(candidate: Candidate) -> bool:

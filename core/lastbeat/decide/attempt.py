@@ -1,6 +1,6 @@
 """Which attempt of the run is being looked at, and which evidence belongs to it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -8,6 +8,7 @@ from lastbeat.decide.logs import efa_fallback
 from lastbeat.decide.logs import token as line_token
 from lastbeat.model import status as names
 from lastbeat.model.cause import NOTHING
+from lastbeat.model.data import dataclass
 from lastbeat.model.efa_use import UNTOLD
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, LogFile, PreemptedSentinel, Seen, Sentinel, StopAsked

@@ -41,7 +41,11 @@ def remember(
         return replace(fresh, step=before.step, step_at=before.step_at)
     if memory is not None and memory.step == seen.step:
         return replace(fresh, step=seen.step, step_at=memory.step_at)
-    return replace(fresh, step=seen.step, step_at=fresh.alive_at)
+    step_at = fresh.alive_at
+    if step_at is not None and (memory is None or memory.step is None):
+        # No watcher saw it reach this step; its own points may show how long ago that was.
+        step_at -= timedelta(seconds=seen.stood_s)
+    return replace(fresh, step=seen.step, step_at=step_at)
 
 
 def looks_local(seen: Heartbeat, lag_s: float) -> bool:

@@ -7,16 +7,20 @@ time whatever the clocks say.
         │───────queued────│───starting────│─── steps ─────│── lost ────│─unnoticed─│──────restarting────│
                                            productive, lost
 
+Time dead before ``watched_from``, the first look of a watcher, is not unnoticed. It is time until the next attempt;
+where there is none, the run was over when it died.
+
 All steps of an attempt take as long. A step is lost if a later attempt resumed before it. The time in which the first
 ones were made, unseen, follows from how fast it was later, if it is known from where it resumed. The time after the
 last step of an attempt that died is lost, too, unless the next one resumed from a later step.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.goodput import Goodput
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, EarlierTimes, Timesheet, TimeUse
@@ -24,30 +28,34 @@ from lastbeat.model.timesheet import AttemptTimes, EarlierTimes, Timesheet, Time
 _NO_FAILURE: Final = frozenset({Status.SUCCEEDED, Status.CANCELLED, Status.PREEMPTED})
 
 
-def goodput(sheet: Timesheet | None, now: datetime, *, restart_waits: bool = False) -> Goodput | None:
+def goodput(
+    sheet: Timesheet | None, now: datetime, *, restart_waits: bool = False, watched_from: datetime | None = None
+) -> Goodput | None:
     """What the wall time went into as of ``now``, by the store's clock; None: nothing of the run is known.
 
     ``restart_waits``: the next attempt is decided, and has not been submitted. Without that a run that has ended is
-    over, and its wall time with it: when it ended well or on request, else when that was seen.
+    over, and its wall time with it: when it ended well, on request or before ``watched_from``, else when that was seen.
     """
     start = _start(sheet)
     if sheet is None or start is None:
         return None
     last = sheet.last
     over = last is not None and last.seen_at is not None and not restart_waits
-    until = _over_at(last) if over and last is not None else now
-    walk = _Walk.over(sheet, start, max(until or now, start))
+    until = _over_at(last, watched_from) if over and last is not None else now
+    walk = _Walk.over(sheet, start, max(until or now, start), watched_from)
     for index, each in enumerate(sheet.attempts):
         walk.walk(each, sheet.attempts[index + 1 :])
     walk.spend(TimeUse.UNKNOWN, walk.end)
     first = sheet.attempts[0].number if sheet.attempts else 1
-    earlier = sheet.earlier.attempts if sheet.earlier is not None else 0
+    if sheet.earlier is not None:
+        earlier = sheet.earlier.attempts
+        first -= earlier + (_unseen(sheet.attempts[0], earlier) if sheet.attempts else 0)
     return Goodput(
         since=start,
         until=walk.end,
         spent={use: walk.spent[use] for use in TimeUse if use in walk.spent},
-        attempts=len(sheet.attempts) + earlier,
-        first_attempt=max(1, first - earlier),
+        attempts=walk.attempts,
+        first_attempt=max(1, first),
         over=over,
         down=walk.down_since is not None,
         lost_steps=walk.lost_steps,
@@ -68,13 +76,21 @@ class AttemptUse:
     """Its steps that do not count, and the time after its last one. None: nobody knows which steps count, or when it
     died."""
     dead_s: float
-    """Dead, seen or not, as far as it is known, until the next attempt began."""
+    """Dead, seen or not, as far as it is known, until the next attempt began, without the time before the first look
+    of a watcher."""
+    unnoticed_s: float
+    """The part of that until it was seen."""
     stood_s: float
     """It stood still for so long, and went on by itself."""
 
 
 def attempt_uses(
-    sheet: Timesheet | None, now: datetime, *, restart_waits: bool = False, checkpoint: int | None = None
+    sheet: Timesheet | None,
+    now: datetime,
+    *,
+    restart_waits: bool = False,
+    watched_from: datetime | None = None,
+    checkpoint: int | None = None,
 ) -> Iterator[AttemptUse]:
     """Each attempt that ``sheet`` keeps, as :func:`goodput` sees it. ``checkpoint``: the step of the last complete
     checkpoint, from which the next attempt will go on."""
@@ -83,12 +99,13 @@ def attempt_uses(
         return
     last = sheet.last
     over = last is not None and last.seen_at is not None and not restart_waits
-    until = _over_at(last) if over and last is not None else now
-    walk = _Walk.over(sheet, start, max(until or now, start))
+    until = _over_at(last, watched_from) if over and last is not None else now
+    walk = _Walk.over(sheet, start, max(until or now, start), watched_from)
     for index, each in enumerate(sheet.attempts):
         later = sheet.attempts[index + 1 :]
-        before = dict(walk.spent)
+        before, unwatched_s = dict(walk.spent), walk.unwatched_s
         walk.walk(each, later)
+        unwatched_s = walk.unwatched_s - unwatched_s
         lost_s, unnoticed_s, restarting_s = (
             walk.spent.get(use, 0.0) - before.get(use, 0.0)
             for use in (TimeUse.LOST, TimeUse.UNNOTICED, TimeUse.RESTARTING)
@@ -101,7 +118,8 @@ def attempt_uses(
             # The walk takes all its steps for kept ones.
             more_s = None if later or checkpoint is None else _beyond(each, checkpoint)
             thrown_away_s = None if more_s is None else lost_s + more_s
-        yield AttemptUse(each, thrown_away_s, max(0.0, unnoticed_s + restarting_s - stood_s), stood_s)
+        dead_s = max(0.0, unnoticed_s + restarting_s - unwatched_s - stood_s)
+        yield AttemptUse(each, thrown_away_s, dead_s, min(dead_s, max(0.0, unnoticed_s - each.still_s)), stood_s)
 
 
 def _beyond(each: AttemptTimes, checkpoint: int) -> float | None:
@@ -113,7 +131,7 @@ def _beyond(each: AttemptTimes, checkpoint: int) -> float | None:
     return None if step_s is None else (last - max(checkpoint, before)) * step_s
 
 
-def summed(sheet: Timesheet, most: int) -> Timesheet:
+def summed(sheet: Timesheet, most: int, watched_from: datetime | None = None) -> Timesheet:
     """``sheet`` with at most ``most`` attempts kept one by one; those before them are added to the sum."""
     while len(sheet.attempts) > most:
         start = _start(sheet)
@@ -121,11 +139,16 @@ def summed(sheet: Timesheet, most: int) -> Timesheet:
         if start is None:
             sheet = replace(sheet, attempts=rest)
             continue
-        walk = _Walk.over(sheet, start, max(start, rest[0].began_at or start))
+        walk = _Walk.over(sheet, start, max(start, rest[0].began_at or start), watched_from)
         walk.walk(first, rest)
         walk.spend(TimeUse.UNKNOWN, walk.end)
         sheet = replace(sheet, attempts=rest, earlier=walk.earlier(sheet.earlier, start, first, rest))
     return sheet
+
+
+def _unseen(each: AttemptTimes, before: int) -> int:
+    """Starts in place between attempt number ``before`` and this one that no watcher saw."""
+    return max(0, min(each.in_place, each.number - 1 - before))
 
 
 def _start(sheet: Timesheet | None) -> datetime | None:
@@ -136,8 +159,16 @@ def _start(sheet: Timesheet | None) -> datetime | None:
     return next((each.began_at for each in sheet.attempts if each.began_at is not None), None)
 
 
-def _over_at(last: AttemptTimes) -> datetime | None:
-    return last.died_at if last.end in _NO_FAILURE and last.died_at is not None else last.seen_at
+def _over_at(last: AttemptTimes, watched_from: datetime | None) -> datetime | None:
+    at_once = last.end in _NO_FAILURE or _found_dead(last, watched_from)
+    return last.died_at if at_once and last.died_at is not None else last.seen_at
+
+
+def _found_dead(each: AttemptTimes, watched_from: datetime | None) -> bool:
+    """Whether it was dead at the first look of a watcher."""
+    if each.died_at is None or each.seen_at is None or watched_from is None:
+        return False
+    return each.died_at < watched_from and each.seen_at <= watched_from
 
 
 def _resumed(each: AttemptTimes) -> int | None:
@@ -173,6 +204,9 @@ class _Walk:
     end: datetime
     tells_steps: bool
     """Some attempt of the run shows its steps: one that shows none made none."""
+    watched_from: datetime | None = None
+    attempts: int = 0
+    """Those that are behind the cursor, with the starts in place that no watcher saw."""
     spent: dict[TimeUse, float] = field(default_factory=dict)
     lost_steps: int | None = None
     failures: int = 0
@@ -181,15 +215,19 @@ class _Walk:
     recovered: int = 0
     recover_s: float = 0.0
     down_since: datetime | None = None
+    unwatched_s: float = 0.0
+    """Dead before ``watched_from``."""
+    number: int = 0
+    """The attempt that the cursor has passed."""
 
     @classmethod
-    def over(cls, sheet: Timesheet, start: datetime, end: datetime) -> "_Walk":
+    def over(cls, sheet: Timesheet, start: datetime, end: datetime, watched_from: datetime | None) -> "_Walk":
         """From ``start`` to ``end``, with what came before the attempts of ``sheet`` behind it."""
         known = sheet.earlier
         tells = any(each.first_step is not None for each in sheet.attempts)
         spent = {TimeUse.UNNOTICED: 0.0, TimeUse.RESTARTING: 0.0}
         if known is None:
-            return cls(start, end, tells, spent)
+            return cls(start, end, tells, watched_from, 0, spent)
         for name, seconds in known.spent.items():
             # A newer version may know more of them.
             use = TimeUse(name) if name in set(map(str, TimeUse)) else TimeUse.UNKNOWN
@@ -207,6 +245,8 @@ class _Walk:
             until,
             max(end, until),
             tells,
+            watched_from,
+            known.attempts,
             spent,
             lost_steps,
             known.failures,
@@ -215,6 +255,7 @@ class _Walk:
             known.recovered,
             known.recover_s,
             known.down_since,
+            number=known.attempts,
         )
 
     def earlier(
@@ -228,7 +269,7 @@ class _Walk:
         return EarlierTimes(
             since=start,
             until=self.cursor,
-            attempts=(known.attempts if known is not None else 0) + 1,
+            attempts=self.attempts,
             spent={str(use): round(seconds, 6) for use, seconds in self.spent.items()},
             top_step=top if top is None or bound is None else min(top, bound),
             step_s=round(_step_s(last) or known_step_s, 6),
@@ -255,6 +296,9 @@ class _Walk:
 
     def walk(self, each: AttemptTimes, later: Sequence[AttemptTimes]) -> None:
         """Over one attempt, up to where the next one begins."""
+        # Each start in place follows a failure or a hang, whether a watcher saw it or not.
+        unseen = _unseen(each, self.number)
+        self.attempts, self.failures, self.number = self.attempts + unseen + 1, self.failures + unseen, each.number
         then = next((other.began_at for other in later if other.began_at is not None), None)
         limit = self.end if then is None else min(self.end, max(self.cursor, then))
         bound = _bound(later)
@@ -346,9 +390,14 @@ class _Walk:
             return
         if each.end not in _NO_FAILURE:
             self.failures += 1
-            if each.died_at is not None:
+            noticeable_from = each.died_at
+            if each.died_at is not None and self.watched_from is not None and each.died_at < self.watched_from:
+                noticeable_from, dead_from = self.watched_from, self.cursor
+                self.spend(TimeUse.RESTARTING, min(self.watched_from, each.seen_at, limit))
+                self.unwatched_s += (self.cursor - dead_from).total_seconds()
+            if noticeable_from is not None and not _found_dead(each, self.watched_from):
                 self.detected += 1
-                self.detect_s += max(0.0, (each.seen_at - each.died_at).total_seconds())
+                self.detect_s += max(0.0, (each.seen_at - noticeable_from).total_seconds())
             self.down_since = self.down_since or each.died_at or each.seen_at
             dead = TimeUse.UNKNOWN if each.died_at is None else TimeUse.UNNOTICED
             self.spend(dead, min(each.seen_at, limit))

@@ -116,8 +116,10 @@ class _Draft:
         self._status_of = status_of
         self._now = now
         self._policy = policy
+        self._held_up: set[str] = set()
 
     def take(self, deferred: Sequence[DeferredAlert]) -> None:
+        self._held_up = {each.run_id for each in deferred if each.holds_up}
         fresh = [each for each in deferred if not self._is_decided(each)]
         lost = [each for each in fresh if each.event is Event.TIMED_OUT]
         newcomers = {each.run_id: each for each in lost if self._home(each.run_id) is None}
@@ -258,7 +260,13 @@ class _Draft:
         until = self._deferred_until(group)
         for run_id in runs:
             member = group.members[run_id]
-            self.wait[run_id] = ((*member.waiting, *member.back), until)
+            numbers = (*member.waiting, *member.back)
+            if run_id in self._held_up:
+                # Its newer alert must not wait for the notice.
+                self.release.setdefault(run_id, []).extend(numbers)
+                self._members[group.number][run_id] = replace(member, waiting=(), back=())
+            else:
+                self.wait[run_id] = (numbers, until)
 
     def _deferred_until(self, group: Group) -> datetime:
         """Three passes after the next notice is due: by then one of them has sent it, or no passes run any more."""

@@ -8,11 +8,12 @@ import re
 from typing import Final
 
 from lastbeat.model.cause import Cause
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.text import fit, one_line
 
 _NUMBER: Final = r"-?\d{1,5}"
 # What a line of ``_error`` says that only repeats an exit status. ``lastbeat exec`` puts the status after it.
-_REPEATS: Final = re.compile(
+_REPEATS: Final = Pattern(
     r"(?:[\w.]{0,120}\.)?(?:"
     r"ChildFailedError:?"
     r"|ProcessRaisedException:?(?: -- Process \d{1,6} terminated with the following error:)?"
@@ -22,15 +23,15 @@ _REPEATS: Final = re.compile(
     r")"
     r"|(?!SystemExit).{1,200} (?:ended with exit status \d{1,3}\b|was killed by SIGABRT\b).{0,200}"
 )
-_STATUS: Final = re.compile(r" \((?P<said>exit status \d{1,3}\b.{0,200})\)$")
-_ENDED: Final = re.compile(r"\b(?P<said>exit status \d{1,3}|killed by SIGABRT)\b")
+_STATUS: Final = Pattern(r" \((?P<said>exit status \d{1,3}\b.{0,200})\)$")
+_ENDED: Final = Pattern(r"\b(?P<said>exit status \d{1,3}|killed by SIGABRT)\b")
 # torchrun's table of what failed first.
-_ROOT: Final = re.compile(
+_ROOT: Final = Pattern(
     r"Root Cause \(first observed failure\):[^\n]{0,40}\n(?P<rows>.{0,1500}?)(?:={10}|\Z)", re.DOTALL
 )
-_ROW: Final = re.compile(r"^[^\n:]{0,40}?\b(?P<name>host|rank|exitcode)\s{1,8}: (?P<value>\S{1,100})", re.MULTILINE)
+_ROW: Final = Pattern(r"^[^\n:]{0,40}?\b(?P<name>host|rank|exitcode)\s{1,8}: (?P<value>\S{1,100})", re.MULTILINE)
 # How launchers say that a process of theirs ended. None of it says why.
-_EXIT_LINE: Final = re.compile(
+_EXIT_LINE: Final = Pattern(
     r"failed \(exitcode: (?P<code>-?\d{1,5})\)(?: local_rank: (?P<local>\d{1,6}))?"
     r"|Signal (?P<signal>\d{1,2}) \(SIG\w{2,8}\) received by PID"
     r"|\bexitcode\s{1,4}: (?P<row>-?\d{1,5}) "

@@ -4,7 +4,6 @@ A node judges itself, sample by sample, and says what holds (:mod:`lastbeat.heal
 rhythms agree, and what comes and goes is told once. Rank 0 says it in metadata.json, other nodes in files of their own.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from lastbeat.decide.silent_ranks import is_of_attempt
 from lastbeat.model import status as names
 from lastbeat.model.health import HEALTH_CONDITIONS
 from lastbeat.model.observation import IllNode, Seen
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import fit, one_line
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LIMIT: Final = 300
 _BROKEN: Final = frozenset({names.GPU_LOST, names.GPU_ECC})
 _MOST_HOSTS: Final = 8
-_HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HOST: Final = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAMED: Final = 2
 """So many nodes are told in words; the others are counted."""
 

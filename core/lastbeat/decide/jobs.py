@@ -159,6 +159,11 @@ def may_get_over(sight: JobSight | None, finding: Finding | None, now: datetime)
     return (now - finding.seen_at).total_seconds() < STANDSTILL_S
 
 
+def ending_name(job: JobMemory) -> str:
+    """The name of the action that ends ``job`` because it failed, is not restarted, and still runs."""
+    return f"end-{job.name}" + (f"-{job.restarts}" if job.restarts else "")
+
+
 def starting(actions: Iterable[Action], job: JobMemory | None, now: datetime) -> str | None:
     """The job that is about to start, or was started and not looked at since, in words. None: there is none."""
     begun = [each for each in actions if each.kind == RESTART_KIND and each.failed is None]

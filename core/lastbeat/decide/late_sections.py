@@ -10,11 +10,11 @@ for them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.decide.silent_ranks import is_of_attempt, silence_limit_s
+from lastbeat.model.data import dataclass
 from lastbeat.model.observation import OpenSection, Seen
 from lastbeat.model.record import Attempt
 from lastbeat.model.text import counted, fit, one_line

@@ -15,12 +15,14 @@ from lastbeat.model import status as names
 from lastbeat.model.cause import (
     CERTAIN,
     FRAMES_LIMIT,
+    MISSING_LIMIT,
     TEXT_LIMIT,
     WORTH_TELLING,
     Cause,
     Evidence,
     Explanation,
     Idle,
+    MissingRanks,
     Warned,
 )
 from lastbeat.model.log_report import LogReport
@@ -92,6 +94,22 @@ def bounded(cause: Cause) -> Cause:
     frames = tuple(fit(one_line(frame), _TEXT_LIMIT) for frame in cause.frames[:FRAMES_LIMIT])
     kept = replace(cause, evidence=evidence, hint=fit(cause.hint, _HINT_LIMIT), frames=frames)
     return replace(kept, fingerprint=fingerprint_of(kept))
+
+
+def bounded_missing(missing: MissingRanks | None) -> MissingRanks | None:
+    """``missing`` cut to what a record can hold."""
+    if missing is None:
+        return None
+    ranks = (
+        replace(
+            each,
+            log=fit(one_line(each.log), _NAME_LIMIT),
+            host=None if each.host is None else fit(one_line(each.host), _NAME_LIMIT),
+            stack=fit(one_line(each.stack), _TEXT_LIMIT),
+        )
+        for each in missing.ranks[:MISSING_LIMIT]
+    )
+    return replace(missing, ranks=tuple(ranks))
 
 
 def remember(

@@ -5,16 +5,18 @@ them are those of a backtest (:mod:`lastbeat.decide.backtest`). What neither tel
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from lastbeat.decide.backtest import past_run
 from lastbeat.decide.goodput import AttemptUse, attempt_uses
-from lastbeat.decide.timesheet import restart_waits
+from lastbeat.decide.timesheet import restart_waits, watched_from
 from lastbeat.model.backtest import PastEnd
 from lastbeat.model.losses import CountedFailure, Loss
 from lastbeat.model.record import Record, Transition
 from lastbeat.model.status import UNWELL
 from lastbeat.model.timesheet import AttemptTimes
+from lastbeat.signals.error_types import TYPES
 
 
 def counted_failures(record: Record, now: datetime) -> Iterator[CountedFailure]:
@@ -24,9 +26,10 @@ def counted_failures(record: Record, now: datetime) -> Iterator[CountedFailure]:
     for are none.
     """
     checkpoint = record.checkpoint.step if record.checkpoint is not None else None
+    waits, since = restart_waits(record), watched_from(record)
     uses = {
         each.times.number: each
-        for each in attempt_uses(record.timesheet, now, restart_waits=restart_waits(record), checkpoint=checkpoint)
+        for each in attempt_uses(record.timesheet, now, restart_waits=waits, watched_from=since, checkpoint=checkpoint)
     }
     tells_steps = any(each.times.first_step is not None for each in uses.values())
     ends = [each for each in past_run(record).ends if each.status in UNWELL and each.end.asked_by is None]
@@ -39,7 +42,22 @@ def counted_failures(record: Record, now: datetime) -> Iterator[CountedFailure]:
                 stood.add(end.attempt)
                 yield _counted(record, end, use, Loss(0.0, still_s), tells_steps=tells_steps)
             continue
-        yield _counted(record, end, use, _loss(end, use, tells_steps=tells_steps), tells_steps=tells_steps)
+        loss = _loss(end, use, since, tells_steps=tells_steps)
+        if not (waits and end is ends[-1]) and _stays_down(record, end):
+            # From the alert on, people fix it in their own time.
+            loss = replace(loss, dead_s=use.unnoticed_s if use is not None and loss.dead_s is not None else None)
+        yield _counted(record, end, use, loss, tells_steps=tells_steps)
+
+
+def _stays_down(record: Record, end: PastEnd) -> bool:
+    """Whether a restart would not have helped, and lastbeat decided none."""
+    if end.restarted is not None:
+        return False
+    ruling = record.ruling
+    if ruling is not None and not ruling.restart and end.attempt == record.attempt.number and ruling.at >= end.at:
+        return True
+    known = TYPES.get(end.end.error_type)
+    return known is not None and not known.restartable
 
 
 def _counted(record: Record, end: PastEnd, use: AttemptUse | None, loss: Loss, *, tells_steps: bool) -> CountedFailure:
@@ -61,6 +79,7 @@ def _counted(record: Record, end: PastEnd, use: AttemptUse | None, loss: Loss, *
         _is_early(end, times, tells_steps=tells_steps),
         loss,
         bool(later) or record.attempt.number > end.attempt or end.came_back,
+        end.died_at,
     )
 
 
@@ -77,10 +96,11 @@ def _is_early(end: PastEnd, times: AttemptTimes | None, *, tells_steps: bool) ->
     return tells_steps and times is not None and times.first_step is None and end.end.step is None
 
 
-def _loss(end: PastEnd, use: AttemptUse | None, *, tells_steps: bool) -> Loss:
+def _loss(end: PastEnd, use: AttemptUse | None, watched_from: datetime | None, *, tells_steps: bool) -> Loss:
     if use is None:
         # Before there were timesheets, or one of many attempts ago: from the look that saw it to the next beginning.
-        lay_s = None if end.resumed_at is None else max(0.0, (end.resumed_at - end.died_at).total_seconds())
+        dead_from = end.died_at if watched_from is None else max(end.died_at, watched_from)
+        lay_s = None if end.resumed_at is None else max(0.0, (end.resumed_at - dead_from).total_seconds())
         return Loss(None, lay_s)
     times = use.times
     dead_s = use.dead_s if times.died_at is not None and times.seen_at is not None else None

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.decide.silent_ranks import silence_limit_s
+from lastbeat.model.cause import Cause
 from lastbeat.model.observation import RankBeat, RanksSeen
 from lastbeat.model.text import counted, fit, one_line
 from lastbeat.model.times import format_duration
@@ -51,6 +52,15 @@ def suspects(
             return _told(silent, alive, now, over=False)
         return missing or _compared(alive, since, seen.left_out)
     return _all_silent(silent, seen.left_out, now) if silent else None
+
+
+def failed_rank(cause: Cause | None) -> int | None:
+    """The rank that failed of ``cause``. None: unknown, or the line is of a rank that only saw another one fail."""
+    if cause is None or cause.evidence.rank is None:
+        return None
+    from lastbeat.signals.error_types import traits_of  # noqa: PLC0415 - only where there is a cause
+
+    return None if traits_of(cause.error_type).is_vague else cause.evidence.rank
 
 
 def _who(rank: RankBeat, now: datetime | None = None) -> str:

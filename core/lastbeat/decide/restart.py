@@ -57,7 +57,8 @@ def decide_restart(
     1. What a person asked for, and exit statuses that leave no choice, come before any policy.
     2. A cause that is not sure enough becomes ``unknown``.
     3. The mode's rule: excluded types, then what it names, then its default. Excluded is also what it may be, by the
-       evidence: doubt does not restart what the author excluded.
+       evidence: doubt does not restart what the author excluded. A signal that the policy adds (``also``) outranks the
+       exclusion of its own type.
     4. The budgets; the first that is exhausted is the reason.
     5. The same cause at the same step again and again.
     6. How long to wait, and on which nodes not to begin.
@@ -76,6 +77,10 @@ def decide_restart(
         # The line that ended it is the same line, whatever it means: so its key stays.
         told = replace(end, error_type=UNKNOWN, subsystem=None, signal=None)
     rule = policy.rule(told.mode)
+    also = rule.kind == "selective" and any(told.signal in meant for meant in policy.also.values())
+    if also:
+        # What its author adds to a rule by name outranks what the rule excludes by type.
+        rule = replace(rule, signals={**rule.signals, **policy.also}, excluded=rule.excluded - {told.error_type})
     ever = history
     history = [each for each in history if (each.mode is Mode.PREEMPTED) is (told.mode is Mode.PREEMPTED)]
     excluded = next(

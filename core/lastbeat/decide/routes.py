@@ -4,19 +4,20 @@ Routes are asked from the top. The first that fits takes the alert; with ``conti
 last one is the default, which fits everything, so each alert goes somewhere or is dropped by a route that says so.
 """
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
 from lastbeat.model.alert import MentionedPerson, Message
+from lastbeat.model.data import dataclass
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.route import ALL, DAYS, NOBODY, THE_OWNER, InvalidRouteError, Person, Route, RouteTable
 
 MENTIONS_LIMIT: Final = 10
 """Of an alert about many runs."""
-_HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
+_HOURS: Final = Pattern(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from lastbeat.decide.goodput import summed
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobState
 from lastbeat.model.observation import Seen
@@ -38,9 +37,17 @@ def noted(before: Record, after: Record, seen: Seen, now: datetime, *, is_new: b
         last = AttemptTimes(after.attempt.number)
         attempts.append(last)
     last = _with_start(last, after, seen, now)
+    beat = seen.metadata
+    if beat is not None and beat.in_place is not None:
+        last = replace(last, in_place=beat.in_place.restarts)
     last = _with_steps(last, after, seen, now, is_new=is_new)
     attempts[-1] = _with_end(last, before, after, seen, now)
-    return summed(replace(sheet, attempts=tuple(attempts)), KEPT_ATTEMPTS)
+    noted_now = replace(sheet, attempts=tuple(attempts))
+    if len(attempts) <= KEPT_ATTEMPTS:
+        return noted_now
+    from lastbeat.decide.goodput import summed  # noqa: PLC0415 - few runs have so many attempts
+
+    return summed(noted_now, KEPT_ATTEMPTS, watched_from(after))
 
 
 def with_step(sheet: Timesheet, step: int, at: datetime) -> Timesheet:
@@ -55,6 +62,11 @@ def restart_waits(record: Record) -> bool:
     """Whether the run's next job is decided, and has not been seen yet."""
     starts = [each for each in record.actions if each.kind == RESTART_KIND and each.failed is None]
     return bool(starts) and (record.job is None or starts[-1].name != record.job.name)
+
+
+def watched_from(record: Record) -> datetime | None:
+    """When a watcher first looked at the run. None: its fleet was watched before, or it is not known."""
+    return None if record.fleet_watched else record.first_looked_at
 
 
 def _with_decision(last: AttemptTimes, before: Record) -> AttemptTimes:

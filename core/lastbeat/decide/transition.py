@@ -1,7 +1,7 @@
 """One step of the state machine: (record, observation, policy, now) → what to record, and what follows from it."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -18,6 +18,7 @@ from lastbeat.decide.told_conditions import known_told, told_after
 from lastbeat.decide.verdict import AttemptEvidence, Verdict, happened_at, judge, unobservable, with_headline
 from lastbeat.model import status as names
 from lastbeat.model.cause import Explanation
+from lastbeat.model.data import dataclass
 from lastbeat.model.effect import Effect, Notify
 from lastbeat.model.job import JobState
 from lastbeat.model.learned_limits import IDLE_FLOOR_S
@@ -105,7 +106,7 @@ def decide(record: Record | None, run_id: str, observed: Seen | NeverSeen, polic
     elif (
         _was_told_otherwise(record, match, verdict)
         or _stays_finished(record, match, verdict)
-        or _is_being_restarted(before, match, verdict)
+        or _is_being_ended(before, match, verdict)
     ):
         verdict = replace(_as_recorded(before, before.status or verdict.status), by_log=_by_log(before))
     elif verdict.status is Status.RUNNING and not match.is_new:
@@ -124,7 +125,12 @@ def with_explanation(decision: Decision, explanation: Explanation) -> Decision:
     cause, verdict = explanation.cause, decision.verdict
     if cause is None or (verdict.cause is not None and _says_nothing(cause.error_type)):
         return decision
-    why = RecordedCause(logs.bounded(cause), also_seen(explanation), second=logs.second(explanation))
+    why = RecordedCause(
+        logs.bounded(cause),
+        also_seen(explanation),
+        second=logs.second(explanation),
+        missing=logs.bounded_missing(explanation.missing),
+    )
     verdict = replace(verdict, cause=cause.error_type, action=logs.advice(explanation) or verdict.action, explained=why)
     verdict = with_headline(verdict, decision.seen)
     record = replace(decision.record, reason=verdict.reason, cause=verdict.cause, action=verdict.action, explained=why)
@@ -252,6 +258,7 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
     # One instance writes both, so its clock offset learned from one holds for the other.
     progress = _remember_heartbeat(progress, seen.progress, policy, now, out=out, offset_s=_known_offset_s(metadata))
     if progress is not None:
+        progress = _within_attempt(progress, match)
         waits = None if match.is_new else _waits(before)
         shown = seen.progress is not None and seen.progress.step is not None
         learns = policy.learns_steps and shown and not (before.status is not None and before.status.ended)
@@ -264,6 +271,10 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
     if stands_in and log is not None:
         gone_since = log.modified if out else now
     log = logs.remember(log, seen, now, late=names.PROGRESS_STALE in before.conditions, gone_since=gone_since)
+    if log is not None and before.supervision is not None:
+        # How long its steps take decides when a job that failed has shown nothing for long enough to be ended.
+        known = None if match.is_new or before.log is None else before.log.waits
+        log = replace(log, waits=step_waits.noted(known, log, now))
     return AttemptEvidence(
         seen=seen,
         metadata=metadata,
@@ -289,6 +300,14 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         if unread
         else logs.still_warned(kept, warned, now),
     )
+
+
+def _within_attempt(progress: HeartbeatMemory, match: AttemptMatch) -> HeartbeatMemory:
+    """``progress`` with a step that is no older than the attempt: points of an earlier one may be carried along."""
+    began, step_at, alive_at = match.attempt.began_at, progress.step_at, progress.alive_at
+    if began is None or step_at is None or alive_at is None or step_at >= began:
+        return progress
+    return replace(progress, step_at=max(step_at, min(began, alive_at)))
 
 
 def _own_limits(before: Record, match: AttemptMatch) -> tuple[float | None, float | None]:
@@ -348,12 +367,15 @@ def _stays_finished(record: Record | None, match: AttemptMatch, verdict: Verdict
     return record.status is not None and record.status.ended
 
 
-def _is_being_restarted(before: Record, match: AttemptMatch, verdict: Verdict) -> bool:
-    """Whether people know that this job is being ended for the next one: its end is no news."""
+def _is_being_ended(before: Record, match: AttemptMatch, verdict: Verdict) -> bool:
+    """Whether this job is being ended by its supervisor, for the next one or for good: its end is no news."""
     ruling, sight = before.ruling, match.seen.job
     if ruling is None or sight is None or before.status is None or match.is_new:
         return False
-    known = ruling.restart and not ruling.afar and ruling.number == sight.memory.number
+    known = not ruling.afar and ruling.number == sight.memory.number
+    if not ruling.restart:
+        ending = jobs.ending_name(sight.memory)
+        known = known and any(each.name == ending and each.claims > 0 for each in before.actions)
     if verdict.status in {Status.SUCCEEDED, Status.RUNNING, Status.CANCELLED} or not known:
         # What a person ends meanwhile is news.
         return False
@@ -649,7 +671,8 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     limits = [rule.every_s for rule in policy.absences] if before.log_lines != after.log_lines else []
     if before.warned != after.warned:
         limits.append(logs.WARNED_S)
-    if policy.learns_steps and step_waits.news(_waits(before), _waits(after)):
+    learned = policy.learns_steps and step_waits.news(_waits(before), _waits(after))
+    if learned or _longest_wait_s(before.log) < _longest_wait_s(after.log):
         return True
     limit_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
     limit_s = IDLE_FLOOR_S if policy.learns_steps else limit_s
@@ -670,6 +693,10 @@ def _progress_marker(record: Record, policy: Policy) -> tuple[object, ...]:
 
 def _waits(record: Record) -> StepWaits | None:
     return record.progress.waits if record.progress is not None else None
+
+
+def _longest_wait_s(log: HeartbeatMemory | None) -> float:
+    return log.waits.longest_s if log is not None and log.waits is not None else 0.0
 
 
 def _is_gone(memory: HeartbeatMemory | None) -> bool:

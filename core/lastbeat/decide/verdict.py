@@ -1,9 +1,8 @@
 """What the evidence of one attempt says: status, reason, conditions."""
 
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
@@ -19,8 +18,10 @@ from lastbeat.decide.silent_ranks import silent_ranks
 from lastbeat.model import status as names
 from lastbeat.model import straggler_lines
 from lastbeat.model.cause import Warned
+from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
 from lastbeat.model.observation import Heartbeat, PreemptedSentinel, Seen, StopAsked
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.policy import ITS_OWN, Policy
 from lastbeat.model.record import (
     Attempt,
@@ -39,7 +40,7 @@ from lastbeat.signals.error_types import HANG
 
 REASON_LIMIT = 300
 _THREAD_LIMIT: Final = 160
-_BY_A_PERSON: Final = re.compile(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
+_BY_A_PERSON: Final = Pattern(r"(?:Cancelled: .{0,40}\b)?KeyboardInterrupt\b")
 """An ``_error`` that a Ctrl-C wrote: the SDK's, ``lastbeat exec``'s, or Python's own. ``scancel`` sends SIGTERM."""
 _INTERRUPTED: Final = "Cancelled: the log ends with KeyboardInterrupt (Ctrl-C)"
 _RAY: Final = "ray"

@@ -15,16 +15,18 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from lastbeat.deliver.extra import demand, install, is_missing, within
 from lastbeat.deliver.facts import headline
+from lastbeat.deliver.log_lines import log_lines
 from lastbeat.deliver.plain import lines
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.deliver.weburl import LIMITS, fingerprint
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.redact import SHORTEST, Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
@@ -229,7 +231,7 @@ def body(message: Message, limit: int) -> str:
     if len(whole) <= limit:
         return whole
     facts = harmless("\n".join(_after_headline(replace(message, log_tail=(), stack=()))))
-    log = tuple(map(harmless, message.stack or message.log_tail))
+    log = tuple(map(harmless, message.stack or log_lines(message)))
     left = limit - len(facts) - 2
     if left < 40:
         return fit(facts, max(limit, 0))

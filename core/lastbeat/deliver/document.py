@@ -18,13 +18,21 @@ Stable: a field is never renamed, retyped or left out. Unknown values are null.
     similar      the last failure of the same cause and what became of it, in one line; null: none is known
     conditions   name → what was seen
     at           ISO 8601, UTC; last_beat_at likewise
+    since        since when the run is what it is, as far as the evidence shows; null: unknown, or it goes on as before
+    restart      what becomes of its job; null: nothing is decided
+    checkpoint   the last complete checkpoint, in one line; null: unknown
     duration_s step total_steps
+    step_age_s   how long it had been at step, in seconds; null: not for long, unknown, or it has ended
     loss         a number, or "NaN", "Infinity", "-Infinity", which JSON has no numbers for
+    log_name     which log these lines are of; null: the run's main log
     log_tail     last log lines, oldest first
     stack        where the main thread hangs if training makes no progress, innermost frame last
     notes        remarks on the alert itself
     member_count of an alert about many runs: how many; 0: it is about run_id alone, which otherwise is "_groups"
-    members      their ids, at most 50
+    members      their ids, as many as there is room for
+    members_left_out
+                 how many of them are not among members; 0: all are
+    member_notes how and when each of the first of them ended, in their order; empty if there is nothing to say
     shared       what they have in common: name → value and how many have it
     group        number of the group that it is about; 0: none. Alerts with the same one are about the same trouble
     still_out    how many runs of that group are timed out
@@ -37,6 +45,7 @@ All text is bounded and free of control characters. It is still what training wr
 
 import json
 import math
+from collections.abc import Mapping
 
 from lastbeat.deliver.facts import ALSO_SEEN_LIMIT
 from lastbeat.model.alert import NAMES_LIMIT, Message
@@ -48,15 +57,50 @@ from lastbeat.model.times import format_time
 MAX_BYTES = 250_000
 """Bound of the document as UTF-8. SNS takes 262,144 bytes with the attributes."""
 
-# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 247,000 bytes.
+# A character takes at most 4 bytes in UTF-8. With these numbers the worst document has 195,000 bytes without members.
 _LONG, _MEDIUM, _SHORT, _LOG, _STACK = 2500, 1000, 300, 18_000, 4000
 _FRAME = 160
+_NOTE = 80
+"""Limit of a member note, in bytes."""
 _NAME = 200
 """Of the many names, bytes: a run id has no more."""
+_BESIDE_NAME = len('    "",\n')
+"""Bytes that a name takes in the text besides itself."""
 
 
 def document(message: Message) -> dict[str, object]:
     """The document as a dictionary that JSON can hold. Pure."""
+    found = _without_members(message)
+    if message.members:
+        room = MAX_BYTES - len(_encoded(found).encode("utf-8", "replace"))
+        names = _members(message, room)
+        left_out = _integer(max(0, message.member_count - len(names)))
+        found |= {"members": names, "members_left_out": left_out}
+    return found
+
+
+def encode(message: Message) -> str:
+    """The document as text: indented, because SNS puts it into e-mails as it is. At most MAX_BYTES in UTF-8."""
+    return _encoded(document(message))
+
+
+def _encoded(found: Mapping[str, object]) -> str:
+    return json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def _members(message: Message, room: int) -> list[str]:
+    """The first of them, as many as fit into ``room`` bytes."""
+    names = []
+    for run_id in message.members:
+        name = fit(one_line(run_id), _NAME, _json_bytes)
+        room -= sum(map(_json_bytes, name)) + _BESIDE_NAME
+        if room < 0:
+            break
+        names.append(name)
+    return names
+
+
+def _without_members(message: Message) -> dict[str, object]:
     return {
         "version": 1,
         "key": fit(one_line(message.key), _MEDIUM),
@@ -75,26 +119,32 @@ def document(message: Message) -> dict[str, object]:
         "similar": None if message.similar is None else fit(one_line(message.similar), _SHORT),
         "action": _text(message.action, _LONG),
         "restart": _text(message.restart, _LONG),
+        "checkpoint": _text(message.checkpoint, _SHORT),
         "conditions": {
             fit(one_line(name), 100): fit(one_line(seen), _SHORT)
             for name, seen in list(message.conditions.items())[:20]
         },
         "at": format_time(message.at),
+        "since": format_time(message.since),
         "attempt": _integer(message.attempt),
         "instance_id": _text(message.instance_id, _SHORT),
         "phase": _text(message.phase, _SHORT),
         "duration_s": message.duration_s if _finite(message.duration_s) else None,
         "step": _integer(message.step),
+        "step_age_s": message.step_age_s if _finite(message.step_age_s) else None,
         "total_steps": _integer(message.total_steps),
         "loss": json_number(message.loss),
         "last_beat_at": format_time(message.last_beat_at),
+        "log_name": _text(message.log_name or None, _SHORT),
         "log_tail": newest(message.log_tail, _LOG, 2000)[-200:],
         "stack": newest(message.stack, _STACK, 500)[-50:],
         "notes": [fit(one_line(note), _SHORT) for note in message.notes[:10]],
         "where": fit(one_line(message.where), _MEDIUM),
         "link": _text(message.link, _LONG),
         "member_count": _integer(message.member_count),
-        "members": [fit(one_line(run_id), _NAME, _json_bytes) for run_id in message.members[:NAMES_LIMIT]],
+        "members": [],
+        "members_left_out": _integer(max(0, message.member_count)),
+        "member_notes": [fit(one_line(note), _NOTE, _json_bytes) for note in message.member_notes[:NAMES_LIMIT]],
         "shared": {
             fit(one_line(name), 50, _json_bytes): fit(one_line(value), _SHORT, _json_bytes)
             for name, value in list(message.shared.items())[:5]
@@ -114,11 +164,6 @@ def document(message: Message) -> dict[str, object]:
             for each in message.mentions[:10]
         ],
     }
-
-
-def encode(message: Message) -> str:
-    """The document as text: indented, because SNS puts it into e-mails as it is. At most MAX_BYTES in UTF-8."""
-    return json.dumps(document(message), ensure_ascii=False, allow_nan=False, indent=2)
 
 
 def _evidence(evidence: Evidence | None) -> dict[str, object] | None:

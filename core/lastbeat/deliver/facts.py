@@ -1,10 +1,14 @@
 """The facts of an alert, their wording and order: the same on every channel that people read."""
 
 import math
-from dataclasses import dataclass
+import re
+from datetime import datetime
+from itertools import zip_longest
+from typing import Final
 
 from lastbeat.model.alert import Message
 from lastbeat.model.cause import CERTAIN, FRAMES_LIMIT, Evidence, sureness
+from lastbeat.model.data import dataclass
 from lastbeat.model.status import Event, Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration
@@ -37,13 +41,20 @@ SHARED = "What they share"
 MEMBERS = "Runs"
 EVIDENCE = "What shows it"
 FRAMES = "Where it was raised"
-RANKS = "Ranks: "
+RANKS = "Ranks"
 SIMILAR = "Seen before: "
 ALSO_SEEN = "Also seen"
 STACK = "Where it hangs"
 LOG = "Last log lines"
 ALSO_SEEN_LIMIT = 3
 _MOST = 10**15  # No step, total or second of a real run; larger numbers come from damaged documents.
+
+
+_KEY_CHARS: Final = 60
+"""As many characters of two lines are compared to tell whether both say the same."""
+_SHORTEST_KEY: Final = 12
+_PREFIX: Final = re.compile(r"^(?:\[[a-z]{1,20}\d{1,6}\]:|\d{1,5}:)\s?")
+"""What a launcher puts before a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +76,25 @@ def headline(message: Message) -> str:
 
 
 def facts(message: Message) -> tuple[Fact, ...]:
-    """At most twelve, the most important first. Unknown ones are left out."""
+    """Those that are not among the first lines, the most important first. Unknown ones are left out."""
     known = (
         Fact(_status_label(message), _status(message)),
         _theirs("Cause", cause(message.cause, message.confidence, message.second_cause)),
-        _theirs("Restart", message.restart),
-        _theirs(OWNER, whose(message.owner, message.team)),
-        _theirs(FOR, ", ".join(each.name for each in message.mentions)),
-        _ours("Step", _step(message)),
+        _ours("Step", _aged_step(message)),
         _ours("Loss", None if message.loss is None else number(message.loss)),
         _theirs("Phase", message.phase),
         _theirs("Instance", message.instance_id),
         _ours("Last heartbeat", _last_beat(message)),
         _ours("Duration", _duration(message.duration_s)),
         _ours("Attempt", None if message.member_count > 0 else _count(message.attempt)),
-        Fact("Time", message.at.strftime("%Y-%m-%d %H:%M:%S ") + (message.at.tzname() or "UTC")),
+        Fact("Time", moment(message.at)),
     )
     return tuple(fact for fact in known if fact is not None)
+
+
+def moment(at: datetime) -> str:
+    """``2025-08-04 17:16:21 UTC``."""
+    return at.strftime("%Y-%m-%d %H:%M:%S ") + (at.tzname() or "UTC")
 
 
 def cause(error_type: str | None, confidence: float | None, second: str | None = None) -> str | None:
@@ -116,22 +129,17 @@ def place(evidence: Evidence) -> str:
 
 
 def evidence(message: Message) -> Fact | None:
-    """The line that shows the cause, labelled with its place. Both are hostile text."""
+    """The line that shows the cause, labelled with its place; empty if the reason says it. Both are hostile text."""
     if message.evidence is None:
         return None
     said = one_line(message.evidence.text)
-    return Fact(place(message.evidence), said, ours=False) if said else None
+    # The error stands in an alert once.
+    return Fact(place(message.evidence), "" if repeats(said, message.reason) else said, ours=False) if said else None
 
 
 def frames(message: Message) -> tuple[str, ...]:
     """Where the exception was raised: a few lines of hostile text."""
     return tuple(line for line in map(one_line, message.frames[:FRAMES_LIMIT]) if line)
-
-
-def ranks(message: Message) -> str:
-    """Which ranks stand out, in one line; empty where none does."""
-    told = one_line(message.ranks or "")
-    return f"{RANKS}{told}" if told else ""
 
 
 def similar(message: Message) -> str:
@@ -142,7 +150,23 @@ def similar(message: Message) -> str:
 
 def also_seen(message: Message) -> tuple[str, ...]:
     """Downstream errors and other candidates: a few lines of hostile text."""
-    return tuple(line for line in map(one_line, message.also_seen[:ALSO_SEEN_LIMIT]) if line)
+    lines = (line for line in map(one_line, message.also_seen[:ALSO_SEEN_LIMIT]) if line)
+    return tuple(line for line in lines if not repeats(line, *error_texts(message)))
+
+
+def error_texts(message: Message) -> tuple[str, ...]:
+    """What an alert says of its error above the rest: the reason, and the line that shows the cause."""
+    return message.reason, *(() if message.evidence is None else (message.evidence.text,))
+
+
+def repeats(line: str, *texts: str) -> bool:
+    """Whether ``line`` says what one of ``texts`` says."""
+    return any(_same(one_line(line), one_line(text)) for text in texts)
+
+
+def _same(one: str, other: str) -> bool:
+    keys = [_PREFIX.sub("", text)[:_KEY_CHARS] for text in (one, other)]
+    return min(map(len, keys)) >= _SHORTEST_KEY and (keys[0] in other or keys[1] in one)
 
 
 def conditions(message: Message) -> tuple[Fact, ...]:
@@ -152,9 +176,11 @@ def conditions(message: Message) -> tuple[Fact, ...]:
     return () if told else tuple(fact for fact in listed if fact.label)
 
 
-def members(message: Message, most: int) -> tuple[tuple[str, ...], int]:
-    """Of an alert about many runs: the names it shows, and how many more there are."""
-    named = tuple(name for name in map(one_line, message.members[:most]) if name)
+def members(message: Message, most: int) -> tuple[tuple[Fact, ...], int]:
+    """Of an alert about many runs: the names it shows, each with what there is to say of it, and how many more there
+    are. Hostile text."""
+    notes = zip_longest(message.members[:most], message.member_notes[:most], fillvalue="")
+    named = tuple(Fact(one_line(name), one_line(note), ours=False) for name, note in notes if one_line(name))
     return named, max(0, min(message.member_count, _MOST) - len(named))
 
 
@@ -176,6 +202,11 @@ def _status_label(message: Message) -> str:
 def _status(message: Message) -> str:
     warned = message.conditions and message.status is Status.RUNNING
     return f"{message.status} (WARNING)" if warned else message.status.value
+
+
+def _aged_step(message: Message) -> str | None:
+    step, age = _step(message), _duration(message.step_age_s)
+    return step if step is None or age is None else f"{step}, {age} before"
 
 
 def _step(message: Message) -> str | None:

@@ -1,18 +1,22 @@
 """From a decision to a channel-neutral message."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lastbeat.decide.flapping import HINT
 from lastbeat.decide.raised import told, worst
 from lastbeat.decide.transition import Decision
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.observation import Heartbeat
+from lastbeat.model.restart import FoundCheckpoint
 from lastbeat.model.status import BEATS_MISSED, STALLED, Event, Status
+from lastbeat.model.times import format_duration
 
+_OLD_STEP_S = 300.0  # The age of a step is in alerts from this on, in seconds.
 _LOG_LIMIT_CHARS = 4000
 _STACK_LIMIT_CHARS = 2000
+_OVER = frozenset({Status.FAILED, Status.TIMED_OUT, Status.CANCELLED, Status.PREEMPTED, Status.SUCCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Excerpts:
     stack: Sequence[str] = ()
     notes: Sequence[str] = ()
     ranks: str | None = None
+    log_name: str = ""
+    """Whose lines ``log_tail`` has, if it is not the run's main log."""
 
 
 def ranks_matter(decision: Decision) -> bool:
@@ -74,6 +80,7 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
         status=verdict.status,
         reason=reason,
         at=now,
+        since=record.came_to_be_at if verdict.status in _OVER else None,
         attempt=record.attempt.number,
         cause=verdict.cause,
         confidence=shows.cause.confidence if shows else None,
@@ -90,12 +97,15 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
         phase=metadata.phase,
         duration_s=_duration_s(decision, now),
         step=progress.step,
+        step_age_s=_step_age_s(decision, progress.step, now),
         total_steps=progress.total_steps,
         loss=progress.loss,
         last_beat_at=_last_beat(decision),
         log_tail=_shown(read.log_tail, _LOG_LIMIT_CHARS),
+        log_name=read.log_name,
         stack=_shown(read.stack, _STACK_LIMIT_CHARS),
         notes=(*(decision.notes if event is not Event.WARNING else ()), *read.notes),
+        checkpoint=_checkpoint(record.checkpoint, now),
         where=place.where,
         link=place.link,
         owner=record.owner,
@@ -103,11 +113,28 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
     )
 
 
+def _checkpoint(found: FoundCheckpoint | None, now: datetime) -> str | None:
+    if found is None:
+        return None
+    step = f"step {found.step}" if found.step is not None else found.url.rstrip("/").rpartition("/")[2]
+    saved = f"saved {format_duration(max(now - found.saved_at, timedelta(0)))} before" if found.saved_at else ""
+    return ", ".join(filter(None, (step, saved)))
+
+
 def _last_beat(decision: Decision) -> datetime | None:
     record = decision.record
     # Logs replace a metadata.json that was never written.
     memories = (record.metadata or record.log, record.progress)
     return max((m.alive_at for m in memories if m is not None and m.alive_at is not None), default=None)
+
+
+def _step_age_s(decision: Decision, step: int | None, now: datetime) -> float | None:
+    """For how long a run that has not ended had been at ``step``, where that is more than some minutes."""
+    seen = decision.record.step_seen
+    if seen is None or seen[0] != step or decision.verdict.status not in {Status.RUNNING, Status.TIMED_OUT}:
+        return None
+    age_s = (now - seen[1]).total_seconds()
+    return age_s if age_s > _OLD_STEP_S else None
 
 
 def _duration_s(decision: Decision, now: datetime) -> float | None:

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import accumulate
 
-from lastbeat.model.alert import NAMES_LIMIT, Message
+from lastbeat.model.alert import MEMBERS_LIMIT_BYTES, NAMES_LIMIT, Message
 from lastbeat.model.group import LEDGER_ID, DeferredAlert, Notice
 from lastbeat.model.status import Event, Status
 from lastbeat.model.text import counted
@@ -37,7 +38,7 @@ def compose_notice(notice: Notice, watched: int, where: str, now: datetime) -> M
         at=now,
         action=_action(notice, watched) if lost else None,
         where=where,
-        members=notice.runs[:NAMES_LIMIT],
+        members=_members(notice.runs),
         member_count=len(notice.runs),
         shared=notice.shared,
         group=notice.group,
@@ -76,9 +77,19 @@ def compose_first_look(found: Sequence[DeferredAlert], where: str, now: datetime
         action=_LOOK if unwell else None,
         notes=() if unwell else (_FROM_NOW_ON,),
         where=where,
-        members=tuple(each.run_id for each in named[:NAMES_LIMIT]),
+        members=_members([each.run_id for each in named]),
+        member_notes=tuple(_end(each, now) for each in named[:NAMES_LIMIT]),
         member_count=len(named),
     )
+
+
+def _end(found: DeferredAlert, now: datetime) -> str:
+    """How and when a run ended: ``FAILED, oom, 2h before``."""
+    message = found.message
+    ended_at = message.since or message.last_beat_at
+    age = f"{format_duration(max(now - ended_at, timedelta(0)))} before" if ended_at is not None else ""
+    warned = ", ".join(message.conditions) if found.event is Event.SUCCEEDED else ""
+    return ", ".join(filter(None, (found.event.value, message.cause or warned, age)))
 
 
 def _ended(found: Sequence[DeferredAlert]) -> Iterator[str]:
@@ -86,12 +97,29 @@ def _ended(found: Sequence[DeferredAlert]) -> Iterator[str]:
         of_it = [each.message for each in found if each.event is event]
         if not of_it:
             continue
-        causes = Counter(message.cause for message in of_it if message.cause)
-        told = [f"{count} {cause}" for cause, count in causes.most_common(_CAUSES_LIMIT)] if event in _UNWELL else []
+        told = _causes(of_it) if event in _UNWELL else []
         warned = sum(bool(message.conditions) for message in of_it) if event is Event.SUCCEEDED else 0
         told += [f"{warned} with warnings"] if warned else []
         why = ", ".join(told)
         yield f"{len(of_it)} {word} ({why})" if why else f"{len(of_it)} {word}"
+
+
+def _members(run_ids: Sequence[str]) -> tuple[str, ...]:
+    """The first of them: a channel for programs names as many as it takes, one for people fewer."""
+    sizes = accumulate(len(run_id) for run_id in run_ids)
+    return tuple(run_id for run_id, size in zip(run_ids, sizes, strict=False) if size <= MEMBERS_LIMIT_BYTES)
+
+
+def _causes(messages: Sequence[Message]) -> list[str]:
+    """How many ended of which cause. The numbers add up to that of ``messages``, unless no cause is known at all."""
+    causes = Counter(message.cause for message in messages if message.cause)
+    if not causes:
+        return []
+    named = causes.most_common(_CAUSES_LIMIT)
+    others, unknown = causes.total() - sum(count for _, count in named), len(messages) - causes.total()
+    parts = [f"{count} {cause}" for cause, count in named]
+    parts += [f"{others} of {counted(len(causes) - len(named), 'other cause')}"] if others else []
+    return parts + ([f"{unknown} of unknown cause"] if unknown else [])
 
 
 def _lost(notice: Notice, watched: int, now: datetime) -> str:

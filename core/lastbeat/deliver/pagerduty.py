@@ -12,15 +12,15 @@ anything else        trouble    resolve, if it is open. A group's is open until 
 A warning is resolved by the next alert that no longer has one, and by the end of the attempt. So a run has one open
 incident of a kind at a time, whatever is sent twice: PagerDuty joins events by their ``dedup_key``.
 
-The receipt says which incidents are open, and by which key: only those are resolved. It also says when each kind last
-ended, for an alert may come late: what it opens is resolved at once if that end was told before.
+The receipt says which incidents are open, and by which key: only those are resolved. Alerts come in the order in which
+they were decided, see ``effects.outbox``.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -30,12 +30,13 @@ from lastbeat.deliver.facts import cause
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.deliver.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.redact import Redactor
 from lastbeat.model.secrets import MASK
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event
 from lastbeat.model.text import fit, one_line
-from lastbeat.model.times import format_time, parse_time
+from lastbeat.model.times import format_time
 from lastbeat.web.limits import HttpTimeouts
 
 
@@ -104,18 +105,18 @@ class PagerDuty:
         return f"PagerDuty ({host(self.url)})"
 
     def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
-        incidents = _read(receipt)
-        steps = tuple(plan(message, incidents))
-        for number, step in enumerate(steps):
+        known = _read(receipt)
+        incidents = dict(known)
+        steps = tuple(plan(message, known))
+        for step in steps:
             try:
                 self._post(event(self._masked(message), step, self.key), len(steps))
             except DeliveryError as error:
                 # The next try knows what was done.
-                error.receipt = _written(incidents) if number else None
+                error.receipt = _written(incidents, message.at) if incidents != known else None
                 raise
-            incidents = {**incidents, step.kind: step.after}
-        after = {**incidents, **ended(message, incidents)}
-        return _written(after) if after != _read(receipt) else None
+            incidents[step.kind] = step.key if step.severity else ""
+        return _written(incidents, message.at) if incidents != known else None
 
     def preview(self, message: Message) -> str:
         steps = tuple(plan(message, {}))
@@ -152,16 +153,6 @@ class PagerDuty:
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
-    """What is known of a run's incident of one kind."""
-
-    key: str
-    """Its ``dedup_key`` while it is open, else empty."""
-    order: tuple[datetime, int]
-    """That of the alert which opened or ended it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """One event to send."""
 
@@ -169,32 +160,17 @@ class Step:
     severity: str
     """Empty: it resolves."""
     key: str
-    after: Incident
-    """What is known of the incident when it is sent."""
 
 
-def plan(message: Message, known: Mapping[str, Incident]) -> Iterator[Step]:
-    """The events that ``message`` makes of the ``known`` incidents, by kind. Pure."""
+def plan(message: Message, known: Mapping[str, str]) -> Iterator[Step]:
+    """The events that ``message`` makes of the ``known`` incidents: kind → key, empty if it is not open. Pure."""
     opens = _opens(message)
     if opens is not None:
         kind, severity = opens
-        before = known.get(kind)
-        key = (before.key if before is not None else "") or dedup_key(message, kind)
-        yield Step(kind, severity, key, Incident(key, message.order))
-        if before is not None and not before.key and before.order > message.order:
-            # It comes late: the end of it was told before.
-            yield Step(kind, "", key, before)
-    for kind, after in ended(message, known).items():
-        if kind in known and known[kind].key:
-            yield Step(kind, "", known[kind].key, after)
-
-
-def ended(message: Message, known: Mapping[str, Incident]) -> dict[str, Incident]:
-    """The kinds of incident that ``message`` ends, whether they are open or not, as they are afterwards. Pure."""
-    opened = _opens(message)
-    kinds = (kind for kind in _ends(message) if opened is None or opened[0] != kind)
-    late = {kind for kind, incident in known.items() if incident.order > message.order}
-    return {kind: Incident("", message.order) for kind in kinds if kind not in late}
+        yield Step(kind, severity, known.get(kind) or dedup_key(message, kind))
+    for kind in _ends(message):
+        if known.get(kind) and (opens is None or opens[0] != kind):
+            yield Step(kind, "", known[kind])
 
 
 def dedup_key(message: Message, kind: str) -> str:
@@ -267,21 +243,17 @@ def _ends(message: Message) -> Iterator[str]:
         yield _WARNING
 
 
-def _written(incidents: Mapping[str, Incident]) -> Receipt:
-    rows = {kind: [known.key, format_time(known.order[0]), known.order[1]] for kind, known in incidents.items()}
+def _written(incidents: Mapping[str, str], at: datetime) -> Receipt:
+    # Older versions resolve only what has a time and a number.
+    rows = {kind: [key, format_time(at), 0] for kind, key in incidents.items()}
     return Receipt(json.dumps(rows, ensure_ascii=False, separators=(",", ":")))
 
 
-def _read(receipt: Receipt | None) -> dict[str, Incident]:
-    """What another version wrote otherwise is left out."""
+def _read(receipt: Receipt | None) -> dict[str, str]:
+    """Kind → key. What another version wrote otherwise is left out."""
     try:
         rows = json.loads(receipt or "{}")
     except ValueError:
         return {}
-    found = {}
-    for kind, row in rows.items() if isinstance(rows, dict) else ():
-        if isinstance(row, list) and len(row) >= 3 and isinstance(row[0], str) and isinstance(row[2], int):
-            at = parse_time(row[1])
-            if at is not None:
-                found[kind] = Incident(row[0], (at, row[2]))
-    return found
+    known = rows.items() if isinstance(rows, dict) else ()
+    return {kind: row[0] for kind, row in known if isinstance(row, list) and row and isinstance(row[0], str)}

@@ -18,12 +18,24 @@ from lastbeat.deliver.facts import (
     frames,
     headline,
     members,
-    ranks,
     shared,
     similar,
 )
+from lastbeat.deliver.first_lines import (
+    RESTART,
+    above,
+    action,
+    command,
+    continued,
+    first_facts,
+    named_cause,
+    place,
+    sentence,
+    since,
+)
+from lastbeat.deliver.log_lines import log_lines
 from lastbeat.model.alert import NAMES_LIMIT, Message
-from lastbeat.model.text import clean, fit, newest, one_line
+from lastbeat.model.text import fit, newest, one_line
 
 _BAR = "│ "
 
@@ -36,20 +48,25 @@ def render(message: Message) -> str:
 def lines(message: Message) -> Iterator[str]:
     """The same without the bar, the headline first; not bounded in length."""
     yield headline(message)
-    yield from filter(None, (one_line(message.reason), ranks(message), similar(message)))
-    if message.action and message.action.strip():
-        yield from (ACTION + clean(message.action).strip()).split("\n")[:50]
+    yield from filter(None, (sentence(message),))
+    yield " · ".join(filter(None, (since(message), named_cause(message))))
+    if action(message):
+        yield from (ACTION + action(message)).split("\n")[:10]
+    yield from filter(None, (place(message),))
+    yield from (f"{fact.label:<{len(RESTART)}}  {fact.value}" for fact in first_facts(message))
+    yield from filter(None, (command(message), one_line(message.link or "")))
     yield ""
-    shown = facts(message)
-    width = max(len("Condition"), *(len(fact.label) for fact in shown))
+    yield from filter(None, (similar(message),))
+    for fact in continued(message):
+        yield from f"{fact.label}: {fact.value}".split("\n")[:50]
+    shown = [fact for fact in facts(message) if fact.label not in above(message)]
+    width = max(len("Condition"), *(len(fact.label) for fact in shown), 0)
     for fact in shown:
         yield f"{fact.label:<{width}}  {fact.value}"
     for fact in conditions(message)[:20]:
         yield f"{'Condition':<{width}}  {fact.label}: {fact.value}"
     if message.where.strip():
         yield f"{'Files':<{width}}  {one_line(message.where)}"
-    if message.link:
-        yield f"{'Link':<{width}}  {one_line(message.link)}"
     yield from _why(message)
     common = shared(message)[:10]
     if common:
@@ -60,10 +77,11 @@ def lines(message: Message) -> Iterator[str]:
     if message.member_count > 0:
         yield ""
         yield MEMBERS
-        yield from (f"  {name}" for name in named)
+        yield from (f"  {each.label}{f': {each.value}' if each.value else ''}" for each in named)
         if more:
             yield f"  and {more} more"
-    for title, written in ((STACK, message.stack), (LOG, message.log_tail)):
+    log = f"{LOG}: {one_line(message.log_name)}" if message.log_name else LOG
+    for title, written in ((STACK, message.stack), (log, log_lines(message))):
         shown_lines = newest(written, 2800, 400)
         if shown_lines:
             yield ""
@@ -79,7 +97,8 @@ def _why(message: Message) -> Iterator[str]:
     """The evidence of the cause, and other candidates."""
     shows, others = evidence(message), also_seen(message)
     if shows is not None:
-        yield from ("", f"{EVIDENCE}: {shows.label}", f"  {shows.value}")
+        yield from ("", f"{EVIDENCE}: {shows.label}")
+        yield from (f"  {shows.value}",) if shows.value else ()
     raised = frames(message)
     if raised:
         yield from ("", FRAMES, *(f"  {frame}" for frame in raised))

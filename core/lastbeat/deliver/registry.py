@@ -1,23 +1,39 @@
 """All channels. A new one is a module and a line here."""
 
 import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from lastbeat.deliver.port import Channel, Receipt
-from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.setting import Setting, SettingValues
 
-CHANNELS: dict[str, str] = {
-    "apprise": "lastbeat.deliver.apprise_urls",
-    "pagerduty": "lastbeat.deliver.pagerduty",
-    "slack": "lastbeat.deliver.slack",
-    "slack_bot": "lastbeat.deliver.slack_bot",
-    "sns": "lastbeat.deliver.sns",
-    "webhook": "lastbeat.deliver.webhook",
+if TYPE_CHECKING:
+    from lastbeat.deliver.port import Channel, Receipt
+    from lastbeat.model.alert import Message
+
+
+class ChannelEntry(NamedTuple):
+    """Where a channel is, and what sets it up."""
+
+    module: str
+    """Imported where one of its settings is given. Importing it loads no network library."""
+    settings: tuple[str, ...]
+    """The names of its settings."""
+
+
+CHANNELS: dict[str, ChannelEntry] = {
+    "apprise": ChannelEntry("lastbeat.deliver.apprise_urls", ("LASTBEAT_APPRISE_URLS",)),
+    "pagerduty": ChannelEntry(
+        "lastbeat.deliver.pagerduty", ("LASTBEAT_PAGERDUTY_ROUTING_KEY", "LASTBEAT_PAGERDUTY_URL")
+    ),
+    "slack": ChannelEntry("lastbeat.deliver.slack", ("SLACK_WEBHOOK_URL",)),
+    "slack_bot": ChannelEntry(
+        "lastbeat.deliver.slack_bot",
+        ("SLACK_BOT_TOKEN", "SLACK_CHANNEL", "LASTBEAT_SLACK_BOT_URL"),
+    ),
+    "sns": ChannelEntry("lastbeat.deliver.sns", ("SNS_TOPIC_ARN",)),
+    "webhook": ChannelEntry("lastbeat.deliver.webhook", ("LASTBEAT_WEBHOOK_URL", "LASTBEAT_WEBHOOK_SECRET")),
 }
-"""Channel name → module, imported on demand. Importing one loads no network library."""
 
 
 class ChannelModule(Protocol):
@@ -25,33 +41,48 @@ class ChannelModule(Protocol):
 
     SETTINGS: tuple[Setting[Any], ...]
 
-    def channels(self, values: SettingValues) -> Sequence[Channel]:
+    def channels(self, values: SettingValues) -> "Sequence[Channel]":
         """The channels that ``values`` configure: one for each destination."""
         ...
 
 
 def module(name: str) -> ChannelModule:
     """The module of the channel ``name``. Raises ``KeyError`` for a name that is not in CHANNELS."""
-    return cast("ChannelModule", importlib.import_module(CHANNELS[name]))
+    return cast("ChannelModule", importlib.import_module(CHANNELS[name].module))
+
+
+def setting_names() -> tuple[str, ...]:
+    """The names of every channel's settings."""
+    return tuple(name for line in CHANNELS.values() for name in line.settings)
+
+
+def settings(given: Container[str] | None = None) -> tuple[Setting[Any], ...]:
+    """The settings of the channels for which one is among ``given``, or of every channel; in the order of CHANNELS."""
+    wanted = (name for name, line in CHANNELS.items() if given is None or _is_among(line, given))
+    return tuple(setting for name in wanted for setting in module(name).SETTINGS)
+
+
+def channels(values: SettingValues) -> "tuple[Channel, ...]":
+    """The channels that ``values`` configure, in the order of CHANNELS."""
+    return tuple(channel for name in _read(values) for channel in module(name).channels(values))
 
 
 def doubts(values: SettingValues) -> tuple[str, ...]:
     """What is likely to be wrong with the settings of channels, though each may be so: a sentence each."""
-    asked = (getattr(module(name), "doubts", None) for name in CHANNELS)
+    asked = (getattr(module(name), "doubts", None) for name in _read(values))
     return tuple(doubt for ask in asked if ask is not None for doubt in ask(values))
 
 
-def settings() -> tuple[Setting[Any], ...]:
-    """The settings of every channel, in the order of CHANNELS."""
-    return tuple(setting for name in CHANNELS for setting in module(name).SETTINGS)
+def _read(values: SettingValues) -> tuple[str, ...]:
+    """The channels whose settings were read, whatever they are."""
+    return tuple(name for name, line in CHANNELS.items() if _is_among(line, values))
 
 
-def channels(values: SettingValues) -> tuple[Channel, ...]:
-    """The channels that ``values`` configure, in the order of CHANNELS."""
-    return tuple(channel for name in CHANNELS for channel in module(name).channels(values))
+def _is_among(line: ChannelEntry, given: Container[str]) -> bool:
+    return any(name in given for name in line.settings)
 
 
-def named_channels(named: Mapping[str, SettingValues]) -> tuple[Channel, ...]:
+def named_channels(named: Mapping[str, SettingValues]) -> "tuple[Channel, ...]":
     """The channels that have names of their own: ``slack:oncall`` → its settings."""
     if not named:
         return ()
@@ -64,7 +95,7 @@ def named_channels(named: Mapping[str, SettingValues]) -> tuple[Channel, ...]:
 class NamedChannel:
     """``channel``, called ``name`` by people and routes."""
 
-    channel: Channel
+    channel: "Channel"
     name: str
 
     @property
@@ -76,10 +107,10 @@ class NamedChannel:
     def describe(self) -> str:
         return f"{self.channel.describe}, {self.name}"
 
-    def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
+    def send(self, message: "Message", receipt: "Receipt | None" = None) -> "Receipt | None":
         return self.channel.send(message, receipt)
 
-    def preview(self, message: Message) -> str:
+    def preview(self, message: "Message") -> str:
         return self.channel.preview(message)
 
     def check(self) -> str:

@@ -25,26 +25,37 @@ from lastbeat.deliver.facts import (
     STACK,
     Fact,
     also_seen,
-    cause,
     conditions,
     evidence,
     facts,
     frames,
     headline,
     members,
-    ranks,
+    moment,
     shared,
     similar,
     whose,
 )
+from lastbeat.deliver.first_lines import (
+    RESTART,
+    action,
+    command,
+    continued,
+    first_facts,
+    named_cause,
+    place,
+    sentence,
+    since,
+)
+from lastbeat.deliver.log_lines import log_lines
 from lastbeat.model.alert import NAMES_LIMIT, MentionedPerson, Message
-from lastbeat.model.text import clean, fit, newest, one_line
+from lastbeat.model.text import fit, newest, one_line
 from lastbeat.model.version import __version__
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _BELLS = re.compile(r"@(?=(?:all|channel|everyone|group|here)\b)", re.IGNORECASE)
 _TICK = "\u02cb"  # Looks like a backtick but is not.
-_ROWS = 12
+_ROWS = 10
 _MENTION = re.compile(r"<(?:@[UW][A-Z0-9]{2,30}|!subteam\^S[A-Z0-9]{2,30}|!here|!channel|!everyone)>", re.ASCII)
 
 Block = dict[str, Any]
@@ -57,22 +68,19 @@ def payload(message: Message) -> Block:
     unless the app has a server that takes clicks.
     """
     blocks = (
-        {"type": "header", "text": _plain(headline(message), 150)},
-        _words(one_line(message.reason)),
-        _words(ranks(message)),
+        *_first_blocks(message),
+        {"type": "context", "elements": [_mrkdwn("In detail")]},
         _words(similar(message)),
-        _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
+        *(_words(f"{fact.label}: {fact.value}") for fact in continued(message)),
         _evidence(message),
         _lines(FRAMES, frames(message)),
         _also(message),
-        _whose(message),
-        # A section takes ten, so people have one of their own.
-        {"type": "section", "fields": [_field(fact) for fact in facts(message) if fact.label not in {OWNER, FOR}][:10]},
+        {"type": "section", "fields": [_field(fact) for fact in facts(message)][:10]},
         _listed("Conditions", conditions(message)),
         _listed(SHARED, shared(message)),
         *_members(message),
         _lines(STACK, message.stack),
-        _lines(LOG, message.log_tail),
+        _lines(LOG, log_lines(message), message.log_name),
         _files(message),
         _context(message),
     )
@@ -87,18 +95,32 @@ def payload(message: Message) -> Block:
 
 def head(message: Message) -> Block:
     """The head of a thread: how it is now, in brief, for the alerts are replies below it. Pure."""
-    at = message.at.strftime("%Y-%m-%d %H:%M:%S ") + (message.at.tzname() or "UTC")
-    known = [fact for fact in facts(message) if fact.label in {"Cause", "Step", "Attempt"}]
+    known = [fact for fact in facts(message) if fact.label in {"Step", "Attempt"}]
+    as_of = f"As of {escape(moment(message.at), 100)} · the alerts are in this thread"
     blocks = (
-        {"type": "header", "text": _plain(headline(message), 150)},
-        _words(one_line(message.reason)),
-        _words(ACTION + clean(message.action).strip() if message.action and message.action.strip() else ""),
-        _whose(message),
+        *_first_blocks(message),
         {"type": "section", "fields": [_field(fact) for fact in known]} if known else None,
-        _files(message),
-        {"type": "context", "elements": [_mrkdwn(f"As of {escape(at, 100)} · the alerts are in this thread")]},
+        {"type": "context", "elements": [_mrkdwn(as_of)]},
     )
     return {**payload(message), "blocks": [block for block in blocks if block is not None]}
+
+
+def _first_blocks(message: Message) -> list[Block | None]:
+    """What a phone shows of an alert: the first lines."""
+    began = " · ".join(filter(None, (since(message), named_cause(message))))
+    restart = [f"*{fact.label}* {_code(fact.value, 160)}" for fact in first_facts(message) if fact.label == RESTART]
+    more = [f"`{escape(typed.replace('`', _TICK), 700)}`" for typed in [command(message)] if typed]
+    address = _address(message.link)
+    if address is not None:
+        more.append(f"🔗 <{address}|Open in the browser>")
+    text = "\n".join([*_whose(message), *restart, *more])
+    return [
+        {"type": "header", "text": _plain(headline(message), 150)},
+        _words("\n".join(filter(None, (sentence(message), began)))),
+        _words(ACTION + action(message) if action(message) else ""),
+        _words(place(message)),
+        {"type": "section", "text": _mrkdwn(text)} if text else None,
+    ]
 
 
 def cost(char: str) -> int:
@@ -136,13 +158,13 @@ def _field(fact: Fact) -> Block:
     return _mrkdwn(f"*{fact.label}*\n{value}")
 
 
-def _whose(message: Message) -> Block | None:
+def _whose(message: Message) -> list[str]:
     """The owner, as training says, and whom routes mention. Only what people wrote may mention anybody."""
     owner = whose(message.owner, message.team)
     parts = [f"*{OWNER}* {_code(owner, 250)}"] if owner else []
     if message.mentions:
         parts.append(f"*{FOR}* {' '.join(map(_mention, message.mentions[:10]))}")
-    return {"type": "section", "text": _mrkdwn(" · ".join(parts))} if parts else None
+    return [" · ".join(parts)] if parts else []
 
 
 def _mention(person: MentionedPerson) -> str:
@@ -165,7 +187,8 @@ def _evidence(message: Message) -> Block | None:
     if shows is None:
         return None
     said = escape(shows.value.replace("`", _TICK), 1500)
-    return {"type": "section", "text": _mrkdwn(f"*{EVIDENCE}* {_code(shows.label, 500)}\n```\n{said}\n```")}
+    text = f"\n```\n{said}\n```" if said else ""
+    return {"type": "section", "text": _mrkdwn(f"*{EVIDENCE}* {_code(shows.label, 500)}{text}")}
 
 
 def _also(message: Message) -> Block | None:
@@ -174,11 +197,13 @@ def _also(message: Message) -> Block | None:
 
 
 def _members(message: Message) -> list[Block]:
-    """At most five sections, since one takes no more than twelve of the longest names."""
+    """At most six sections, since one takes no more than ten of the longest rows."""
     if message.member_count <= 0:
         return []
     named, more = members(message, NAMES_LIMIT)
-    rows = [f"• {_code(name, 200)}" for name in named] + ([f"• and {more} more"] if more else [])
+    rows = [f"• {_code(each.label, 200)}{f' {_code(each.value, 60)}' if each.value else ''}" for each in named] + (
+        [f"• and {more} more"] if more else []
+    )
     starts = range(0, len(rows), _ROWS)
     blocks = ["\n".join(rows[start : start + _ROWS]) for start in starts]
     return [
@@ -187,24 +212,20 @@ def _members(message: Message) -> list[Block]:
     ]
 
 
-def _lines(title: str, lines: tuple[str, ...]) -> Block | None:
+def _lines(title: str, lines: tuple[str, ...], file: str = "") -> Block | None:
     safe = tuple(line.replace("`", _TICK) for line in lines)
     shown = newest(safe, 2800, 400, cost)
     if not shown:
         return None
     body = "\n".join(shown).translate(_ENTITIES)
-    # Slack collapses long sections, and these lines matter most.
-    return {"type": "section", "text": _mrkdwn(f"*{title}*\n```\n{body}\n```"), "expand": True}
+    of = f" {_code(file, 100)}" if file else ""
+    # Slack collapses long sections.
+    return {"type": "section", "text": _mrkdwn(f"*{title}*{of}\n```\n{body}\n```")}
 
 
 def _files(message: Message) -> Block | None:
-    parts = []
-    if message.where.strip():
-        parts.append(f"*Files* {_code(message.where, 700)}")
-    address = _address(message.link)
-    if address is not None:
-        parts.append(f"🔗 <{address}|Open in the browser>")
-    return {"type": "section", "text": _mrkdwn("\n".join(parts))} if parts else None
+    text = f"*Files* {_code(message.where, 700)}" if message.where.strip() else ""
+    return {"type": "section", "text": _mrkdwn(text)} if text else None
 
 
 def _address(link: str | None) -> str | None:
@@ -237,11 +258,11 @@ def _context(message: Message) -> Block:
 
 def _fallback(message: Message) -> str:
     """One paragraph for notifications, screen readers and clients without blocks."""
-    sentences = [headline(message), one_line(message.reason)]
+    sentences = [headline(message), sentence(message)]
     if message.cause:
-        sentences.append(f"Cause: {one_line(cause(message.cause, message.confidence, message.second_cause) or '')}")
-    if message.action:
-        sentences.append(f"Action required: {one_line(message.action)}")
+        sentences.append(named_cause(message))
+    if action(message):
+        sentences.append(f"Action required: {one_line(action(message))}")
     if message.where:
         sentences.append(f"Files: {one_line(message.where)}")
     cut = (fit(sentence, 600, cost).rstrip(".") for sentence in sentences if sentence)

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.deliver.slack_blocks import head, payload
 from lastbeat.deliver.weburl import LIMITS, check_address
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.status import Event

@@ -7,12 +7,12 @@ A FIFO topic gets the run as message group and the alert's key for deduplication
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lastbeat.deliver.document import encode
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import fit, one_line

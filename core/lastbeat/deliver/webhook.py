@@ -18,7 +18,7 @@ whoever recorded a request cannot send it again later.
 import hashlib
 import hmac
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from lastbeat.deliver.document import encode
 from lastbeat.deliver.port import Receipt
 from lastbeat.deliver.weburl import LIMITS, check_address, fingerprint, host
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
 from lastbeat.model.text import one_line

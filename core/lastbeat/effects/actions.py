@@ -15,12 +15,13 @@ process that is suspended between its look at the clock and the deed for longer 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from lastbeat.effects.executor import ExecutorError, NotDoneError, RefusedError
 from lastbeat.model.action import Action
+from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 
 KEPT: Final = 20

@@ -9,11 +9,12 @@ A delivery is deferred if it has a ``not_before`` and was neither tried nor clai
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from lastbeat.effects.outbox import ADOPT_S, delivered_under_name, may_take
 from lastbeat.model.alert import Alert, Delivery
+from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event
 
@@ -44,6 +45,7 @@ def defer(record: Record, decided_after: int, identities: Iterable[str], now: da
     1. those decided just now: with a number above ``decided_after``;
     2. those that other watchers decided, on channels of ``identities`` that have not got them yet;
     3. those deferred before, if that expires: a group may have told them already, and the end of this pass finds out.
+       Not so if a newer alert of the run waits for them.
 
     Passes that never finish do not defer an alert forever: see :data:`LONGEST_S`.
     """
@@ -56,8 +58,11 @@ def defer(record: Record, decided_after: int, identities: Iterable[str], now: da
         if alert.number > decided_after:
             return True
         # An old alert belongs to no group that forms now.
-        young = (now - alert.created_at).total_seconds() <= LONGEST_S
-        return young and (not delivered_under_name(alert, identity) if known is None else _expires(known, until))
+        if (now - alert.created_at).total_seconds() > LONGEST_S:
+            return False
+        if known is None:
+            return not delivered_under_name(alert, identity)
+        return _expires(known, until) and not holds_up(record, alert.number, [identity])
 
     def deferred(alert: Alert) -> Alert:
         if not _may_be_grouped(alert) or (now - alert.created_at).total_seconds() > ADOPT_S:
@@ -79,6 +84,16 @@ def deferred_numbers(record: Record, identities: Iterable[str]) -> tuple[int, ..
     )
 
 
+def holds_up(record: Record, number: int, identities: Iterable[str]) -> bool:
+    """Whether an alert that no group tells waits for that one to go out first."""
+    return any(
+        each in alert.deliveries and not alert.deliveries[each].settled
+        for alert in record.outbox
+        if alert.number > number and not _may_be_grouped(alert)
+        for each in identities
+    )
+
+
 def release(record: Record, identities: Iterable[str], *, numbers: Collection[int]) -> Record:
     """End their deferral: they are due at once."""
     return _change_deferred(record, numbers, identities, not_before=None)
@@ -94,11 +109,11 @@ def settle_as_told(
 ) -> Record:
     """The group's alert ``key`` has told them. One that is being sent stays as it is.
 
-    Where a channel keeps a receipt of this run (its own thread, an open incident), that the run is back is told there,
-    too: the group's alert ends nothing of what was told of the run alone.
+    A channel that keeps a receipt of this run (its own thread, an open incident), or has yet to send an alert of it
+    alone, gets the run's return as well: the notice of the group ends no incident of the run.
     """
     back = {alert.number for alert in record.outbox if alert.number in numbers and alert.event in _BACK}
-    here = {identity for identity in identities if identity in record.receipts}
+    here = {each for each in identities if each in record.receipts or _sends_alone(record, each)}
     told = _change_deferred(record, numbers, set(identities) - here, not_before=None, sent_at=now, told_by=key)
     told = _change_deferred(told, set(numbers) - back, here, not_before=None, sent_at=now, told_by=key)
     return release(told, here, numbers=back)
@@ -122,6 +137,12 @@ def _may_be_grouped(alert: Alert) -> bool:
 def _is_deferred(delivery: Delivery) -> bool:
     waits = delivery.not_before is not None and not delivery.tries and delivery.claimed_by is None
     return waits and not delivery.settled
+
+
+def _sends_alone(record: Record, identity: str) -> bool:
+    """Whether the channel has yet to send an alert of this run that is not deferred."""
+    deliveries = (alert.deliveries[identity] for alert in record.outbox if identity in alert.deliveries)
+    return any(not each.settled and not _is_deferred(each) for each in deliveries)
 
 
 def _expires(delivery: Delivery, until: datetime) -> bool:

@@ -14,15 +14,13 @@ DeliveryResults = dict[tuple[int, str], DeliveryResult]
 
 SEND_LIMIT_S = 15.0
 """The longest that one send takes, by the channels' own limits. None begins without that much time left."""
-_MOST_FAILURES = 2
 
 
 def dispatch(claims: Iterable[DeliveryClaim], channels: Sequence[Channel], time_limit_s: float) -> DeliveryResults:
     """Send the claimed alerts, oldest first on each channel. Returns the result of each send that began.
 
     Returns within ``time_limit_s``; a send without an answer by then counts as failed for now. A channel that failed
-    twice is not asked again in this pass. An alert that was not begun has no result: its claim expires, and a later
-    pass sends it.
+    for now gets nothing newer in this pass. An alert that was not begun has no result, and a later pass sends it.
     """
     results: DeliveryResults = {}
     until = time.monotonic() + time_limit_s
@@ -50,18 +48,17 @@ def _send_all(
     results: DeliveryResults,
     until: float,
 ) -> None:
-    failed = 0
     receipts = {claim.message.topic: claim.receipt for claim in claims}
     for claim in claims:
-        too_late = begun and time.monotonic() + SEND_LIMIT_S > until
-        if failed >= _MOST_FAILURES or too_late:
+        if time.monotonic() + (SEND_LIMIT_S if begun else 0.0) > until:
             return
         begun.append(claim)
         topic = claim.message.topic
         result = _send(channel, claim, receipts[topic])
-        failed += isinstance(result, DeliveryError)
         receipts[topic] = receipt_of(result) or receipts[topic]
         results[claim.number, claim.identity] = result
+        if claim.keeps_order and isinstance(result, DeliveryError) and result.retryable:
+            return
 
 
 def _send(channel: Channel, claim: DeliveryClaim, receipt: Receipt | None) -> DeliveryResult:

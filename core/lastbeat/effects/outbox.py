@@ -7,15 +7,20 @@
     write: sent
 
 A pass that dies after its first write leaves a claim that expires after ``lease_s``; the next pass then sends. So an
-alert goes out twice only if a pass dies between sending and writing "sent". All functions here are pure.
+alert goes out twice only if a pass dies between sending and writing "sent".
+
+Each channel gets the alerts of a record in the order in which they were decided. While it has not settled one (it is
+deferred, being sent, or failed for now), it gets nothing newer: a RECOVERED must not overtake its TIMED_OUT, and the
+receipt of the one is for the other. All functions here are pure.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lastbeat.deliver.port import DeliveryError, Receipt
 from lastbeat.model.alert import Alert, Delivery, Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.route import LEFT_OUT
 
@@ -24,6 +29,8 @@ RECEIPTS_LIMIT = 50
 ADOPT_S = 24 * 3600.0
 """Within this time a channel takes on an alert that was decided by a watcher without that channel, unless a channel of
 its name has delivered it: then it is the same channel under a new address. Later it is old news."""
+ORDER_S = 24 * 3600.0
+"""An alert that is older than this and still fails holds up newer ones no longer: a channel may refuse it alone."""
 _BACKOFF_CAP_S = 900.0
 _RETRY_AFTER_CAP_S = 3600.0
 
@@ -37,6 +44,8 @@ class DeliveryClaim:
     message: Message
     receipt: Receipt | None = None
     """What the channel gave for an earlier alert on the same topic."""
+    keeps_order: bool = True
+    """If it fails for now, the channel gets nothing newer in this pass."""
 
 
 DeliveryResult = DeliveryError | Receipt | None
@@ -90,19 +99,18 @@ def addressed(alert: Alert, identities: Iterable[str], routed: RoutedTo | None) 
 def claim(
     record: Record, identities: Iterable[str], token: str, now: datetime, lease_s: float
 ) -> tuple[Record, tuple[DeliveryClaim, ...]]:
-    """Claim whatever is due on the channels ``identities`` for the holder of ``token``.
-
-    While another holder sends on a channel, nothing else is claimed there: a RECOVERED must not overtake its TIMED_OUT,
-    and what the channel keeps of the one is for the other.
-    """
+    """Claim what is due on the channels ``identities`` for the holder of ``token``: on each, the oldest open alerts up
+    to the first that is not due."""
     claims: list[DeliveryClaim] = []
     outbox = list(_forget_old(record.outbox, now))
     for identity in identities:
-        if _channel_waits(outbox, identity, now) or _others_send(outbox, identity, token, now):
+        if _channel_waits(outbox, identity, now):
             continue
         for index, alert in enumerate(outbox):
-            if not _due(alert, identity, now):
+            if not _open(alert, identity, now):
                 continue
+            if not _due(alert, identity, now):
+                break
             delivery = replace(
                 alert.deliveries.get(identity, Delivery()),
                 claimed_until=now + timedelta(seconds=lease_s),
@@ -111,17 +119,23 @@ def claim(
             outbox[index] = replace(alert, deliveries={**alert.deliveries, identity: delivery})
             known = record.receipts.get(_receipt_key(identity, alert.message))
             receipt = Receipt(known) if known is not None else None
-            claims.append(DeliveryClaim(alert.number, identity, alert.message, receipt))
+            keeps_order = (now - alert.created_at).total_seconds() <= ORDER_S
+            claims.append(DeliveryClaim(alert.number, identity, alert.message, receipt, keeps_order))
     return (replace(record, outbox=tuple(outbox)), tuple(claims)) if claims else (record, ())
 
 
 def settle(record: Record, results: Mapping[tuple[int, str], DeliveryResult], token: str, now: datetime) -> Record:
-    """Record what became of claimed deliveries: sent, failed for good, or to be tried again."""
+    """Record what became of the deliveries that ``token`` had claimed: sent, failed for good, or to be tried again.
+    Those without a result were not begun, and are free again."""
     outbox, sent, receipts = list(record.outbox), 0, dict(record.receipts)
     for index, alert in enumerate(outbox):
         deliveries = dict(alert.deliveries)
         for identity, delivery in alert.deliveries.items():
-            if (alert.number, identity) not in results or delivery.settled:
+            if delivery.settled:
+                continue
+            if (alert.number, identity) not in results:
+                if delivery.claimed_by == token:
+                    deliveries[identity] = replace(delivery, claimed_until=None, claimed_by=None)
                 continue
             result = results[alert.number, identity]
             error = result if isinstance(result, DeliveryError) else None
@@ -153,12 +167,7 @@ def pending(record: Record, identities: Iterable[str], now: datetime) -> int:
     """Deliveries on the channels ``identities`` that still have to go out, including those under way. Deliveries on
     other watchers' channels do not count.
     """
-    count = 0
-    for identity in identities:
-        for alert in record.outbox:
-            delivery = alert.deliveries.get(identity)
-            count += _takes_on(alert, identity, now) if delivery is None else not delivery.settled
-    return count
+    return sum(_open(alert, identity, now) for identity in identities for alert in record.outbox)
 
 
 def failures(record: Record, now: datetime) -> tuple[str, ...]:
@@ -221,12 +230,16 @@ def _forget_old(outbox: Iterable[Alert], now: datetime) -> Iterable[Alert]:
     return (alert for alert in outbox if _adoptable(alert, now) or not _spent(alert, now))
 
 
-def _due(alert: Alert, identity: str, now: datetime) -> bool:
+def _open(alert: Alert, identity: str, now: datetime) -> bool:
+    """Whether the channel still has to deliver it."""
     delivery = alert.deliveries.get(identity)
-    if delivery is None:
-        return _takes_on(alert, identity, now)
-    later = (delivery.claimed_until, delivery.not_before)
-    return not delivery.settled and all(until is None or until <= now for until in later)
+    return _takes_on(alert, identity, now) if delivery is None else not delivery.settled
+
+
+def _due(alert: Alert, identity: str, now: datetime) -> bool:
+    """Whether an open alert may be sent now."""
+    delivery = alert.deliveries.get(identity, Delivery())
+    return all(until is None or until <= now for until in (delivery.claimed_until, delivery.not_before))
 
 
 def _channel_waits(outbox: Iterable[Alert], identity: str, now: datetime) -> bool:
@@ -234,14 +247,6 @@ def _channel_waits(outbox: Iterable[Alert], identity: str, now: datetime) -> boo
     asked = (alert.deliveries[identity] for alert in outbox if identity in alert.deliveries)
     # One that was never tried is deferred, which says nothing about the channel.
     return any(each.tries and each.not_before is not None and each.not_before > now for each in asked)
-
-
-def _others_send(outbox: Iterable[Alert], identity: str, token: str, now: datetime) -> bool:
-    under_way = (alert.deliveries[identity] for alert in outbox if identity in alert.deliveries)
-    return any(
-        not each.settled and each.claimed_until is not None and each.claimed_until > now and each.claimed_by != token
-        for each in under_way
-    )
 
 
 def _after(delivery: Delivery, error: DeliveryError | None, now: datetime) -> Delivery:

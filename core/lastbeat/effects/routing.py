@@ -5,13 +5,14 @@ more channels than were meant, with a note in it that says why. Only a route tha
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from lastbeat.decide.routes import RouteChoice, as_event_of, choose, choose_together
 from lastbeat.effects.outbox import ADOPT_S, RoutedTo, addressed, answers_to, enqueue
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.route import ALL, RouteTable
 from lastbeat.model.status import Event

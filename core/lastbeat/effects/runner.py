@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from lastbeat.effects.outbox import DeliveryClaim
 from lastbeat.effects.routing import Routing
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.restart import called
 from lastbeat.record.repository import RecordRepository

@@ -25,6 +25,7 @@ from lastbeat.effects.deferral import (
     DeliveryCounts,
     deferred_numbers,
     failed_deliveries,
+    holds_up,
     prolong,
     release,
     settle_as_told,
@@ -122,7 +123,8 @@ class Groups:
         record = outcome.record
         if record is None or not outcome.recorded:
             return ()
-        numbers = deferred_numbers(record, self._runner.identities)
+        identities = self._runner.identities
+        numbers = deferred_numbers(record, identities)
         return tuple(
             DeferredAlert(
                 outcome.run_id,
@@ -131,6 +133,7 @@ class Groups:
                 alert.message,
                 _facts(outcome, alert.message),
                 alert.found_ended,
+                holds_up(record, alert.number, identities),
             )
             for alert in record.outbox
             if alert.number in numbers

@@ -29,6 +29,8 @@ from lastbeat.stores.port import Entry
 
 SETTLED_S: Final = 86400.0
 """A run that ended this long ago is no longer asked about; a listing still shows when it begins again."""
+STOOD_S: Final = 600.0
+"""A step that is younger than this, in seconds, is not kept: the next look finds another one."""
 REASON_LIMIT: Final = 200
 """Characters of a reason that are kept."""
 Files = Mapping[str, tuple[float, str] | None]
@@ -103,6 +105,10 @@ class IndexedRun:
     """Whether lastbeat starts its jobs. None: whoever looked did not know of such."""
     preempted: tuple[float, str] | None = field(default=None, metadata=_COUNTS)
     """Its ``_preempted``, as ``files`` has what older versions knew."""
+    first_looked_at: UnixTime | None = field(default=None, metadata=_COUNTS)
+    """When a watcher first looked at it."""
+    stood_at: tuple[int, UnixTime] | None = field(default=None, metadata=_COUNTS)
+    """Its step, and when it reached that, where the last look found it there for longer than :data:`STOOD_S`."""
     progressed: float = field(default=0.0, metadata=TRANSIENT)
     """When the last progress.json that this process saw was stored, whether it was read or not."""
     step_source: Heartbeat | None = field(default=None, metadata=TRANSIENT)
@@ -322,9 +328,7 @@ def after_look(
         line=RunLine(
             outcome.run_id,
             outcome.status,
-            fit(one_line(outcome.reason), REASON_LIMIT)
-            if outcome.status is not Status.RUNNING or outcome.conditions
-            else "",
+            fit(one_line(_reason(outcome)), REASON_LIMIT),
             outcome.cause,
             outcome.action,
             tuple(outcome.conditions),
@@ -343,6 +347,8 @@ def after_look(
         alerts=record.alerts if record else 0,
         supervised=record is not None and record.supervision is not None,
         preempted=files.pop(runid.PREEMPTED),
+        first_looked_at=record.first_looked_at if record else None,
+        stood_at=_stood_at(record, at) if record else None,
         newest=newest_of(listed),
         beating=outcome.status is not Status.RUNNING
         and known is not None
@@ -359,6 +365,18 @@ def after_look(
         progressed=progress[0] if progress else 0.0,
         step_source=outcome.step_source,
     )
+
+
+def _reason(outcome: Outcome) -> str:
+    """Of a run that lives, what its warnings say."""
+    if outcome.status is not Status.RUNNING:
+        return outcome.reason
+    return "; ".join(f"{name}: {text}" for name, text in outcome.conditions.items())
+
+
+def _stood_at(record: Record, at: datetime) -> tuple[int, datetime] | None:
+    seen = record.step_seen
+    return seen if seen is not None and (at - seen[1]).total_seconds() > STOOD_S else None
 
 
 def _of_beats(outcome: Outcome, limit_s: Callable[[Heartbeat | None], float | None]) -> float | None:

@@ -276,7 +276,9 @@ class Pass:
             # As of now: a limit that changes during the look has the next pass look again.
             policy = on.policy_of(run_id, at)
             limited_by = policy.fleet_token if policy.unread is None or known is None else known.limited_by
-            outcome = watch.tick(files, at, ranks=ranks, first_look=self._first_look)
+            outcome = watch.tick(
+                files, at, ranks=ranks, first_look=self._first_look, fleet_watched=self._first_look is None
+            )
             version = watch.record_version
         except StoreError as error:
             self._could_not(run_id, str(error), on.store.clock().timestamp())

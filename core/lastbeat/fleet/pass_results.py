@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timezone
 
 from lastbeat.effects.deferral import prolong, release, settle_as_told
 from lastbeat.effects.outbox import DeliveryClaim, claim
@@ -161,7 +161,12 @@ def planned(
         if run_id in decision.release:
             record = release(record, identities, numbers=decision.release[run_id])
         claims += _due(record, identities, now)
-    return tuple(_by_message(claims))
+    told = Counter(key for by_key in decision.told.values() for key, numbers in by_key.items() for _ in numbers)
+    notices = {claim.message.key for claim in decision.planned}
+    return tuple(
+        replace(each, transitions=told[each.message.key]) if each.message.key in notices else each
+        for each in _by_message(claims)
+    )
 
 
 def _due(record: Record, identities: Sequence[str], now: datetime) -> tuple[DeliveryClaim, ...]:
@@ -180,7 +185,11 @@ def _by_message(claims: Iterable[DeliveryClaim]) -> Iterable[PlannedAlert]:
 
 def _line(run: IndexedRun, results: PassResults) -> RunLine:
     why = results.unreadable.get(run.line.run_id)
-    return run.line if why is None else replace(run.line, status=Status.UNKNOWN, reason=why[:200])
+    if why is not None:
+        return replace(run.line, status=Status.UNKNOWN, reason=why[:200])
+    if not run.line.conditions:
+        return run.line
+    return replace(run.line, looked_at=datetime.fromtimestamp(run.looked_at, tz=timezone.utc))
 
 
 def _figures(line: RunLine, run: IndexedRun) -> RunFigures:

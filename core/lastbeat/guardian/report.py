@@ -56,7 +56,7 @@ def report(said: Said) -> None:
     where it came to say so, its ``wait_status`` where that is known, when it ended (``ended_monotonic``), and
     ``oom_kills``.
     """
-    settings = configuration.load(said["settings"], dict(os.environ), Path(os.devnull), channels=False)
+    settings = configuration.load(said["settings"], dict(os.environ), Path(os.devnull), channels=False, training=True)
     own_log.begin_in_training(settings)
     settle(opening.bare_store(settings, training=True), said, settings.redactor)
 

@@ -73,7 +73,8 @@ def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's script
     namespace: str = "default",
 ) -> RestartResult:
     """Watch the job until it has ended well; stop it where it makes no step for ``stagnation_threshold`` seconds; and
-    where it failed, or was stopped, start it again ``retry_delay`` seconds later, ``max_retries`` times at most.
+    where it failed, or was stopped, start it again ``retry_delay`` seconds later, ``max_retries`` times at most. The
+    delay doubles with each restart in a row, to half an hour at most; a newer checkpoint begins a new row.
 
     ``job_name`` is its submission id. Its entrypoint and runtime environment are those that Ray tells of it; each new
     job has an id of its own, and the newest complete checkpoint of ``checkpoint_dir`` in LASTBEAT_RESUME_FROM (its
@@ -84,7 +85,7 @@ def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's script
     :class:`NotReachedError` where cluster or checkpoints cannot be asked at the beginning, and :class:`NotSetUpError`
     where no try can succeed as things are.
     """
-    terms = _Terms(max_retries, retry_delay, stagnation_threshold, check_interval)
+    terms = Terms(max_retries, retry_delay, stagnation_threshold, check_interval)
     run = _Restarts(reach(head_pod, namespace), job_name, checkpoint_dir)
     try:
         return run.to_the_end(terms)
@@ -98,7 +99,7 @@ def auto_restart(  # noqa: PLR0913, PLR0917 - the arguments that people's script
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
+class Terms:
     """How long, in s, and how often."""
 
     max_retries: int
@@ -126,7 +127,6 @@ class _Terms:
                 "budgets": {"window": {"restarts": self.max_retries, "hours": _WINDOW_HOURS}},
                 "same_step_times": _NEVER,
                 "least_confidence": 0,
-                "longest_delay_s": max(1.0, self.retry_delay_s),
             }
         )
 
@@ -177,7 +177,7 @@ class _Restarts:
         self._like = AdoptedJob("", None)
         """What Ray tells of a job of the run: what the next one is made of. It may hold secrets."""
 
-    def to_the_end(self, terms: _Terms) -> RestartResult:
+    def to_the_end(self, terms: Terms) -> RestartResult:
         """Look after them until the run is over. Raises SettingsError, StoreError, NotBegunError, LaunchError."""
         # Where nothing can be looked at now, nothing could be resumed from later.
         surveyed(self._checkpoints, self._cluster, stop_at_first=True)
@@ -206,7 +206,7 @@ class _Restarts:
             except StoreError as error:
                 log.info("the seat of the supervisor is kept until it is over: %s", error)
 
-    def _supervision(self, repository: RecordRepository, seat: Seat, terms: _Terms, *, own: bool) -> Supervision:
+    def _supervision(self, repository: RecordRepository, seat: Seat, terms: Terms, *, own: bool) -> Supervision:
         """That which is recorded and goes on, else a new one, which adopts the job."""
         record = repository.reload()
         with translated():
@@ -250,7 +250,7 @@ class _Restarts:
                 return None
             return adopted(self._jobs, job)
 
-    def _new_supervision(self, like: AdoptedJob, terms: _Terms, *, own: bool) -> Supervision:
+    def _new_supervision(self, like: AdoptedJob, terms: Terms, *, own: bool) -> Supervision:
         if not like.command:
             raise NotSetUpError(f"Ray does not tell what job {self._job_name} runs", "submit it by `ray job submit`")
         address = () if self._by_pod else (f"{ADDRESS}={self._jobs.address}",)
@@ -271,7 +271,7 @@ class _Restarts:
         )
 
     def _followed(
-        self, settings: Settings, supervision: Supervision, seat: Seat, terms: _Terms, *, own: bool
+        self, settings: Settings, supervision: Supervision, seat: Seat, terms: Terms, *, own: bool
     ) -> RestartResult | None:
         """Make passes until the run is over. None: another supervisor has the seat now."""
         policy = loading.load_text(terms.policy_text, f"{_POLICY}.yaml", _POLICY)
@@ -312,7 +312,7 @@ class _Restarts:
             environment=environment,
         )
 
-    def _result(self, outcome: Outcome, record: Record, terms: _Terms) -> RestartResult:
+    def _result(self, outcome: Outcome, record: Record, terms: Terms) -> RestartResult:
         retries, ruling = len(record.restarts), record.ruling
         reason = one_line(outcome.reason)
         if outcome.status is not Status.SUCCEEDED:
@@ -380,7 +380,7 @@ def _take_seat(seat: Seat, repository: RecordRepository, interval_s: float) -> N
         time.sleep(interval_s)
 
 
-def _settings(terms: _Terms) -> tuple[Settings, bool]:
+def _settings(terms: Terms) -> tuple[Settings, bool]:
     """The settings; and whether the record lies where only this machine sees it, as no fleet root was named. Raises
     SettingsError."""
     settings = configuration.load(terms.settings, watching=True)

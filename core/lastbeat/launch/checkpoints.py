@@ -43,7 +43,7 @@ def surveyed(checkpoint_dir: str, cluster: RayCluster | None, *, stop_at_first: 
     """Raises :class:`NotReachedError`."""
     try:
         store = cluster.files(checkpoint_dir) if cluster is not None else None
-        store = store or opening.place(configuration.load(channels=False), checkpoint_dir)
+        store = store or opening.place(configuration.load(channels=False, training=True), checkpoint_dir)
         return survey(store, stop_at_first=stop_at_first)
     except StoreError as error:
         why, advice = str(error), error.advice

@@ -7,7 +7,7 @@ from lastbeat.causes.efa import efa_use
 from lastbeat.launch import ray_words
 from lastbeat.launch.checkpoints import checkpoint_health
 from lastbeat.launch.cluster import RayCluster
-from lastbeat.launch.errors import NotReachedError
+from lastbeat.launch.errors import LaunchError, NotReachedError, NotSetUpError
 from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import (
     CheckpointHealth,
@@ -28,19 +28,31 @@ UNUSED_GPUS: Final = (
     "look whether the training has begun; where `ray job submit` leaves GPUs unused, start it in the head pod: "
     "lastbeat supervise --launcher ray-pod"
 )
+IN_USE_PERCENT: Final = 5.0
+"""GPUs whose average is below do nothing: a training keeps them busier, and a driver's own work is less."""
+_DEFAULT_NAMESPACE: Final = "default"
+_GPUS: Final = "GPUs"
 _ORDER: Final[tuple[Level, ...]] = ("CRITICAL", "UNKNOWN", "WARNING", "OK")
 
 
 def check_gpu_utilization(
-    head_pod: str, all_pods: Sequence[str] | None = None, namespace: str = "default"
+    head_pod: str, all_pods: Sequence[str] | str | None = None, namespace: str = _DEFAULT_NAMESPACE
 ) -> GpuUtilization:
     """How busy the GPUs are now: those of ``all_pods``, else of the head pod, by ``nvidia-smi`` in them; of an address
-    those of all nodes, as the dashboard tells. Averages are over all GPUs of all places.
+    those of all nodes, as the dashboard tells. Averages are over all GPUs of all places. The namespace may be the
+    second argument, too: ``check_gpu_utilization("ray-head", "ml")``.
 
     Raises :class:`NotSetUpError` where no try can succeed, and :class:`NotReachedError` where no place could be asked;
     why only some could not be is among the ``faults``.
     """
-    return gpus_of(reach(head_pod, namespace, all_pods or ()))
+    if isinstance(all_pods, str) and namespace == _DEFAULT_NAMESPACE:
+        return gpus_of(reach(head_pod, all_pods))
+    return gpus_of(reach(head_pod, namespace, _pods(all_pods)))
+
+
+def _pods(named: Sequence[str] | str | None) -> Sequence[str]:
+    """The names of pods; text is one name."""
+    return (named,) if isinstance(named, str) else named or ()
 
 
 def verify_ray_resources(head_pod: str, namespace: str = "default") -> RayResources:
@@ -57,25 +69,31 @@ def check_efa_utilization(head_pod: str, namespace: str = "default") -> EfaUtili
 def get_training_health(
     head_pod: str,
     checkpoint_dir: str | None = None,
-    all_pods: Sequence[str] | None = None,
-    namespace: str = "default",
+    all_pods: Sequence[str] | str | None = None,
+    namespace: str = _DEFAULT_NAMESPACE,
 ) -> TrainingHealth:
-    """All of it, and what is wrong, with what to do. What could not be asked is None and an issue.
+    """All of it, and what is wrong, with what to do. What could not be asked is an issue; ``gpu`` and ``checkpoints``
+    have their usual keys then, and say why.
 
     Raises :class:`NotSetUpError` where nothing can ever be asked as things are: no kubectl, no such pod, an address
     that is none.
     """
-    return health_of(reach(head_pod, namespace, all_pods or ()), checkpoint_dir)
+    return health_of(reach(head_pod, namespace, _pods(all_pods)), checkpoint_dir)
 
 
 def print_training_health(
-    head_pod: str,
+    head_pod: str | TrainingHealth,
     checkpoint_dir: str | None = None,
-    all_pods: Sequence[str] | None = None,
-    namespace: str = "default",
+    all_pods: Sequence[str] | str | None = None,
+    namespace: str = _DEFAULT_NAMESPACE,
 ) -> TrainingHealth:
-    """Print what :func:`get_training_health` returns, and return it. Raises the same."""
-    found = get_training_health(head_pod, checkpoint_dir, all_pods, namespace)
+    """Print what :func:`get_training_health` returns, and return it. Raises the same. The first argument may be such a
+    report itself."""
+    if not isinstance(head_pod, str | TrainingHealth):
+        what = f"print_training_health cannot print a {type(head_pod).__name__}"
+        raise NotSetUpError(what, "hand it what get_training_health returned, or the arguments of that")
+    report = head_pod if isinstance(head_pod, TrainingHealth) else None
+    found = report or get_training_health(str(head_pod), checkpoint_dir, all_pods, namespace)
     print("\n".join(lines(found)))  # noqa: T201 - that is what it is for
     return found
 
@@ -83,28 +101,36 @@ def print_training_health(
 def health_of(cluster: RayCluster, checkpoint_dir: str | None) -> TrainingHealth:
     """The health of ``cluster``. Raises :class:`NotSetUpError` where it can never be asked as things are."""
     gpu, efa, resources, issues = parts_of(cluster)
-    if gpu is None and resources is not None:
+    if gpu.gpu_count is None and resources is not None:
         issues.append(("UNKNOWN", "nothing is known of the GPUs"))
-    place, checkpoints = checkpoint_dir or "", None
-    if place:
-        try:
-            checkpoints = checkpoint_health(place, cluster)
-        except NotReachedError as error:
-            issues.append(("WARNING", str(error)))
+    place = checkpoint_dir or ""
+    checkpoints = checkpoints_of(place, cluster, issues) if place else None
     return judged(gpu, efa, resources, checkpoints, issues, place=place)
+
+
+def checkpoints_of(place: str, cluster: RayCluster | None, issues: list[tuple[Level, str]]) -> CheckpointHealth:
+    """What lies in ``place``; where it cannot be listed, that is added to ``issues``."""
+    try:
+        return checkpoint_health(place, cluster)
+    except LaunchError as error:
+        issues.append(("WARNING", str(error)))
+        return CheckpointHealth(None, count=None, fault=str(error))
 
 
 def parts_of(
     cluster: RayCluster,
-) -> tuple[GpuUtilization | None, EfaUtilization | None, RayResources | None, list[tuple[Level, str]]]:
+) -> tuple[GpuUtilization, EfaUtilization | None, RayResources | None, list[tuple[Level, str]]]:
     """What ``cluster`` tells of itself, and an issue where it does not. Raises :class:`NotSetUpError` where it never
     will as things are."""
     faults: dict[str, list[str]] = {}
-    gpu = _part("GPUs", lambda: gpus_of(cluster), faults)
+    gpu = _part(_GPUS, lambda: gpus_of(cluster), faults)
     resources = _part("Ray's resources", lambda: resources_of(cluster), faults)
     efa = _part("NCCL's lines", lambda: efa_of(cluster), faults)
     # One reason may be that of all of them.
     told = [f"{', '.join(parts)} could not be looked at: {why}" for why, parts in faults.items()]
+    if gpu is None:
+        why = [why for why, parts in faults.items() if parts[0] == _GPUS]
+        gpu = GpuUtilization(None, [], [], [], [], None, healthy=False, faults=why)
     return gpu, efa, resources, [("WARNING", each) for each in told]
 
 
@@ -126,19 +152,21 @@ def judged(  # noqa: PLR0913 - the parts of a report
     *,
     place: str = "",
     job: str = "",
+    momentary: bool = False,
 ) -> TrainingHealth:
     """The report on these parts. ``faults``: what could not be asked, and what else is wrong; ``job``: what is known of
-    a run, if it is one's."""
+    a run, if it is one's; ``momentary``: the load of the GPUs is that of one beat, which may fall between two steps."""
     issues = list(faults)
-    if gpu is None and resources is None and not job:
+    known = gpu is not None and gpu.gpu_count is not None
+    if not known and resources is None and not job:
         issues.append(("UNKNOWN", "nothing is known of GPUs and of what is given out of them"))
-    if gpu is not None:
-        issues += _of_gpus(gpu, resources)
+    if gpu is not None and known:
+        issues += _of_gpus(gpu, resources, momentary=momentary)
     if resources is not None:
         issues += _of_ray(resources)
     if efa is not None and efa.fallback:
         issues.append(("WARNING", f"NCCL goes over sockets, though EFA is there: {FIX_EFA}"))
-    if checkpoints is not None and checkpoints.latest is None:
+    if checkpoints is not None and checkpoints.latest is None and not checkpoints.fault:
         what = "no checkpoint found" if checkpoints.count == 0 else "no complete checkpoint found"
         shown = "`lastbeat checkpoints` shows what is there, and why"
         issues.append(("WARNING", f"{what} in {one_line(place)}: a restart would begin anew; {shown}"))
@@ -148,7 +176,7 @@ def judged(  # noqa: PLR0913 - the parts of a report
     return TrainingHealth(healthy, gpu, efa, resources, checkpoints, [text for _, text in issues], level, job)
 
 
-def _of_gpus(gpu: GpuUtilization, resources: RayResources | None) -> list[tuple[Level, str]]:
+def _of_gpus(gpu: GpuUtilization, resources: RayResources | None, *, momentary: bool) -> list[tuple[Level, str]]:
     found: list[tuple[Level, str]] = [("WARNING", f"GPUs of one place are not known: {each}") for each in gpu.faults]
     if gpu.gpu_count == 0:
         if gpu.faults:
@@ -158,10 +186,10 @@ def _of_gpus(gpu: GpuUtilization, resources: RayResources | None) -> list[tuple[
         return [*found, ("CRITICAL", f"no GPU is seen{but}: name the pods that have some, or look at their driver")]
     if gpu.avg_utilization is None:
         return [*found, ("WARNING", "the driver does not tell how busy the GPUs are")]
-    if gpu.avg_utilization < ray_words.IN_USE_PERCENT and not gpu.healthy:
-        many = counted(gpu.gpu_count, "GPU")
+    if gpu.avg_utilization < IN_USE_PERCENT and not momentary:
+        many = counted(gpu.gpu_count or 0, "GPU")
         return [*found, ("CRITICAL", f"{many} not in use (average {gpu.avg_utilization:g} %): {UNUSED_GPUS}")]
-    idle = sum(each < ray_words.IN_USE_PERCENT for each in gpu.gpu_utilizations)
+    idle = sum(each < IN_USE_PERCENT for each in gpu.gpu_utilizations)
     if idle:
         found.append(("WARNING", f"{idle} of {gpu.gpu_count} GPUs are idle while others work: a rank may be missing"))
     return found
@@ -233,7 +261,7 @@ def lines(health: TrainingHealth) -> list[str]:
 
 
 def _gpus_said(gpu: GpuUtilization | None) -> str:
-    if gpu is None:
+    if gpu is None or gpu.gpu_count is None:
         return "not known"
     if gpu.gpu_count == 0:
         return "none"
@@ -258,6 +286,8 @@ def _ray_said(resources: RayResources | None) -> str:
 def _checkpoints_said(found: CheckpointHealth | None) -> str:
     if found is None:
         return "not known (no place is named)"
+    if found.fault:
+        return f"not known: {found.fault}"
     if found.latest is None:
         return f"{found.count}, none complete"
     step = "" if found.latest_step is None else f"step {found.latest_step}, "

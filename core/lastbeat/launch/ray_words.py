@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 from lastbeat.launch.results import GpuProcess, GpuUtilization, JobStatus, RayResources
 from lastbeat.model.text import fit, one_line
 
-IN_USE_PERCENT: Final = 5.0
-"""GPUs whose average is below do nothing: a training keeps them busier, and a driver's own work is less."""
 GPU_QUERY: Final = "--query-gpu=utilization.gpu,memory.used,memory.total"
 PROCESS_QUERY: Final = "--query-compute-apps=pid,process_name,used_memory"
 _MOST_GPUS: Final = 10_000
@@ -289,6 +287,6 @@ def utilization(places: Sequence[Gpus], faults: Sequence[str] = ()) -> GpuUtiliz
         [each for place in places for each in place.memory_total],
         [each for place in places for each in place.processes],
         average,
-        not faults and average is not None and average >= IN_USE_PERCENT,
+        not faults and average is not None,
         list(faults),
     )

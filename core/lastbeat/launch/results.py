@@ -90,7 +90,8 @@ class GpuProcess(LaunchResult):
 class GpuUtilization(LaunchResult):
     """The GPUs of some pods, or of all nodes, at one moment. Lists have an entry a GPU, in one order."""
 
-    gpu_count: int
+    gpu_count: int | None
+    """None: no place could be asked, and ``faults`` says why."""
     gpu_utilizations: list[float]
     """Percent. A GPU that does not tell is left out of the average, and counts as 0 here."""
     memory_used: list[float]
@@ -102,7 +103,7 @@ class GpuUtilization(LaunchResult):
     avg_utilization: float | None
     """Percent, over all GPUs of all places. None: there is no GPU, or none tells."""
     healthy: bool
-    """There are GPUs, every place could be asked, and they are in use."""
+    """The check succeeded: every place could be asked, and GPUs there say how busy they are. Idle ones do, too."""
     faults: list[str] = field(default_factory=list)
     """The places that could not be asked, and why, a line each."""
 
@@ -145,23 +146,26 @@ class CheckpointHealth(LaunchResult):
     """Of the newest complete one. None: there is none, or its name tells no step."""
     latest: str | None = None
     """That checkpoint: a path or an address. None: there is none."""
-    count: int = 0
-    """How many there are, complete or not."""
+    count: int | None = 0
+    """How many there are, complete or not. None: the place could not be listed."""
     saved_at: str | None = None
     """When the newest complete one was saved, as 2026-01-31T12:00:00Z."""
+    fault: str = ""
+    """Why the place could not be listed. Empty: it was."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingHealth(LaunchResult):
-    """A training at one moment. What could not be asked is None, and an issue says why."""
+    """A training at one moment. Where something could not be asked, an issue says why."""
 
     healthy: bool
     """Nothing critical was found, and whatever was asked could answer. Warnings may be among the issues."""
     gpu: GpuUtilization | None
+    """None: it was not asked, as of a run that is over."""
     efa: EfaUtilization | None
     ray: RayResources | None
     checkpoints: CheckpointHealth | None
-    """None, too, where no place was named."""
+    """None: no place was named."""
     issues: list[str]
     """A sentence each, with what to do; the worst first."""
     level: Level = "OK"

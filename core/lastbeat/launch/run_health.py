@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from lastbeat.launch.by_kubectl import CALL_S, RAY_EXEC, PodCluster, PodJobs
-from lastbeat.launch.checkpoints import checkpoint_health
 from lastbeat.launch.cluster import RayCluster
 from lastbeat.launch.errors import LaunchError, NotReachedError
-from lastbeat.launch.health import judged, parts_of
+from lastbeat.launch.health import checkpoints_of, judged, parts_of
 from lastbeat.launch.reaching import reach, translated
 from lastbeat.launch.results import (
-    CheckpointHealth,
     EfaUtilization,
     GpuUtilization,
     Level,
@@ -42,16 +40,18 @@ def run_health(view: RunView, supervision: Supervision | None, checkpoint_dir: s
         issues.append(("WARNING", row.doubt))
     cluster = _cluster(supervision, issues)
     gpu = efa = resources = None
+    momentary = False
     if not status.finished:
         # What a job that has ended leaves unused is no fault.
         gpu, efa, resources = _of_cluster(cluster, issues)
-        gpu = gpu or _by_heartbeat(view.resources)
+        told = _by_heartbeat(view.resources) if gpu is None or gpu.gpu_count is None else None
+        gpu, momentary = told or gpu, told is not None
     if efa is None and EFA_FALLBACK in view.conditions:
         efa = EfaUtilization(efa_active=False, transport=SOCKET, fallback=True)
     place = checkpoint_dir or (supervision.checkpoints if supervision is not None else "")
-    checkpoints = _checkpoints(place, cluster, issues)
+    checkpoints = checkpoints_of(place, cluster, issues) if place else None
     job = f"{row.run_id}: {status}" + (f" at step {row.step}" if row.step is not None else "")
-    return judged(gpu, efa, resources, checkpoints, issues, place=place, job=job)
+    return judged(gpu, efa, resources, checkpoints, issues, place=place, job=job, momentary=momentary)
 
 
 def _cluster(supervision: Supervision | None, issues: list[tuple[Level, str]]) -> RayCluster | None:
@@ -118,16 +118,5 @@ def _by_heartbeat(resources: Resources | None) -> GpuUtilization | None:
         [(gpu.memory_total_bytes or 0) / _MB for gpu in resources.gpus],
         [],
         round(sum(known) / len(known), 2) if known else None,
-        # One beat may fall between two steps: that they stand idle for long is a condition.
         healthy=True,
     )
-
-
-def _checkpoints(place: str, cluster: RayCluster | None, issues: list[tuple[Level, str]]) -> CheckpointHealth | None:
-    if not place:
-        return None
-    try:
-        return checkpoint_health(place, cluster)
-    except LaunchError as error:
-        issues.append(("WARNING", str(error)))
-        return None

@@ -1,9 +1,10 @@
 """An action as data: what is to be done to the world, and how far it has got."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 
 

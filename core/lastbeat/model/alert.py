@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from lastbeat.model.cause import Evidence
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import AnyFloat, Persisted
 from lastbeat.model.status import Event, Status
 
 NAMES_LIMIT = 50
-"""The most runs that an alert about many names; it counts the rest."""
+"""The most runs that an alert about many names to people; it counts the rest."""
+MEMBERS_LIMIT_BYTES = 250_000
+"""The most that their ids take together: no channel takes a larger alert."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Message(Persisted):
     reason: str
     at: datetime
     """When it was decided, by the store's clock."""
+    since: datetime | None = None
+    """Since when the run is what it is, as far as the evidence shows. None: unknown, or it goes on as before."""
     attempt: int = 1
     cause: str | None = None
     confidence: float | None = None
@@ -59,12 +64,16 @@ class Message(Persisted):
     phase: str | None = None
     duration_s: float | None = None
     step: int | None = None
+    step_age_s: float | None = None
+    """For how long the run had been at ``step``, in s, from some minutes on. None: less, or unknown."""
     total_steps: int | None = None
     loss: AnyFloat | None = None
     last_beat_at: datetime | None = None
     """Last proof of life, by the store's clock."""
     log_tail: tuple[str, ...] = ()
     """Last lines of the training log, oldest first."""
+    log_name: str = ""
+    """Which log they are of: that of a missing rank, say. Empty: the run's main log."""
     stack: tuple[str, ...] = ()
     """Innermost frames of the main thread of a training process without progress, the innermost last."""
     notes: tuple[str, ...] = ()
@@ -75,10 +84,14 @@ class Message(Persisted):
     """A web address to look at, when there is one."""
     restart: str | None = None
     """What becomes of its job: ``restarting, attempt 2/3, from step 1500``, or why it is not restarted."""
+    checkpoint: str | None = None
+    """The last complete checkpoint, ``step 1500, saved 12m before``. None: unknown."""
     key: str = ""
     """Identifies this alert: the same on every delivery of it."""
     members: tuple[str, ...] = ()
-    """Of an alert about many runs: their ids, at most :data:`NAMES_LIMIT`."""
+    """Of an alert about many runs: their ids, within :data:`MEMBERS_LIMIT_BYTES`."""
+    member_notes: tuple[str, ...] = ()
+    """How and when the first of ``members`` ended, in their order: ``oom, 2h before``; at most :data:`NAMES_LIMIT`."""
     member_count: int = 0
     """The number of runs in an alert about many. 0: it is about ``run_id`` alone."""
     shared: Mapping[str, str] = field(default_factory=dict)
@@ -113,10 +126,13 @@ class Message(Persisted):
             similar=maybe(self.similar),
             action=maybe(self.action),
             restart=maybe(self.restart),
+            checkpoint=maybe(self.checkpoint),
+            member_notes=tuple(map(mask, self.member_notes)),
             conditions={name: mask(detail) for name, detail in self.conditions.items()},
             instance_id=maybe(self.instance_id),
             phase=maybe(self.phase),
             log_tail=tuple(map(mask, self.log_tail)),
+            log_name=mask(self.log_name),
             stack=tuple(map(mask, self.stack)),
             notes=tuple(map(mask, self.notes)),
             where=mask(self.where),

@@ -1,14 +1,17 @@
 """Why a run failed, as its logs, its ``_error`` and its exit codes show: the data that all layers share."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.times import format_duration
 
 TEXT_LIMIT = 500
 FRAMES_LIMIT = 4
+MISSING_LIMIT = 3
+"""How many missing ranks are named; the rest are counted."""
 CERTAIN = 0.85
 """From this confidence on, a cause is shown without a qualifier such as "likely"."""
 LIKELY = 0.6
@@ -128,6 +131,68 @@ class LostPeer:
         return f"a peer died; {about}{f': {self.name}' if self.name else ''}"
 
 
+@dataclass(frozen=True)
+class MissingRank(Persisted):
+    """A rank that does not report what the others do. Host and log are hostile text."""
+
+    rank: int
+    log: str = ""
+    """The name of its log."""
+    host: str | None = None
+    time: datetime | None = None
+    """When its log ends, by the last line that names a time."""
+    step: int | None = None
+    """Its last step."""
+    stack: str = ""
+    """The innermost frame of a stack in its log, ``data.py:88 in load_batch``. Empty: there is none."""
+
+    @property
+    def name(self) -> str:
+        """``rank 7 on h100-012``."""
+        return f"rank {self.rank}{f' on {self.host}' if self.host else ''}"
+
+    @property
+    def end(self) -> str:
+        """``18:45, step 3554``; empty if unknown."""
+        step = None if self.step is None else f"step {self.step}"
+        return ", ".join(filter(None, (self.time.strftime("%H:%M") if self.time is not None else None, step)))
+
+
+@dataclass(frozen=True)
+class MissingRanks(Persisted):
+    """The ranks that others waited for in vain: all logs were read, and only these do not report the timeout."""
+
+    ranks: tuple[MissingRank, ...]
+    """At most :data:`MISSING_LIMIT`, by number."""
+    count: int
+    """How many do not report it."""
+    world_size: int
+    """How many ranks there are. The log of each was read to its end."""
+
+    @property
+    def names(self) -> str:
+        """``rank 7 on h100-012, rank 9 on h100-014``."""
+        left = self.count - len(self.ranks)
+        return ", ".join([each.name for each in self.ranks] + ([f"{left} more"] if left > 0 else []))
+
+    @property
+    def sentence(self) -> str:
+        """``Look at rank 7 on h100-012: the only one of 8 that does not report it; its last line is of …``."""
+        basis = f"({self.world_size} of {self.world_size} logs read)"
+        if self.count == 1:
+            only = self.ranks[0]
+            parts = [f"Look at {only.name}: the only one of {self.world_size} that does not report it"]
+            parts += [f"its last line is of {only.end}"] if only.end else []
+            parts += [f"its stack ends in {only.stack}"] if only.stack else []
+            return f"{'; '.join(parts)} {basis}."
+        named = [f"{each.name}{f' (last line {each.end})' if each.end else ''}" for each in self.ranks]
+        left = self.count - len(named)
+        last = f"{left} more" if left > 0 else named.pop()
+        return (
+            f"Look at {', '.join(named)} and {last}: {self.count} of {self.world_size} that do not report it {basis}."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Warned:
     """A line of a run that goes on, which people should see: slow GPUs, say."""
@@ -176,6 +241,8 @@ class Explanation:
     """What ended it from outside after its cause, as in :class:`Idle`. Empty: nothing did."""
     peer: LostPeer | None = None
     """Who went away, if the cause is only what others saw of it."""
+    missing: MissingRanks | None = None
+    """Who others waited for, if the cause is a timeout that all others report."""
     warned: tuple[Warned, ...] = ()
     """What the logs warn of beside: no cause of anything. The latest first, one a signal."""
     attempt: AttemptInFile | None = None
@@ -193,6 +260,19 @@ class Explanation:
     @property
     def hint(self) -> str | None:
         return self.cause.hint or None if self.cause is not None else None
+
+    def located(self, hosts: Mapping[int, str], times: Mapping[int, datetime] | None = None) -> "Explanation":
+        """A copy whose missing ranks have these ``hosts`` and ``times`` of their last lines, each by rank."""
+        missing, cause, times = self.missing, self.cause, times or {}
+        if missing is None or cause is None:
+            return self
+        ranks = tuple(
+            replace(each, host=hosts.get(each.rank, each.host), time=times.get(each.rank, each.time))
+            for each in missing.ranks
+        )
+        found = replace(missing, ranks=ranks)
+        hint = cause.hint.replace(missing.sentence, found.sentence, 1)
+        return replace(self, missing=found, cause=replace(cause, hint=hint))
 
 
 NOTHING = Explanation()

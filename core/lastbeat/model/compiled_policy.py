@@ -1,9 +1,10 @@
 """A restart policy as the record keeps it: what its file means, for watchers that cannot read the file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form, Persisted
 
 
@@ -38,6 +39,8 @@ class CompiledPolicy(Persisted):
     least_confidence: float
     longest_delay_s: float
     exclude_stragglers: bool = False
+    on_permanent: Literal["end", "leave"] = "end"
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def understood(self) -> bool:

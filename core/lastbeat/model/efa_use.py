@@ -1,8 +1,8 @@
 """Whether NCCL's traffic goes over AWS's Elastic Fabric Adapter (EFA), as logs tell it."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form
 
 EFA: Final = "efa"

@@ -1,8 +1,7 @@
 """What follows from a decision, as data. Each kind has its own rule for how often it may happen."""
 
-from dataclasses import dataclass
-
 from lastbeat.model.action import Action
+from lastbeat.model.data import dataclass
 from lastbeat.model.status import Event
 
 

@@ -1,11 +1,12 @@
 """What one pass over a fleet covers, and what it found."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import ClassVar, Final
 
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import TRANSIENT, Form, UnixTime
 from lastbeat.model.record import Transition
 from lastbeat.model.status import Status
@@ -49,6 +50,8 @@ class RunLine:
     attempt: int = 1
     owner: str | None = field(default=None, metadata=TRANSIENT)
     """Whose run it is, as it says. Kept apart: earlier versions read a line of eight."""
+    looked_at: datetime | None = field(default=None, metadata=TRANSIENT)
+    """Of a run with conditions: the look that found them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class PlannedAlert:
     message: Message
     channels: tuple[str, ...]
     """Identities of the channels that would get it."""
+    transitions: int = 1
+    """How many alerts of runs it stands for: a notice of a group for many."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """Goodput: what wall time went into, of one run and of many."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.timesheet import TimeUse
 
 MEANINGS: Final[Mapping[TimeUse, str]] = {
@@ -88,7 +89,7 @@ class Goodput(TimeSpent):
     until: datetime
     """When it ended for good, else the moment for which this was asked."""
     first_attempt: int = 1
-    """Number of the first attempt that counts: of earlier ones nothing is known."""
+    """Number of the first attempt whose times are known; starts in place before it count as attempts that failed."""
     over: bool = False
     """It has ended, and no restart waits."""
     down: bool = False

@@ -5,12 +5,13 @@ compare-and-set, so two sweeps never decide on the same alert twice. It is a rec
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 from typing import ClassVar, Final
 
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form, Persisted
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event
@@ -37,6 +38,8 @@ class DeferredAlert:
     """The known ones of :data:`FACTS`."""
     found_ended: bool = False
     """As of :class:`lastbeat.model.alert.Alert`."""
+    holds_up: bool = False
+    """A newer alert of the run, which no group tells, waits for this one."""
 
 
 class MemberState(str, Enum):

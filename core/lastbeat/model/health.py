@@ -1,10 +1,10 @@
 """What a node says of its own health, beside a run's heartbeats."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from lastbeat.model import status as names
+from lastbeat.model.data import dataclass
 
 HEALTH_CONDITIONS: Final = (
     names.GPU_LOST,

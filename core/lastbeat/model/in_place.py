@@ -4,8 +4,9 @@ started it ends it when it hangs, and starts it again in its place."""
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from lastbeat.model.data import dataclass
 
 VARIABLE: Final = "_LASTBEAT_IN_PLACE"
 """In the environment of what is started."""

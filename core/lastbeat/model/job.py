@@ -1,10 +1,11 @@
 """A job: what a launcher runs, and what it says of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 
 

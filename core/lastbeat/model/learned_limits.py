@@ -9,8 +9,10 @@ enough samples, within bounds, and unlearns nothing for an attempt that was shor
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal, NamedTuple
+
+from lastbeat.model.data import dataclass
 
 FACTOR: Final = 5.0
 """A limit is so many times the longest span."""

@@ -7,11 +7,11 @@ the run's own id, then the glob with the most characters that stand for themselv
 import re
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import ClassVar, Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form, Persisted
 from lastbeat.model.silence import is_pattern
 

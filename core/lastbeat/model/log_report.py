@@ -1,11 +1,12 @@
 """What a look learned from a run's logs, in the form that the decision needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import ClassVar
 
 from lastbeat.model.cause import NOTHING, Evidence, Explanation
+from lastbeat.model.data import dataclass
 from lastbeat.model.efa_use import UNTOLD, EfaUse
 from lastbeat.model.persisted import AnyFloat, Form
 

@@ -28,7 +28,8 @@ class Loss:
     """Training that was done again, or would have to be: since the step from which the next attempt went on, else since
     the last complete checkpoint. Of an attempt that died before its first step all of it."""
     dead_s: float | None = None
-    """From its death until it was seen, and until the next attempt was submitted or began, if there was one."""
+    """From its death until it was seen, and until the next attempt was submitted or began, if there was one; the latter
+    only if a restart may have helped. Time before a watcher looked does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,13 @@ class CountedFailure:
     """It died before its first step."""
     loss: Loss = Loss()
     started_again: bool = False
+    died_at: datetime | None = None
+    """When it happened, as far as the evidence tells. None: not known."""
+
+    @property
+    def happened_at(self) -> datetime:
+        """When it happened; where that is not known, when it was seen."""
+        return self.died_at or self.at
 
 
 @dataclass
@@ -60,7 +68,7 @@ class LossGroup:
     """The failures that have one cause, node, user or range of steps."""
 
     name: str
-    """What they share. Of causes a fingerprint, or what stands for one. Empty: it is not known."""
+    """What they share. Of causes error type and signal. Empty: it is not known."""
     failures: int = 0
     runs: set[str] = field(default_factory=set)
     thrown_away_s: float = 0.0
@@ -69,7 +77,9 @@ class LossGroup:
     dead_s: float = 0.0
     dead_known: int = 0
     latest: CountedFailure | None = None
-    """Its words stand for all of them."""
+    """The one that happened last. Its words stand for all of them."""
+    fingerprints: "dict[str, LossGroup]" = field(default_factory=dict)
+    """Fingerprint, or what stands for one → its part of a cause."""
 
     def add(self, failure: CountedFailure) -> None:
         """Count ``failure``."""
@@ -81,7 +91,7 @@ class LossGroup:
         if failure.loss.dead_s is not None:
             self.dead_s += failure.loss.dead_s
             self.dead_known += 1
-        if self.latest is None or failure.at >= self.latest.at:
+        if self.latest is None or _order(failure) >= _order(self.latest):
             self.latest = failure
 
     @property
@@ -101,16 +111,26 @@ def grouped(failures: Iterable[CountedFailure], by: Dimension) -> list[LossGroup
     groups: dict[str, LossGroup] = {}
     for each in failures:
         name = _name(each, by)
-        groups.setdefault(name, LossGroup(name)).add(each)
-    return sorted(
-        groups.values(),
-        key=lambda group: (group.lost_s is None, -(group.lost_s or 0.0), -group.failures, group.name),
-    )
+        group = groups.setdefault(name, LossGroup(name))
+        group.add(each)
+        if by is Dimension.CAUSE:
+            fingerprint = each.fingerprint or name
+            group.fingerprints.setdefault(fingerprint, LossGroup(fingerprint)).add(each)
+    return by_loss(groups.values())
+
+
+def by_loss(groups: "Iterable[LossGroup]") -> list[LossGroup]:
+    """``groups`` with the one that lost the most hours first."""
+    return sorted(groups, key=lambda group: (group.lost_s is None, -(group.lost_s or 0.0), -group.failures, group.name))
+
+
+def _order(failure: CountedFailure) -> tuple[datetime, str, int]:
+    return failure.happened_at, failure.run_id, failure.attempt
 
 
 def _name(failure: CountedFailure, by: Dimension) -> str:
     if by is Dimension.CAUSE:
-        return failure.fingerprint or f"{failure.error_type or ''} {failure.signal or failure.status}"
+        return f"{failure.error_type or ''} {failure.signal or failure.status}"
     if by is Dimension.NODE:
         return failure.node or ""
     if by is Dimension.USER:

@@ -1,6 +1,7 @@
 """Numbers as JSON can hold them, and as hand-made documents hold them."""
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 _LARGEST: Final = 10**15
@@ -24,6 +25,15 @@ def number(value: object) -> float | None:
         return float(value)
     except (ValueError, OverflowError):
         return None
+
+
+def median(values: Iterable[float]) -> float:
+    """As ``statistics.median``, which takes 4 ms to import. Raises ``ValueError`` where there are no values."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("there is no median of nothing")
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def finite(value: object) -> float | None:

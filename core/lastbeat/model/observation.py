@@ -1,9 +1,10 @@
 """What was seen of a run at one instant. "Could not see" is a type of its own, never an empty value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.health import HealthCondition
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.job import JobSight
@@ -109,6 +110,16 @@ class Heartbeat:
     """The step since which the loss has been NaN or infinite, as far as the document's latest points tell."""
     first_point: tuple[datetime, int] | None = None
     """The first of its points: time by the instance's clock, and step."""
+    step_reached_at: datetime | None = None
+    """When training reached ``step``, by the instance's clock. None: its newest points do not tell."""
+
+    @property
+    def stood_s(self) -> float:
+        """Seconds that training had been at ``step`` when it wrote this, by its own clock; 0 where that is unknown."""
+        # Points are in Unix time. A naive own time may be local time, and their difference then says nothing.
+        if self.step_reached_at is None or self.own_time is None or not self.zoned:
+            return 0.0
+        return max(0.0, (self.own_time - self.step_reached_at).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)

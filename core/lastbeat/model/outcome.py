@@ -1,10 +1,11 @@
 """What one tick found and did: what the command line shows and ``--json`` prints."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from lastbeat.model.alert import Message
+from lastbeat.model.data import dataclass
 from lastbeat.model.observation import Heartbeat, Observation
 from lastbeat.model.record import LeftOut, Record, RecordedCause, Transition
 from lastbeat.model.status import Status

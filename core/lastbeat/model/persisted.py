@@ -1,10 +1,12 @@
 """How a dataclass declares the way it is kept, for :mod:`lastbeat.codec`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Final
+
+from lastbeat.model.data import dataclass
 
 
 @dataclass(frozen=True)

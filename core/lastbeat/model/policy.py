@@ -1,8 +1,9 @@
 """The user's limits and wishes, in the form that the decision needs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.status import Event
 
 if TYPE_CHECKING:

@@ -2,15 +2,16 @@
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.numbers import whole
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.text import fit, one_line
 
 LIMIT_BYTES: Final = 8 * 1024
 _TEXT_LIMIT: Final = 200
-_SAID: Final = re.compile(r"^\W{0,4}(checkpoint|step)\s{0,8}[:=]\s{0,8}(\S.{0,1000})$", re.IGNORECASE | re.MULTILINE)
+_SAID: Final = Pattern(r"^\W{0,4}(checkpoint|step)\s{0,8}[:=]\s{0,8}(\S.{0,1000})$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def read_preemption(body: bytes) -> Preemption:
 
 
 def _of_text(text: str) -> Preemption:
-    said = {name.lower(): value for name, value in reversed(_SAID.findall(text.replace("\r\n", "\n")))}
+    said = {name.lower(): value for name, value in reversed(_SAID.compiled.findall(text.replace("\r\n", "\n")))}
     found = Preemption(_short(said.get("checkpoint")), _step(said.get("step")))
     if found != Preemption():
         return found

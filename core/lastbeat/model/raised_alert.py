@@ -5,9 +5,9 @@ Training needs no channel and no secret of one: watchers read the document, and 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.numbers import whole
 from lastbeat.model.text import clean, fit, one_line
 

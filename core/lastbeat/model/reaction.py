@@ -1,10 +1,11 @@
 """What came of a policy's ``on:``, as the record keeps it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 
 COMMAND_KIND: Final = "command"

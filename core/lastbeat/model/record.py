@@ -1,13 +1,14 @@
 """The record: the watchdog's whole memory of one run, a small versioned document beside the run's evidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import Enum
 
 from lastbeat.model.action import Action
 from lastbeat.model.alert import Alert
-from lastbeat.model.cause import Cause
+from lastbeat.model.cause import Cause, MissingRanks
+from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobMemory
 from lastbeat.model.persisted import FLAT, Persisted
 from lastbeat.model.reaction import ReactionMemory
@@ -93,7 +94,7 @@ class HeartbeatMemory(Persisted):
     """Of metadata.json: whose run it is, as it last said."""
     team: str | None = None
     waits: StepWaits | None = None
-    """Of progress.json, where watchers learn how long steps take."""
+    """Of progress.json, where watchers learn how long steps take; of the logs of a supervised run."""
 
 
 class LimitName(str, Enum):
@@ -157,6 +158,8 @@ class RecordedCause(Persisted):
     """The latest earlier failure of the same cause. None: none was known."""
     second: Cause | None = None
     """What it may be as well, where it is undecided which of the two, see ``model.cause.UNDECIDED``."""
+    missing: MissingRanks | None = None
+    """The ranks to look at, if the cause is a timeout that all others report."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +238,8 @@ class Record(Persisted):
     writer: str = ""
     """Token of the write: a writer that got no answer recognizes by it that its write succeeded."""
     first_looked_at: datetime | None = None
+    fleet_watched: bool = False
+    """Passes over its fleet were made before that look: what it shows may have gone unnoticed since."""
     conditional_writes: bool | None = None
     """False if the store ignores write conditions, which is tested when the record is created."""
     metadata: HeartbeatMemory | None = None
@@ -295,7 +300,11 @@ class Record(Persisted):
 
     @property
     def came_to_be_at(self) -> datetime | None:
-        """When it came to be what it is, as far as the evidence tells; else when that was seen."""
+        """When it came to be what it is, as far as the evidence tells; else when that was seen. A run that has been
+        RUNNING since its attempt began came to be so then, whenever a watcher first saw it."""
+        began = self.attempt.began_at
+        if began is not None and self.since is not None and self.status is Status.RUNNING and self._runs_since_start:
+            return min(began, self.since)
         return self.happened_at if self.happened_at is not None and self._is_current else self.since
 
     @property
@@ -304,8 +313,23 @@ class Record(Persisted):
         return self.exceeded if self._is_current else None
 
     @property
+    def _runs_since_start(self) -> bool:
+        """Whether the last transition is the first look at the run, or at its present attempt."""
+        if not self.history:
+            return False
+        last = self.history[-1]
+        return last.before is None or (len(self.history) > 1 and self.history[-2].attempt != last.attempt)
+
+    @property
     def _is_current(self) -> bool:
         return self.evidence_of == self.transitions
+
+    @property
+    def step_seen(self) -> tuple[int, datetime] | None:
+        """The newest step that is recorded, and when the run reached it, as far as watchers saw."""
+        beats = (self.progress, self.metadata, self.log)
+        known = ((beat.step, beat.step_at) for beat in beats if beat is not None)
+        return next(((step, at) for step, at in known if step is not None and at is not None), None)
 
     @property
     def owner(self) -> str | None:

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, unquote, urlsplit
 
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.secrets import MASK
 
 SHORTEST = 8
 """Anything shorter is no real secret, and masking it would garble ordinary words."""
 
-_ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
+_ACCESS_KEY = Pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 
 
 class Redactor:

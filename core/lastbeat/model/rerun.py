@@ -3,13 +3,13 @@
 The exit statuses are Megatron-LM's, so that schedulers' scripts which know them go on working.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.numbers import whole
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.text import fit, one_line
 
 EXIT_CODE_RESUME_TO_DISAMBIGUATE: Final = 16
@@ -21,7 +21,7 @@ FIELD: Final = "rerun"
 MOST_FINDINGS: Final = 8
 """The latest are told."""
 TEXT_LIMIT: Final = 120
-_HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HOST: Final = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class RerunVerdict(str, Enum):

@@ -1,14 +1,15 @@
 """Restarts as data: what people want to be restarted, how a job ended, what was decided."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from lastbeat.model.action import Action
 from lastbeat.model.cause import UNDECIDED
 from lastbeat.model.compiled_policy import CompiledPolicy
+from lastbeat.model.data import dataclass
 from lastbeat.model.job import JobSpec
 from lastbeat.model.persisted import Persisted
 
@@ -21,6 +22,7 @@ RESUME_FROM: Final = "resume_from"
 """In such an action's details: the checkpoint that the job gets,"""
 RESUME_STEP: Final = "resume_step"
 """and its step."""
+OnPermanent: TypeAlias = Literal["end", "leave"]
 
 
 def called(action: Action) -> str:
@@ -96,6 +98,11 @@ class RestartPolicy:
     """The most that back-off grows to."""
     exclude_stragglers: bool = False
     """A node on which ranks were slow does not get the next job."""
+    on_permanent: OnPermanent = "end"
+    """What becomes of a job that failed, is not restarted, and still runs."""
+    also: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Signals that every selective rule restarts, though it excludes their error type: as the user named them → the
+    signals of catalogues that they stand for."""
     reactions: Mapping[str, tuple[Reaction, ...]] = field(default_factory=dict)
     """Signal, transition or ``checkpoint_saved`` → what to do."""
     reaction_signals: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -189,6 +196,8 @@ class RestartRuling(Persisted):
     """What the policy's ``on:`` names and led to this. Then the job may live still, and does not get over it."""
     passed_over: str = ""
     """The newer checkpoints in quarantine, and why; empty: there are none."""
+    job: str = ""
+    """What becomes of a job that is not restarted and still ran then, for people; empty: it had ended."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Routes: which channels an alert goes to. People write them as YAML; passes read them compiled."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 
 ROUTES_FILE: Final = "_watchdog/routes.yaml"

@@ -1,6 +1,8 @@
 """Valid run ids, and the names of a run's files below the fleet root."""
 
 import re
+import unicodedata
+from typing import Final
 
 METADATA = "metadata.json"
 PROGRESS = "progress.json"
@@ -25,7 +27,12 @@ ALERTS = "_alerts.json"
 SWEEP_MARK = "_watchdog/last_pass.json"
 """Beside the runs: the mark that each pass over the fleet leaves."""
 
+_MOST_CHARS: Final = 200
 _ALLOWED = re.compile(r"[A-Za-z0-9._\-+=@:]{1,200}")
+_UNFIT: Final = re.compile(r"(?:-*[^A-Za-z0-9._\-+=@:]+)+-*")
+_DIGEST_CHARS: Final = 8
+_READ_CHARS: Final = 10_000
+"""How much of a text counts for the run id that is made of it."""
 
 
 class InvalidRunIdError(ValueError):
@@ -45,8 +52,8 @@ def check_run_id(run_id: str) -> str:
     shown = repr(run_id if len(run_id) <= 60 else run_id[:60] + "…")
     if not run_id:
         raise InvalidRunIdError("the run id is empty; use for example mistral-20250804-171621")
-    if len(run_id) > 200:
-        raise InvalidRunIdError(f"run id {shown} has {len(run_id)} characters; 200 is the most")
+    if len(run_id) > _MOST_CHARS:
+        raise InvalidRunIdError(f"run id {shown} has {len(run_id)} characters; {_MOST_CHARS} is the most")
     if run_id in {".", ".."}:
         raise InvalidRunIdError(f"run id {shown} names a folder itself; use for example mistral-20250804-171621")
     if run_id.startswith("_"):
@@ -56,6 +63,29 @@ def check_run_id(run_id: str) -> str:
         listed = " ".join(repr(c) for c in bad[:8])
         raise InvalidRunIdError(f"run id {shown} contains {listed}; allowed are A-Z a-z 0-9 . _ - + = @ :")
     return run_id
+
+
+def safe_run_id(text: str) -> tuple[str, str]:
+    """The run id that people expect of ``text``, and a sentence about it: ``my-exp`` of ``my exp!``. The sentence is
+    empty if the text is a run id. Each rank makes the same of it. Raises :class:`InvalidRunIdError` if it is blank.
+
+    1. Accents are dropped, anything else that is not allowed becomes a dash, and an id begins with none of ``-._``.
+    2. Where that loses letters or digits, or the text is too long, a digest of the text keeps different runs apart.
+    """
+    try:
+        return check_run_id(text if text.strip() else ""), ""
+    except InvalidRunIdError as wrong:
+        if not text.strip():
+            raise
+        fault, text = wrong, text[:_READ_CHARS]
+    plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    name = _UNFIT.sub("-", plain).lstrip("-._").rstrip("-")
+    if not name or len(name) > _MOST_CHARS or any(each.isalnum() and not each.isascii() for each in plain):
+        from hashlib import sha256  # noqa: PLC0415 - few names need it
+
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+        name = f"{name[: _MOST_CHARS - _DIGEST_CHARS - 1].rstrip('-') or 'run'}-{digest}"
+    return name, f"{fault}; lastbeat calls this run {name}"
 
 
 def waiting_record(run_id: str) -> str:

@@ -2,6 +2,8 @@
 
 import re
 
+from lastbeat.model.pattern import Pattern
+
 MASK = "***"
 
 # Each begins with a literal that rarely occurs by chance, so ordinary log lines cost next to nothing.
@@ -33,8 +35,8 @@ _LITERALS = (
     "sk-", "hooks.slack.com/", "eyJ",
 )  # fmt: skip
 _ANNOUNCING = ("bearer", "basic", "signature", "://", "secret", "passw", "token", "key")
-_SHAPE = re.compile("|".join(_SHAPES))
-_NAME = re.compile(_NAMED, re.IGNORECASE)
+_SHAPE = Pattern("|".join(_SHAPES))
+_NAME = Pattern(_NAMED, re.IGNORECASE)
 
 
 def mask_tokens(text: str) -> str:

@@ -7,9 +7,9 @@ Parsers turn text into a value, or raise ``ValueError`` with the end of a senten
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.secrets import mask_tokens
 
 T = TypeVar("T")
@@ -61,6 +61,10 @@ class Setting(Generic[T]):
             like = f"; use for example {self.example}" if self.example else ""
             raise ValueError(f"{name}={shown(text)} {why}{like}") from None
 
+    def labelled(self, text: str) -> str:
+        """The setting with this value, as people may see it: ``STALE_MINUTES='ten'``."""
+        return f"{self.name} (a secret)" if self.secret else f"{self.name}={shown(text.strip())}"
+
 
 class SettingValues:
     """The values of settings, by the setting itself: ``values[STALE_MINUTES]`` is a float."""
@@ -70,6 +74,10 @@ class SettingValues:
 
     def __getitem__(self, setting: Setting[T]) -> T:
         return cast("T", self._held.get(setting.name))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether the setting called ``name`` was read, and is set or not."""
+        return name in self._held
 
     def replaced(self, setting: Setting[T], value: T) -> "SettingValues":
         """A copy in which ``setting`` has this value."""

@@ -1,10 +1,11 @@
 """A silence: for which runs, until when and why there are no alerts."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase, translate
 
+from lastbeat.model.data import dataclass
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.runid import check_run_id
 from lastbeat.model.text import one_line
@@ -17,7 +18,7 @@ WHY_LIMIT = 200
 LEAST_S, MOST_S = 60.0, 30 * 86400.0
 _CLOCKS = timedelta(seconds=10)
 """How far two watchers may disagree about the store's time: a silence has to hold at once."""
-_GLOB = re.compile(r"(?:[A-Za-z0-9._\-+=@:*?]|\[!?[A-Za-z0-9._\-+=@:]+\])+")
+_GLOB = Pattern(r"(?:[A-Za-z0-9._\-+=@:*?]|\[!?[A-Za-z0-9._\-+=@:]+\])+")
 
 
 class InvalidSilenceError(ValueError):

@@ -1,9 +1,9 @@
 """An earlier failure with the same fingerprint, and what became of it then."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form, Persisted
 
 KNOWN_FAILURES: Final = "_watchdog/causes.json"

@@ -1,9 +1,9 @@
 """``in_place.json`` beside a run: how often its command was started again within its job, why, and which start is the
 present one."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.restart import RestartEntry
 

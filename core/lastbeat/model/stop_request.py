@@ -1,10 +1,10 @@
 """A request to end a run: who asked, when and why. Beside the run as ``_stop``, for training and for watchers."""
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.numbers import finite, whole
 from lastbeat.model.text import fit, one_line
 from lastbeat.model.times import format_time, parse_time

@@ -13,11 +13,11 @@ hundreds of windows a day need more.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import field
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from lastbeat.model.numbers import finite, whole
+from lastbeat.model.data import dataclass
+from lastbeat.model.numbers import finite, median, whole
 
 THRESHOLD: Final = 0.7
 OUTLIER: Final = 6.0

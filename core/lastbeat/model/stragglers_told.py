@@ -1,9 +1,9 @@
 """What a run's heartbeat says of its stragglers, and how people are told. Pure; the text in it is hostile."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.numbers import finite, whole
 from lastbeat.model.stragglers import Straggler
 from lastbeat.model.text import counted, fit, one_line

@@ -3,8 +3,9 @@
 Nothing here knows a channel. A channel then escapes what is special to it, and measures after that.
 """
 
-import re
 from collections.abc import Callable, Iterator
+
+from lastbeat.model.pattern import Pattern
 
 NAME_LIMIT = 100
 """Characters of an owner or a team. More is cut, never refused: training must not stop for it."""
@@ -12,14 +13,14 @@ CUT = "…"
 """Marks where something was left out."""
 
 # CSI and OSC sequences whole, so that a colour leaves no "[31m" behind, then any other escape of two bytes.
-_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?")
+_ANSI = Pattern(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?")
 # What reorders, hides or breaks text: C0 and C1 controls, bidirectional marks and overrides, invisible tag
 # characters, lone surrogates, which no UTF-8 can carry, and the two that XML and SQS refuse.
-_HARMFUL = re.compile(
+_HARMFUL = Pattern(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
     "\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f]"
 )
-_NEWLINE = re.compile("\r*\n|\x85|\u2028|\u2029")
+_NEWLINE = Pattern("\r*\n|\x85|\u2028|\u2029")
 _MOST = 200_000
 """Characters beyond this are ignored: far more than any channel takes."""
 

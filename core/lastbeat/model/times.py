@@ -3,11 +3,13 @@
 import re
 from datetime import datetime, timedelta, timezone
 
-_ISO = re.compile(
+from lastbeat.model.pattern import Pattern
+
+_ISO = Pattern(
     r"(\d{4})-?(\d\d)-?(\d\d)(?:[Tt ](\d\d):?(\d\d)(?::?(\d\d))?(?:[.,](\d{1,12}))?)?"
     r"\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
 )
-_DURATION = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", re.ASCII)
+_DURATION = Pattern(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", re.ASCII)
 # Epoch numbers by magnitude: seconds until the year 5138, then milli-, micro- and nanoseconds.
 _EPOCH_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 

@@ -4,11 +4,12 @@ All times are the store's, as far as the evidence has them. A field that is None
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 from typing import ClassVar, Final
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form, Persisted
 from lastbeat.model.status import Status
 
@@ -28,9 +29,9 @@ class TimeUse(str, Enum):
     STARTING = "starting"
     """From its turn to the beginning of its first step."""
     UNNOTICED = "unnoticed"
-    """Dead, or standing still, and nobody had noticed."""
+    """Dead, or standing still, and not noticed by any watcher."""
     RESTARTING = "restarting"
-    """Dead and noticed, until the next attempt was submitted."""
+    """Dead, until the next attempt was submitted: noticed, or before a watcher looked."""
     UNKNOWN = "unknown"
     """No evidence tells."""
 
@@ -76,6 +77,8 @@ class AttemptTimes(Persisted):
     """What it ended as."""
     decided_at: datetime | None = None
     """When its restart was decided."""
+    in_place: int = 0
+    """Starts of its command within its job before it, which failed or hung, as training says."""
 
     @property
     def began_at(self) -> datetime | None:

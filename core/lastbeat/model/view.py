@@ -3,6 +3,7 @@
 Text in it came from training and stays hostile: whoever shows it escapes it for where it is shown.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -76,8 +77,16 @@ class Row:
     phase: str | None = None
     step: int | None = None
     total_steps: int | None = None
+    step_at: datetime | None = None
+    """When it reached ``step``, by the store's clock; it may have been earlier."""
+    still_after_s: float = math.inf
+    """Seconds without a new step that are normal for it."""
+    stands_still: bool = False
+    """It is RUNNING, and without a new step for longer than normal. Then nothing tells how long it will take."""
+    stall_limited: bool | None = None
+    """Whether a limit for standing still holds for it. None: unknown."""
     eta_s: float | None = None
-    """Seconds that are left, of a run that lives."""
+    """Seconds that are left, of a run that gets on."""
     loss: float | None = None
     """May be NaN or infinite."""
     losses: tuple[float | None, ...] = ()
@@ -93,6 +102,8 @@ class Row:
     team: str | None = None
     strip: tuple[Span, ...] = ()
     """The last :data:`STRIP_S`, oldest first; the first span begins where what is known begins."""
+    watched_since: datetime | None = None
+    """When a watcher first looked at it: what ``strip`` has of before that comes from its files. None: unknown."""
     pending: int = 0
     """Alerts that wait to be sent."""
     doubt: str | None = None
@@ -308,7 +319,7 @@ class LimitInForce:
     def what(self) -> str:
         """In words."""
         if self.limit_s is None:
-            return "standing still is not watched"
+            return "no stall limit"
         minutes = self.limit_s / 60
         shown = format_minutes(self.limit_s) if round(minutes, 1) == minutes else format_duration(self.limit_s)
         return f"{_AFTER.get(self.name, self.name)} {shown}"

@@ -81,6 +81,7 @@ def read_heartbeat(blob: Blob, mask: Callable[[str], str] = mask_tokens) -> Hear
         loss=number(document.get("loss")),
         not_finite_since=_not_finite_since(document),
         first_point=_first_point(document.get("recent"), blob),
+        step_reached_at=_step_reached_at(document, blob),
     )
 
 
@@ -170,6 +171,17 @@ def _first_point(points: object, blob: Blob) -> tuple[datetime, int] | None:
         return None
     at, step = _time(first[0], blob), whole(first[1])
     return None if at is None or step is None else (at, step)
+
+
+def _step_reached_at(document: dict[str, object], blob: Blob) -> datetime | None:
+    """The time of the earliest of the points at the end of ``recent`` that have the document's own step."""
+    step, points = whole(document.get("step")), document.get("recent")
+    reached: datetime | None = None
+    for point in reversed(points if step is not None and isinstance(points, list) else []):
+        if not isinstance(point, list) or len(point) < _POINT - 1 or whole(point[1]) != step:
+            break
+        reached = _time(point[0], blob) or reached
+    return reached
 
 
 def _time_fault(document: dict[str, object], mask: Callable[[str], str]) -> str | None:

@@ -8,12 +8,13 @@ import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lastbeat.codec import codec
 from lastbeat.model.cause import NOTHING, Explanation
+from lastbeat.model.data import dataclass
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.record import Attempt, Record
@@ -151,6 +152,7 @@ class LogObserver:
         self._last: LogReport | None = None
         self._read_at: datetime | None = None
         self._attempt: int | None = None
+        self._begun = Attempt()
         # The attempt's start, by the store's clock.
         self._since: datetime | None = None
         # Text stored by then belongs to an earlier attempt.
@@ -194,6 +196,9 @@ class LogObserver:
         ``again``: the last look is repeated."""
         if record is not None:
             self.begin(record.attempt)
+            if record.job is not None and record.status is not None and record.status.finished:
+                # Whether its job may be ended depends on what that has written by now.
+                self._read_at = None
         report = self.look(files, now, again=again)
         if report is None or (isinstance(seen, NeverSeen) and _is_empty(report)):
             return seen
@@ -221,20 +226,41 @@ class LogObserver:
             return replace(self._last or LogReport(), notes=(note,), unread=("logs",), hidden=hidden)
         return self._last
 
-    def explain(self, files: Mapping[str, Entry], error_text: str | None) -> Explanation:
-        """Why the run failed, by a deep read of its logs and ``_error``. Never raises."""
+    def explain(self, files: Mapping[str, Entry], error_text: str | None, world_size: int | None = None) -> Explanation:
+        """Why the run failed, by a deep read of its logs and ``_error``. ``world_size``: how many ranks it has, if
+        known. Never raises."""
         if not error_text and not self._places and not any(map(of_logs, files)):
             return NOTHING
         try:
-            return self._reader().explain(
-                files, error_text, self._since, old_until=self._old_until, exit_code=exit_code(error_text or "")
+            found = self._reader().explain(
+                files,
+                error_text,
+                self._since,
+                old_until=self._old_until,
+                exit_code=exit_code(error_text or ""),
+                world_size=world_size,
             )
+            if found.missing is None:
+                return found
+            from lastbeat.observe.ranks import rank_hosts  # noqa: PLC0415 - few events have missing ranks
+
+            numbers = [each.rank for each in found.missing.ranks]
+            return found.located(rank_hosts(self._store, self._run_id, self._mask, numbers, self._begun))
         except Exception:
             log.exception("the cause of %s could not be determined", self._run_id)
             return NOTHING
 
+    def lines(self, files: Mapping[str, Entry], name: str, around: str = "") -> tuple[tuple[str, ...], str | None]:
+        """As :meth:`RunLogs.lines`, and the reason if they could not be read. Never raises: an alert without them beats
+        none."""
+        try:
+            return self._reader().lines(files, name, around), None
+        except StoreError as error:
+            return (), f"{name} could not be read: {error}"
+
     def begin(self, attempt: Attempt) -> None:
         """Observe this attempt. If it differs from the last one, all text so far belongs to an earlier attempt."""
+        self._begun = attempt
         least_s, _ = attempt.start_skew_s or (0.0, 0.0)
         self._since = None if attempt.start_time is None else attempt.start_time + timedelta(seconds=least_s)
         if attempt.number == self._attempt:

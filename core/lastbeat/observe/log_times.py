@@ -14,6 +14,14 @@ _EACH = 64
 _NAMES_ZONE = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? ?(?:Z|UTC\b|[+-]\d\d:?\d\d)"
 
 
+def last_time(end: bytes, modified: datetime) -> datetime | None:
+    """The time in the last line of ``end`` that names one, of a log stored at ``modified``."""
+    from lastbeat.scanning.splitting import line_of  # noqa: PLC0415 - not before there is a log
+
+    lines = end.decode("utf-8", "replace").splitlines()
+    return next((at for line in reversed(lines) if (at := line_of(0, line, modified).time) is not None), None)
+
+
 def bytes_before(text: bytes, since: datetime, modified: datetime) -> int:
     """How many bytes at the beginning of ``text``, a log stored at ``modified``, were printed before ``since``.
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
-from lastbeat.model.cause import NOTHING, TEXT_LIMIT, AttemptInFile, Cause, Evidence, Explanation, LostPeer
+from lastbeat.model.cause import (
+    NOTHING,
+    TEXT_LIMIT,
+    AttemptInFile,
+    Cause,
+    Evidence,
+    Explanation,
+    LostPeer,
+    MissingRanks,
+)
 from lastbeat.model.efa_use import EfaUse
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.persisted import Form
@@ -29,6 +38,13 @@ log = logging.getLogger(__name__)
 ERROR: Final = "_error"
 _KNOWN_FILES: Final = 2 * MOST
 _NOTES: Final = 10
+_EXCERPT_BYTES: Final = 64 * 1024
+"""How much of a log's end is read for the lines of an alert."""
+_AFTER: Final = 8
+"""An excerpt ends at most this many lines after the one that it is around, minus one."""
+_KEY_CHARS: Final = 200
+_END_BYTES: Final = 8192
+"""How much of a log's end is searched for the time of its last line."""
 T = TypeVar("T")
 
 
@@ -195,18 +211,20 @@ class RunLogs:
         *,
         old_until: datetime | None = None,
         exit_code: int | None = None,
+        world_size: int | None = None,
     ) -> Explanation:
         """Why the run failed or fell silent, by its logs, within the limits, and the text of ``_error``. Never raises;
         a file that cannot be read counts for nothing.
 
         1. Look once more, as part of the last look, so that the explanation fits what was decided.
         2. Read the files back, see :func:`lastbeat.observe.log_backfill.backfill`, also those not listed this time.
-        3. Add ``_error``, and explain it all.
+        3. Add ``_error``, and explain it all. A rank's silence in its log means something only if all logs were read.
+        4. Read when the logs of missing ranks end.
         """
         from lastbeat.observe.log_backfill import NumberedSummary, backfill  # noqa: PLC0415 - only at an event
 
-        self.look(files, since, old_until, again=True)
-        sources, *_ = self._sources(files)
+        looked = self.look(files, since, old_until, again=True)
+        sources, left_out, hidden = self._sources(files)
         newest = max((source.modified for source in sources), default=None)
         found = [(source, self._known(source)) for source in sources if is_of_now(source.modified, newest)]
         listed = {source.name for source in sources}
@@ -222,7 +240,49 @@ class RunLogs:
             reader.finish()
             read.append(NumberedSummary(reader.summary(), 0))
         shifts = {each.summary.file: each.shift for each in read}
-        return self._explained([each.summary for each in read], shifts, exit_code)
+        whole = not (looked.unread or left_out or hidden)
+        explained = self._explained(
+            [each.summary for each in read], shifts, exit_code, world_size=world_size, whole=whole
+        )
+        return explained.located({}, self._last_times(explained.missing, sources))
+
+    def lines(self, files: Mapping[str, Entry], name: str, around: str = "") -> tuple[str, ...]:
+        """The last lines of the log that people know as ``name``, oldest first, or those around its last line that has
+        the text ``around``; none if it is gone. Raises :class:`StoreError`."""
+        from lastbeat.observe.run import LOG_TAIL_LINES, last_lines  # noqa: PLC0415 - only at an event
+
+        source = next((each for each in self._sources(files).logs if self._shown_name(each) == name), None)
+        if source is None:
+            return ()
+        start = max(0, source.size_bytes - _EXCERPT_BYTES)
+        blob = source.read(start, _EXCERPT_BYTES)
+        found = last_lines(blob.body, cut_at_start=start > 0, most=_EXCERPT_BYTES) if blob is not None else ()
+        lines = [mask_tokens(self._mask(clean(line))) for line in found]
+        key = clean(around).strip()[:_KEY_CHARS]
+        at = next((index for index in reversed(range(len(lines))) if key and key in lines[index]), len(lines))
+        end = min(len(lines), at + _AFTER)
+        return tuple(lines[max(0, end - LOG_TAIL_LINES) : end])
+
+    def _last_times(self, missing: MissingRanks | None, sources: Sequence[LogSource]) -> dict[int, datetime]:
+        """When the logs of these ranks end, by rank, by the last line that names a time."""
+        if missing is None:
+            return {}
+        from lastbeat.observe.log_times import last_time  # noqa: PLC0415 - only at an event
+
+        found: dict[int, datetime] = {}
+        for each in missing.ranks:
+            source = next((source for source in sources if self._shown_name(source) == each.log), None)
+            try:
+                blob = None if source is None else source.read(max(0, source.size_bytes - _END_BYTES), _END_BYTES)
+            except StoreError:
+                continue
+            at = None if blob is None else last_time(blob.body, blob.modified)
+            if at is not None:
+                found[each.rank] = at
+        return found
+
+    def _shown_name(self, source: LogSource) -> str:
+        return mask_tokens(self._mask(one_line(source.name)))
 
     def begin_attempt(self, number: int | None = None) -> None:
         """The text read so far belongs to an earlier attempt, except in files that the last look found to be new or
@@ -293,12 +353,15 @@ class RunLogs:
         summaries: "Sequence[LogSummary]",
         shifts: Mapping[str, int | None] | None = None,
         exit_code: int | None = None,
+        *,
+        world_size: int | None = None,
+        whole: bool = False,
     ) -> Explanation:
         if not summaries and exit_code is None:
             return NOTHING
         from lastbeat.causes.explaining import explain  # noqa: PLC0415 - only where there is text
 
-        found = explain(summaries, self._catalogue(), exit_code=exit_code)
+        found = explain(summaries, self._catalogue(), exit_code=exit_code, world_size=world_size, whole=whole)
         return _masked(found, self._mask, shifts)
 
     def _cleaned(self, texts: Sequence[str], most: int | None = _NOTES) -> tuple[str, ...]:
@@ -438,6 +501,18 @@ def _masked(
         host = None if found.host is None else safe(one_line(found.host))
         return replace(found, host=host, log=safe(one_line(found.log)))
 
+    def missing(found: MissingRanks) -> MissingRanks:
+        ranks = (
+            replace(
+                each,
+                log=safe(one_line(each.log)),
+                host=None if each.host is None else safe(one_line(each.host)),
+                stack=safe(one_line(each.stack)),
+            )
+            for each in found.ranks
+        )
+        return replace(found, ranks=tuple(ranks))
+
     return replace(
         explanation,
         cause=None if explanation.cause is None else cause(explanation.cause),
@@ -445,6 +520,7 @@ def _masked(
         downstream=tuple(map(line, explanation.downstream)),
         success=None if explanation.success is None else line(explanation.success),
         peer=None if explanation.peer is None else peer(explanation.peer),
+        missing=None if explanation.missing is None else missing(explanation.missing),
         warned=tuple(
             replace(each, evidence=line(each.evidence), hint=safe(clean(each.hint))) for each in explanation.warned
         ),

@@ -5,8 +5,7 @@ that they are late (:class:`SilentRankReader`). An alert asks for more (:func:`l
 """
 
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from heapq import nlargest, nsmallest
@@ -24,9 +23,10 @@ from lastbeat.model.observation import (
     RanksSeen,
     Seen,
 )
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.record import Attempt
 from lastbeat.model.secrets import mask_tokens
-from lastbeat.model.text import clean
+from lastbeat.model.text import clean, fit, one_line
 from lastbeat.observe.documents import read_conditions, read_heartbeat
 from lastbeat.stores.port import Blob, Entry, Store, StoreError
 
@@ -37,8 +37,8 @@ MOST_IN_A_LOOK: Final = 8
 """So many are read of those that seem silent, or say that they are late."""
 _LIMIT_BYTES: Final = 16 * 1024
 _HOST_RAW, _HOST_LIMIT = 1024, 80
-_KEY: Final = re.compile(r"(0|[1-9]\d{0,6})\.json")
-_ERROR_RANK: Final = re.compile(r"rank (?P<rank>\d{1,7}) of \d{1,7}\b")
+_KEY: Final = Pattern(r"(0|[1-9]\d{0,6})\.json")
+_ERROR_RANK: Final = Pattern(r"rank (?P<rank>\d{1,7}) of \d{1,7}\b")
 
 
 class SilentRankReader:
@@ -172,6 +172,22 @@ def look_at_ranks(
         if beat is not None and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
             found.append(beat)
     return RanksSeen(tuple(found), max(0, len(ours) - len(found)), world_size, attempt.began_at)
+
+
+def rank_hosts(
+    store: Store, run_id: str, mask: Callable[[str], str], ranks: Collection[int], attempt: Attempt
+) -> dict[int, str]:
+    """The hosts of a few ranks of ``attempt``, as their heartbeats name them. Never raises for the store."""
+    found: dict[int, str] = {}
+    for rank in list(ranks)[:MOST_IN_A_LOOK]:
+        try:
+            blob = store.read(f"{run_id}/ranks/{rank}.json", _LIMIT_BYTES)
+        except StoreError:
+            break
+        beat = _understood(rank, blob, mask) if blob is not None and is_of_attempt(blob.modified, attempt) else None
+        if beat is not None and beat.host and (attempt.declared is None or beat.attempt in {None, attempt.declared}):
+            found[rank] = fit(one_line(beat.host), _HOST_LIMIT)
+    return found
 
 
 def rank_in_error(text: str) -> int | None:

@@ -1,11 +1,13 @@
 """Records ↔ bytes: the JSON documents of runs, and of the ledger of groups, which extends a record."""
 
 import json
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lastbeat.codec import DamagedError, NewerError, codec
-from lastbeat.model.group import Ledger
 from lastbeat.model.record import SCHEMA, Record
+
+if TYPE_CHECKING:
+    from lastbeat.model.group import Ledger
 
 R = TypeVar("R", bound=Record)
 
@@ -52,8 +54,10 @@ def decode_record(body: bytes, skipped: list[str] | None = None) -> Record:
     return decode(body, Record, skipped)
 
 
-def decode_ledger(body: bytes, skipped: list[str] | None = None) -> Ledger:
+def decode_ledger(body: bytes, skipped: list[str] | None = None) -> "Ledger":
     """As :func:`decode`, for the ledger of a fleet's groups."""
+    from lastbeat.model.group import Ledger  # noqa: PLC0415 - the watcher of one run has no use for it
+
     return decode(body, Ledger, skipped)
 
 

@@ -8,12 +8,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
 from lastbeat.codec import DamagedError, codec
 from lastbeat.model import runid
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Form, Persisted, UnixTime
 from lastbeat.model.record import Record
 from lastbeat.model.similar import KNOWN_FAILURES, SimilarFailure

@@ -3,11 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from lastbeat.codec import DamagedError, codec
+from lastbeat.model.data import dataclass
 from lastbeat.model.limits import FIXED, LEARNED, LIMITS, MEND, MOST_MINUTES, LimitEntry, by_specificity, limits_of
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.policy import Policy

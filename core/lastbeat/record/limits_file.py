@@ -63,7 +63,7 @@ class EntryOfLimits(HandwrittenModel):
     stale: Word | None = None
     """learned: TIMED_OUT sooner, where the run's own beats show that it is no more."""
     stall_minutes: MinutesOrNone | None = None
-    """No new step for this long is a warning, for twice as long TIMED_OUT; 0: standing still is not watched."""
+    """No new step for this long is a warning, for twice as long TIMED_OUT; 0: no limit."""
     start_minutes: MinutesOrNone | None = None
     """How long a run may take to its first heartbeat."""
     by: str = UNSAID

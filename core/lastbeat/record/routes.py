@@ -6,11 +6,11 @@ replaced by hand is compiled by the next pass that can read YAML; a pass that ca
 
 import json
 import logging
-from dataclasses import dataclass
 from datetime import datetime
 
 from lastbeat.codec import DamagedError, NewerError, codec
 from lastbeat.decide.routes import check
+from lastbeat.model.data import dataclass
 from lastbeat.model.file_fault import FileFault
 from lastbeat.model.route import ROUTES, ROUTES_FILE, InvalidRouteError, RouteTable
 from lastbeat.model.text import fit, one_line

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from lastbeat.codec import DamagedError, codec
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 from lastbeat.model.silence import SILENCES, WHY_LIMIT, InvalidSilenceError, Silence, check_glob
 from lastbeat.model.text import fit, one_line

@@ -17,6 +17,8 @@ def compiled(policy: RestartPolicy) -> CompiledPolicy:
         policy.least_confidence,
         policy.longest_delay_s,
         policy.exclude_stragglers,
+        policy.on_permanent,
+        {name: tuple(sorted(meant)) for name, meant in policy.also.items()},
     )
 
 
@@ -36,6 +38,8 @@ def policy_of(kept: CompiledPolicy) -> RestartPolicy | None:
         kept.least_confidence,
         kept.longest_delay_s,
         kept.exclude_stragglers,
+        kept.on_permanent,
+        {name: frozenset(meant) for name, meant in kept.also.items()},
     )
 
 

@@ -144,6 +144,11 @@ class RestartPolicyFile(HandwrittenModel):
     """The most that back-off grows to. Left out: 1800."""
     exclude_stragglers: Annotated[bool, Field(strict=True)] = UNSAID
     """A node on which ranks were slow (docs/stragglers.md) does not get the next job. Left out: false."""
+    also: Names = UNSAID
+    """Signals that every SelectiveRestartPolicy here restarts, though it excludes their error type."""
+    on_permanent: Literal["end", "leave"] = UNSAID
+    """What becomes of a job that failed, is not restarted, and still runs. end: it is ended once it has shown neither
+    a step nor a log line for three minutes. leave: it keeps its nodes, for a debugger. Left out: end."""
     on: dict[Text, Reactions] = UNSAID
     """Signal, transition or checkpoint_saved: what to do."""
 
@@ -192,7 +197,7 @@ class _Reader:
         budgets = found.budgets or BudgetsEntry()
         for error_type in budgets.error_types or ():
             self._error_type(error_type, "budgets", "error_types", error_type)
-        said = found.said(without=("description", "policies", "budgets", "on"))
+        said = found.said(without=("description", "policies", "budgets", "also", "on"))
         if "window" in budgets.model_fields_set:
             window = budgets.window
             said["window_restarts"] = window.restarts if window is not None else None
@@ -200,6 +205,7 @@ class _Reader:
         return RestartPolicy(
             name,
             rules,
+            also={each: self._signal(each, "also", at) for at, each in enumerate(found.also or ())},
             type_budgets=dict(budgets.error_types or {}),
             cause_budget=budgets.same_cause,
             reactions={event: self._reactions(event, each) for event, each in (found.on or {}).items()},

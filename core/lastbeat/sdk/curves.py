@@ -1,22 +1,28 @@
 """Points of a run's curves: few, reaching back to its beginning, and true to what training said in between."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf, isfinite
-from time import time
+from time import monotonic
 
 MAX_POINTS = 160
 BETWEEN_LIMIT = 512
-"""So many points are held between two beats."""
+"""How many points are held between two beats, besides the extremes."""
 SAMPLED = 24
-"""So many of them are told, at most."""
-KINDS = 8
-"""So many kinds of steps (with these metrics, with those) are told apart between two beats."""
+"""How many of them a beat adds to the curve, at most."""
+MAX_KINDS = 8
+"""How many kinds of steps are distinguished by their metrics between two beats."""
 _FLAT = 0.004
 """A line that is never further off than this part of the whole range looks the same."""
+_SLIGHT = 0.001
+"""The least and the greatest loss between two beats are exact up to this part of them."""
 Point = tuple[float, int, float | str | None, float | str | None]
 """Unix time in s, step, loss and learning rate (text where they are not finite). Time and step of two points tell how
 fast training was between them, so the time is not rounded to more than a millisecond."""
+StepMetrics = tuple[float, object, dict[str, object]]
+"""When a step was, by the monotonic clock, the step and its metrics, as training gave them."""
 
 
 @dataclass
@@ -59,60 +65,86 @@ class RecentPoints:
 
 
 class StepSampler:
-    """What training says between two beats. :meth:`add` is called by training, with each step: it costs a few hundred
-    nanoseconds, and touches nothing but Python's own numbers."""
+    """Points of the steps between two beats, as few as their curve needs.
 
-    __slots__ = ("_count", "_greatest", "_high", "_least", "_low", "_newest", "_odd", "_points", "_stride", "metrics")
+    Training calls :meth:`add` and :meth:`keep_metrics`, which read nothing but Python's own numbers. The beat thread
+    replaces the sampler, then takes its points. Training only appends to deques and the beat thread only pops, so the
+    next beat finds a step that was under way meanwhile.
+    """
+
+    __slots__ = ("_greatest", "_least", "_metrics", "_odd", "_points", "_stride", "due", "high", "low")
 
     def __init__(self) -> None:
-        self._points: list[Point] = []
-        self._count, self._stride = 0, 1
-        self._low, self._high = inf, -inf
-        self._least: Point | None = None
-        self._greatest: Point | None = None
-        self._odd: Point | None = None
-        self._newest: Point | None = None
-        self.metrics: dict[tuple[int, str], tuple[float, object, dict[str, object]]] = {}
-        """By how many there are and the first one's name, which tells steps from validations: Unix time, step and
-        metrics of the latest step that told these, as training gave them."""
+        self.due = 0
+        """The number of the step from which on the next point is kept, whatever its loss."""
+        self.low, self.high = inf, -inf
+        """A loss outside of these is kept. They lie slightly beyond the least and the greatest so far, or a loss that
+        falls with each step would be kept with each step."""
+        self._stride = 1
+        self._points: deque[Point] = deque()
+        self._least: deque[Point] = deque(maxlen=1)
+        self._greatest: deque[Point] = deque(maxlen=1)
+        self._odd: deque[Point] = deque(maxlen=1)
+        self._metrics: dict[tuple[int, str], StepMetrics] = {}
 
-    def add(self, step: object, loss: object, learning_rate: object, metrics: dict[str, object]) -> None:
-        """Take one more step."""
-        now = time()
-        if metrics:
-            kinds, kind = self.metrics, (len(metrics), next(iter(metrics)))
-            if len(kinds) < KINDS or kind in kinds:
-                kinds[kind] = (now, step, metrics)
+    def add(self, number: int, step: object, loss: object, learning_rate: object) -> None:
+        """Keep the step if it is due, or if its loss is outside ``low`` to ``high`` or no number. ``number`` counts
+        steps; ``step`` is what training calls this one."""
         # Others may be tensors, and reading those may wait for a device.
         if type(loss) is not float or type(step) is not int:
             return
-        count = self._count
-        self._count = count + 1
-        self._newest = point = (now, step, loss, learning_rate if type(learning_rate) is float else None)
-        if not count % self._stride:
-            self._points.append(point)
-            if len(self._points) >= BETWEEN_LIMIT:
-                self._points = self._points[::2]
-                self._stride *= 2
-        if not self._low <= loss <= self._high:
-            self._keep(point, loss)
-
-    def _keep(self, point: Point, loss: float) -> None:
-        """It is less or more than all before, or no number, the first of which has to be seen."""
-        if loss != loss:  # noqa: PLR0124 - the one value that is not what it is
-            self._odd = self._odd or point
+        point = (monotonic(), step, loss, learning_rate if type(learning_rate) is float else None)
+        if loss < self.low:
+            self.low = loss - _SLIGHT * abs(loss)
+            self._least.append(point)
+        if loss > self.high:
+            self.high = loss + _SLIGHT * abs(loss)
+            self._greatest.append(point)
+        if loss != loss and not self._odd:  # noqa: PLR0124 - the one value that is not what it is
+            self._odd.append(point)
+        if number < self.due:
             return
-        if loss < self._low:
-            self._low, self._least = loss, point
-        if loss > self._high:
-            self._high, self._greatest = loss, point
+        self._points.append(point)
+        if len(self._points) == BETWEEN_LIMIT:
+            self._points = deque(list(self._points)[::2])
+            self._stride *= 2
+        self.due = number + self._stride
 
-    def sampled(self) -> list[Point]:
-        """Few of the points, oldest first: the first, the last, the least, the greatest, and those without which a line
-        through the others would lie."""
-        kept = (self._least, self._greatest, self._odd, self._newest)
-        found = {*self._points, *(each for each in kept if each is not None)}
+    def keep_metrics(self, step: object, metrics: dict[str, object]) -> None:
+        """Keep the metrics of a step in place of earlier ones of their kind: as many, with the same first name. That
+        tells validations from steps."""
+        kind = _kind(metrics)
+        known = self._metrics.get(kind)
+        if metrics and (len(self._metrics) < MAX_KINDS if known is None else known[2] is not metrics):
+            self._metrics[kind] = (monotonic(), step, metrics)
+
+    def take(self) -> list[Point]:
+        """Take the points away, and return at most :data:`SAMPLED`, oldest first: the first, the last, the least, the
+        greatest, and those without which a line through the others would lie. Times are of the monotonic clock."""
+        found = {point for held in (self._points, self._least, self._greatest, self._odd) for point in _emptied(held)}
         return sampled(sorted(found, key=lambda point: point[:2]))
+
+    def take_metrics(self, latest: dict[str, object]) -> list[StepMetrics]:
+        """Take the metrics away, oldest first, without those of the kind of ``latest``."""
+        taken: list[StepMetrics] = []
+        self._metrics.pop(_kind(latest), None)
+        with suppress(KeyError):
+            while True:
+                taken.append(self._metrics.popitem()[1])
+        return sorted(taken, key=lambda each: each[0])
+
+
+def _kind(metrics: dict[str, object]) -> tuple[int, str]:
+    first = next(iter(metrics), "")
+    # No other text: hashing it could run training's code.
+    return len(metrics), first if type(first) is str else ""
+
+
+def _emptied(held: deque[Point]) -> Iterator[Point]:
+    """What it holds. Training may go on adding meanwhile, so it is not walked through."""
+    with suppress(IndexError):
+        while True:
+            yield held.popleft()
 
 
 def extremes(points: Sequence[Point]) -> list[Point]:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import islice
+from time import monotonic
 from typing import Any
 
-from lastbeat.sdk.curves import RecentPoints, StepSampler
+from lastbeat.sdk.curves import RecentPoints, StepMetrics, StepSampler
 from lastbeat.sdk.instance import Instance
 from lastbeat.sdk.process_mark import process_mark
 from lastbeat.sdk.run import Run
@@ -15,6 +16,7 @@ from lastbeat.sdk.sections import left_fields, section_fields
 from lastbeat.sdk.value_reader import ValueReader
 from lastbeat.sdk.values import as_int, as_number, as_text, safe_to_read
 
+IGNORED_LIMIT = 8
 METRICS_LIMIT = 50
 CURVES_LIMIT = 8
 CURVE_POINTS = 60
@@ -53,6 +55,8 @@ class AttemptIdentity:
     team: str | None = None
     stop_s: float | None = None
     """How often it looks for a request to end, in s. None: never."""
+    ignored: tuple[str, ...] = ()
+    """Settings that are wrong and left at their default, as ``LASTBEAT_LEARN='banana'``."""
 
 
 def metadata_document(
@@ -87,6 +91,7 @@ def metadata_document(
         **identity.own_limits,
         "owner": identity.owner,
         "team": identity.team,
+        "ignored_settings": list(identity.ignored[:IGNORED_LIMIT]) or None,
         "start_time": iso_time(identity.start_time),
         "attempt": identity.attempt,
         "instance_id": identity.instance.id,
@@ -130,13 +135,17 @@ class ProgressHistory:
     curves: dict[str, RecentPoints] = field(default_factory=dict)
     """Points of metrics by name: the first :data:`CURVES_LIMIT` that training reported."""
     _beat_at: float = 0.0
+    _sampler: StepSampler = field(default_factory=StepSampler)
+    """The one that the last beat took."""
     _window: list[tuple[float, int, int]] = field(default_factory=list)
     """Unix time, step, and tokens so far, of the last minutes."""
 
     def document(self, run: Run, at: float) -> dict[str, Any] | None:
         """progress.json at Unix time ``at``, or None before the first step."""
         # Taken first, so that none of its steps is newer than the latest.
-        between, run.between = run.between, StepSampler()
+        # A step that was under way at the last beat may have gone into the sampler of then.
+        samplers = [self._sampler, run.between]
+        self._sampler, run.between = run.between, StepSampler()
         latest = run.latest
         if latest is None:
             return None
@@ -158,11 +167,12 @@ class ProgressHistory:
         if at_step is None:
             return None
         loss_now, rate_now, epoch_now, *metrics_now = floats
-        for point in between.sampled():
-            if self._is_new(point[0], at) and point[1] != at_step:
-                self.recent.add((round(point[0], 3), point[1], as_number(point[2]), as_number(point[3])))
+        for when, told, loss_then, rate_then in [each for sampler in samplers for each in sampler.take()]:
+            then = self._unix(when, at)
+            if then is not None and told != at_step:
+                self.recent.add((round(then, 3), told, as_number(loss_then), as_number(rate_then)))
         self.recent.add((round(at, 3), at_step, loss_now, rate_now))
-        self._add_metrics(between, metrics, at)
+        self._add_metrics([each for sampler in samplers for each in sampler.take_metrics(metrics)], at)
         self._add_points(at, at_step, {name: value for (name, _), value in zip(named, metrics_now, strict=True)})
         self._beat_at = at
         self._window.append((at, at_step, tokens or 0))
@@ -188,21 +198,23 @@ class ProgressHistory:
             "last_updated": iso_time(at),
         }
 
-    def _is_new(self, when: float, at: float) -> bool:
-        """Whether it was between the last beat and this one, by a clock that went on meanwhile."""
-        return self._beat_at < when <= at
+    def _unix(self, when: float, at: float) -> float | None:
+        """The Unix time of a step between the last beat and this one; ``when`` is its time of the monotonic clock. None
+        if the Unix clock has been set back since."""
+        return min(max(self._beat_at, at + when - monotonic()), at) if at > self._beat_at else None
 
-    def _add_metrics(self, between: StepSampler, latest: dict[str, object], at: float) -> None:
-        """The metrics of steps between two beats other than the latest step."""
-        for when, step, metrics in sorted(between.metrics.values(), key=lambda each: each[0]):
-            if metrics is latest or not safe_to_read(step) or not self._is_new(when, at):
+    def _add_metrics(self, taken: Iterable[StepMetrics], at: float) -> None:
+        """The metrics of steps between two beats."""
+        for when, step, metrics in taken:
+            then = self._unix(when, at)
+            if then is None or not safe_to_read(step):
                 continue
             named = [(as_text(name) or "", value) for name, value in islice(metrics.items(), METRICS_LIMIT)]
             asked = [(f"metric {name[:_NAME_CHARS]!r}", value, as_number) for name, value in named]
             values = {name: value for (name, _), value in zip(named, self.reader.read(asked), strict=True)}
             at_step = as_int(step)
             if at_step is not None:
-                self._add_points(when, at_step, values)
+                self._add_points(then, at_step, values)
 
     def _add_points(self, at: float, step: int, values: dict[str, Any]) -> None:
         for name, value in values.items():

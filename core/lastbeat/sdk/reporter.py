@@ -113,6 +113,8 @@ class RunEnvironment:
     owner: str | None = None
     """Whose run it is."""
     team: str | None = None
+    ignored: tuple[str, ...] = ()
+    """Settings that are wrong and left at their default, as ``LASTBEAT_LEARN='banana'``."""
     sections: SectionLimits = field(default_factory=SectionLimits)
     """How long training may be in each of its sections."""
     version: str = ""
@@ -609,6 +611,7 @@ class Reporter:
             environment.owner,
             environment.team,
             environment.stop_s,
+            environment.ignored,
         )
         used, fields = (
             self._used(quick=True),

@@ -74,12 +74,30 @@ class Run:
     ``run.step(...)`` and ``run.phase(...)`` each replace one attribute, which the beat thread reads when it beats.
     """
 
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_first_metric",
+        "_metric_count",
+        "between",
+        "latest",
+        "phase_now",
+        "sections",
+        "steps",
+        "tokens",
+    )
     world = 1
     """How many ranks there are, as the launcher or training says."""
     place: RunPlace | None = None
     """Known once the beat thread knows it."""
     ends_soon = False
     """What asks for an early end will end this process soon: a scheduler or a cloud, and no person."""
+    exit_signal: int | None = None
+    """The signal that training said."""
+    on_stop: Callable[[], None] | None = None
+    """Called once by the beat thread when training is to end early: passes it on to what really trains."""
+    end_deadline: float | None = None
+    """When waiting for the end stops, by the monotonic clock. Set once, however often the run is ended."""
 
     def __init__(
         self,
@@ -98,6 +116,9 @@ class Run:
         """The steps since the last beat, whose thread takes it away then and leaves another."""
         self.steps = 0
         """How often ``step`` or ``log`` was called; incremented after ``latest`` is set."""
+        self._first_metric: str | None = None
+        """The first name of the metrics of the latest step."""
+        self._metric_count = 0
         self._logged: object = None
         """``latest``, if :meth:`log` has set it."""
         self.tokens = 0
@@ -121,17 +142,11 @@ class Run:
         """Why training is to end early, after a checkpoint: ``received signal 15 (SIGTERM)``."""
         self.heeds_stop = False
         """Training looks at :attr:`should_stop`, or has said by which signal it is told to."""
-        self.exit_signal: int | None = None
-        """The signal that training said."""
-        self.on_stop: Callable[[], None] | None = None
-        """Called once by the beat thread when training is to end early: passes it on to what really trains."""
         self._agreement: StopAgreement | None = None
         self._stop_seen = False
         """Training has read that it should stop."""
         self._stop_line: str | None = None
         """What the log is still to say of that."""
-        self.end_deadline: float | None = None
-        """When waiting for the end stops, by the monotonic clock. Set once, however often the run is ended."""
         self._warnings = WarnOnce()
         self._reporter = reporter
         self._pid = os.getpid()
@@ -154,17 +169,21 @@ class Run:
         device, and reads only those of the step at which it beats. ``tokens`` (or samples) are those of this step. They
         are added up, so they are read at once; a tensor is left out, because reading it would wait for its device.
         """
+        if metrics or self._metric_count:
+            first = None
+            for first in metrics:  # noqa: B007 - the fastest way to the first name
+                break
+            # By identity, because comparing names could run training's code.
+            if first is not self._first_metric or len(metrics) != self._metric_count:
+                self._keep_metrics(step, metrics, first)
         self.latest = (step, loss, learning_rate, epoch, metrics)
-        self.steps += 1
-        sections, now = self.sections, monotonic()
-        if sections.times is None:
-            sections.marked = now
-        else:
-            sections.mark(now)
-        if sections.steps is not None:
-            sections.steps.step(now)
+        self.steps = steps = self.steps + 1
+        sections, between = self.sections, self.between
         sections.stepped = True
-        self.between.add(step, loss, learning_rate, metrics)
+        if sections.watched:
+            sections.step()
+        if type(loss) is float and (steps >= between.due or not between.low <= loss <= between.high):
+            between.add(steps, step, loss, learning_rate)
         if self.phase_now[0] is STARTING:
             self.set_phase("training")
         if type(tokens) is int:
@@ -181,6 +200,15 @@ class Run:
         except Exception as fault:  # noqa: BLE001 - training goes on without it
             safe_log(logging.DEBUG, "the address of this run's page is not known: %s", fault_text(fault))
             return None
+
+    def _keep_metrics(self, step: object, metrics: dict[str, object], first: str | None) -> None:
+        """The step has other metrics than the one before: keep those of both, besides the latest."""
+        same_name = type(first) is str and type(self._first_metric) is str and first == self._first_metric
+        if not same_name or len(metrics) != self._metric_count:
+            if self.latest is not None:
+                self.between.keep_metrics(self.latest[0], self.latest[4])
+            self.between.keep_metrics(step, metrics)
+        self._first_metric, self._metric_count = first, len(metrics)
 
     def _add_tokens(self, tokens: object) -> None:
         count = immediate_int(tokens)
@@ -211,18 +239,22 @@ class Run:
         if latest is not None and latest is not self._logged:
             # What the loop says with each step stays what is shown of it.
             at_step = latest[0] if step is None else step
-            self.between.add(at_step, given.pop("loss", None), given.pop("learning_rate", None), given)
+            self._keep(at_step, given.pop("loss", None), given.pop("learning_rate", None), given)
         else:
             known_step, known_loss, known_rate = latest[:3] if latest is not None else (-1, None, None)
             at_step = _following(known_step) if step is None else step
             loss, rate = given.pop("loss", None), given.pop("learning_rate", None)
-            self.between.add(at_step, loss, rate, given)
+            self._keep(at_step, loss, rate, given)
             loss, rate = known_loss if loss is None else loss, known_rate if rate is None else rate
             self.latest = self._logged = (at_step, loss, rate, given.pop("epoch", None), given)
             self.sections.stepped = True
             if self.phase_now[0] is STARTING:
                 self.set_phase("training")
         self.steps += 1
+
+    def _keep(self, step: object, loss: object, learning_rate: object, metrics: dict[str, object]) -> None:
+        self.between.add(self.steps, step, loss, learning_rate)
+        self.between.keep_metrics(step, metrics)
 
     def section(self, name: str) -> Section:
         """Say what training does inside a ``with`` block, or in each call of a function that this decorates: ``setup``,
@@ -236,6 +268,7 @@ class Run:
         sections = self.sections
         if name not in sections.names and len(sections.names) < MOST_NAMES:
             sections.names.add(name)
+            sections.watch()
         return Section(sections, name)
 
     def _section_name(self, name: object) -> str:

@@ -91,7 +91,7 @@ class OpenSpan:
 class Sections:
     """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
 
-    __slots__ = ("left", "limits", "marked", "names", "open", "stepped", "steps", "times")
+    __slots__ = ("_limits", "_steps", "_times", "left", "marked", "names", "open", "stepped", "watched")
 
     def __init__(self) -> None:
         self.open: dict[Section, float] = {}
@@ -99,20 +99,66 @@ class Sections:
         self.left: deque[tuple[str, float, float]] = deque(maxlen=_MOST_LEFT)
         """The latest that took long: name, when it was entered and when it was left."""
         self.marked = monotonic()
-        """When training last entered or left one, or made a step."""
+        """When training last left one, or made a step while :attr:`watched`."""
+        self.watched = False
+        """Something uses the time of each step: a limit, learning, stragglers, or sections of training's own. Otherwise
+        a step reads no clock."""
         self.stepped = False
         self.names: set[str] = set()
         """Some names of sections, STEP among them if that is one."""
-        self.limits = SectionLimits()
-        self.times: SpanTimes | None = None
+        self._limits = SectionLimits()
+        self._times: SpanTimes | None = None
+        self._steps: StepTimes | None = None
+
+    @property
+    def limits(self) -> SectionLimits:
+        """How long each may last."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: SectionLimits) -> None:
+        self._limits = limits
+        if limits.any or limits.starting_s is not None:
+            self.watch()
+
+    @property
+    def times(self) -> "SpanTimes | None":
         """How long they took. None: nothing is learned of that."""
-        self.steps: StepTimes | None = None
-        """How long steps take. None: nobody looks for stragglers."""
+        return self._times
+
+    @times.setter
+    def times(self, times: "SpanTimes | None") -> None:
+        self._times = times
+        self.watch()
+
+    @property
+    def steps(self) -> "StepTimes | None":
+        """How long steps take. None: nothing looks for stragglers."""
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: "StepTimes | None") -> None:
+        self._steps = steps
+        self.watch()
+
+    def watch(self) -> None:
+        """Note the time of each step from now on."""
+        if not self.watched:
+            if self.stepped:
+                self.marked = monotonic()
+            self.watched = True
+
+    def step(self) -> None:
+        """Training has made a step."""
+        now = monotonic()
+        self.mark(now)
+        if self._steps is not None:
+            self._steps.step(now)
 
     def mark(self, now: float) -> None:
         """Training has made a step, or logged something."""
-        if self.times is not None and not self.open:
-            self.times.add(self._idle_key(), now - self.marked)
+        if self._times is not None and not self.open:
+            self._times.add(self._idle_key(), now - self.marked)
         self.marked = now
 
     def _idle_key(self) -> tuple[str, str]:

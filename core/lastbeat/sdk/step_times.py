@@ -9,9 +9,9 @@ tells of either. Nothing here blocks, and what training does to it costs some hu
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from statistics import median
 from typing import Final, Protocol
 
+from lastbeat.model.numbers import median
 from lastbeat.model.stragglers import LEAST_STEPS, Basis, RankWindow
 
 COMPUTE: Final = "compute"

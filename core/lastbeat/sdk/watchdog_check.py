@@ -14,6 +14,8 @@ from lastbeat.stores.port import Blob, DeniedError
 _EVERY_BEATS = 10
 _LIMIT_BYTES = 16 * 1024
 _LATE_INTERVALS = 3
+_FIRST_LOOK_S = 300.0
+"""Seconds a new run waits for its first watchdog before it warns: a cron job or a sweep may still be about to begin."""
 _LOOKED_S = 3600.0
 """A record that was written so long before this attempt began is no sign that somebody watches it."""
 
@@ -43,7 +45,7 @@ class WatchdogCheck:
             return
         blob = beat.store.read(runid.SWEEP_MARK, _LIMIT_BYTES)
         interval_s = _interval_s(blob) if blob is not None else None
-        if blob is None and self._beats > _EVERY_BEATS and not self._asked_for_record:
+        if blob is None and beat.now - self._since >= _FIRST_LOOK_S and not self._asked_for_record:
             self._asked_for_record = True
             self._look_for_record(beat)
         if blob is None or interval_s is None:

@@ -6,10 +6,11 @@ reported in one :class:`SettingsError`.
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from lastbeat.model.data import dataclass
 from lastbeat.model.policy import FleetPolicy, Policy
 from lastbeat.model.redact import Redactor
 from lastbeat.model.setting import Setting, SettingValues
@@ -22,6 +23,8 @@ from lastbeat.stores.kind import DEFAULT_DIRECTORY, DIRECTORY, Root
 from lastbeat.stores.s3 import SCHEME as S3
 
 T = TypeVar("T")
+_PLACES: Final[Sequence[Setting[Any]]] = (table.MONITORING_ROOT, table.MONITORING_BUCKET, table.MONITORING_PREFIX)
+"""They say where runs lie, with the settings of stores."""
 
 
 class SettingsError(ValueError):
@@ -48,6 +51,8 @@ class Settings:
     """Text that must never be shown."""
     warnings: tuple[str, ...] = ()
     """Likely mistakes that stop nothing."""
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    """What training goes on without, as ``LASTBEAT_LEARN='banana'`` → what is wrong with it."""
     misspelt: tuple[str, ...] = ()
     """The same of names: what is set and nearly the name of a setting."""
     named: NamedValues = field(default_factory=dict, repr=False)
@@ -55,6 +60,10 @@ class Settings:
 
     def __getitem__(self, setting: Setting[T]) -> T:
         return self.values[setting]
+
+    def ignored_told(self) -> list[str]:
+        """A line of the log for each of the ``ignored``."""
+        return [f"lastbeat goes on without a setting: {fault}" for fault in self.ignored.values()]
 
     @property
     def redactor(self) -> Redactor:
@@ -82,19 +91,21 @@ class _Source:
             raise ValueError(f"{fault}{self.where}") from None
 
 
-def every_setting(*, channels: bool = True) -> tuple[Setting[Any], ...]:
-    """All settings: the core's, then each store's, then each channel's."""
+def every_setting(*, channels: bool = True, given: Collection[str] | None = None) -> tuple[Setting[Any], ...]:
+    """All settings: the core's, then each store's, then each channel's; of channels alone those for which one is among
+    ``given``, where that is said."""
     here = CORE + stores.settings()
     if not channels:
         return here
     from lastbeat.deliver import registry  # noqa: PLC0415 - training has no use for them
 
-    return here + registry.settings()
+    # A channel with a name of its own takes from those without one what it does not have.
+    return here + registry.settings(None if given is None or any(map(is_named, given)) else given)
 
 
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Secrets in ``environ``, valid or not, for masking before settings are loaded or after that failed."""
-    known = (environ.get(setting.name, "").strip() for setting in every_setting() if setting.secret)
+    known = (environ.get(setting.name, "").strip() for setting in every_setting(given=environ) if setting.secret)
     # Of channels with names, secret or not: nobody has looked at which they are yet.
     own = (text.strip() for name, text in environ.items() if is_named(name))
     return (*(text for text in (*known, *own) if text), *stores.secrets(environ))
@@ -107,41 +118,33 @@ def load(
     *,
     watching: bool = False,
     channels: bool = True,
+    training: bool = False,
 ) -> Settings:
     """Read every setting, or raise :class:`SettingsError` with all faults.
 
     ``arguments`` maps variable names to what the command line gave for them. ``environ`` is the process's own
     unless given, and ``directory``, where ``.env`` is looked for, the current one. Only who is ``watching`` has a use
     for what LASTBEAT_SIGNALS names, and is told what is wrong with it. Without ``channels`` those are not read: what is
-    wrong with a webhook keeps no training from reporting itself.
+    wrong with a webhook keeps no training from reporting itself. For ``training`` that holds of all but arguments and
+    what says where runs lie: other settings that are wrong keep their defaults, see ``Settings.ignored``.
     """
     process = os.environ if environ is None else environ
     faults: list[str] = []
-    dotenv = _dotenv((directory or Path.cwd()) / ".env", faults)
+    ignored: dict[str, str] = {}
+    unread: list[str] = []
+    dotenv = _dotenv((directory or Path.cwd()) / ".env", unread)
     sources = (_Source(arguments or {}, arguments=True), _Source(process), _Source(dotenv, where=" (in .env)"))
-    every = every_setting(channels=channels)
-    texts: dict[str, str] = {}
-    held: dict[str, object] = {}
-    for setting in every:
-        held[setting.name] = setting.parse(setting.default) if setting.default else None
-        for source in sources:
-            if source.arguments and source.texts.get(setting.name, "-").strip() == "":
-                faults.append(f"{setting.option} is empty; leave it out, or give it a value")
-                break
-            text = source.given(setting)
-            if text is None:
-                continue
-            texts[setting.name] = text
-            try:
-                held[setting.name] = source.value(setting, text)
-            except ValueError as fault:
-                faults.append(str(fault))
-            break
+    every = every_setting(channels=channels, given={*(arguments or ()), *process, *dotenv})
+    texts, held = _read(every, sources, faults, ignored if training else None)
+    if unread and training and (table.MONITORING_ROOT.name in texts or table.MONITORING_BUCKET.name in texts):
+        ignored[".env"] = unread[0]
+    else:
+        faults += unread
     merged = dotenv | {name: text for name, text in process.items() if text.strip() or name not in dotenv}
     for setting in every:
         if setting.stands_in and setting.name not in texts:
             _stand_in(setting, merged, held, faults)
-    named_values, named_secrets = named(merged, held, faults) if channels else ({}, [])
+    named_values, named_secrets = named(merged, held, [] if training else faults) if channels else ({}, [])
     values = SettingValues(held)
     root, warnings = _root(sources, values, faults)
     policy = _policy(values)
@@ -174,8 +177,40 @@ def load(
         secrets=(*secrets, *named_secrets, *stores.secrets(merged)),
         named=named_values,
         warnings=warnings,
+        ignored=ignored,
         misspelt=_misspelt(every, process, dotenv, {*texts, *(arguments or ())}, all_known=channels),
     )
+
+
+def _read(
+    every: Sequence[Setting[Any]],
+    sources: Sequence[_Source],
+    faults: list[str],
+    ignored: dict[str, str] | None,
+) -> tuple[dict[str, str], dict[str, object]]:
+    """What is given for each setting, and its value. A fault that training can do without goes into ``ignored``, unless
+    that is None; one of a channel, which training has no use for, goes nowhere."""
+    texts: dict[str, str] = {}
+    held: dict[str, object] = {}
+    for setting in every:
+        held[setting.name] = setting.parse(setting.default) if setting.default else None
+        for source in sources:
+            if source.arguments and source.texts.get(setting.name, "-").strip() == "":
+                faults.append(f"{setting.option} is empty; leave it out, or give it a value")
+                break
+            text = source.given(setting)
+            if text is None:
+                continue
+            texts[setting.name] = text
+            try:
+                held[setting.name] = source.value(setting, text)
+            except ValueError as fault:
+                if ignored is None or source.arguments or setting in _PLACES or setting in stores.settings():
+                    faults.append(str(fault))
+                elif setting in CORE:
+                    ignored[setting.labelled(text)] = str(fault)
+            break
+    return texts, held
 
 
 def _dotenv(path: Path, faults: list[str]) -> dict[str, str]:
@@ -274,6 +309,10 @@ def _misspelt(
     all_known: bool,
 ) -> tuple[str, ...]:
     known = {name for setting in every for name in (setting.name, *setting.stands_in)}
+    if all_known:
+        from lastbeat.deliver import registry  # noqa: PLC0415 - as in every_setting
+
+        known.update(registry.setting_names())
     in_process, in_file = (
         [name for name, text in each.items() if text.strip() and not is_named(name)] for each in (process, dotenv)
     )

@@ -6,15 +6,15 @@
 What such a channel does not have of its own it takes from the settings without a name: a token, say.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.setting import Setting, SettingValues
 
 PREFIX: Final = "LASTBEAT_CHANNEL_"
 _OURS: Final = "LASTBEAT_"
-_NAME: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
+_NAME: Final = Pattern(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 _MOST: Final = 40
 _TAKEN: Final = frozenset({"all", "nobody", "owner", "default"})
 

@@ -28,6 +28,7 @@ MOST_OF_A_NAME: Final = 60
 DEFAULT_CATALOGUE: Final = "default"
 OFF: Final = "off"
 STRAGGLER_WORDS: Final = (OFF, "on", "stop")
+ON_PERMANENT_WORDS: Final = ("end", "leave")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _EVENTS: Final = (
     Event.FAILED, Event.TIMED_OUT, Event.SUCCEEDED, Event.RECOVERED, Event.WARNING, Event.RESTARTED, Event.CANCELLED,
@@ -144,6 +145,14 @@ def _owner(text: str) -> str:
     return owner_name(text) or ""
 
 
+def _stragglers(text: str) -> str:
+    """on and off in any of the words that any other setting takes for them."""
+    try:
+        return "on" if switch(text) else OFF
+    except ValueError:
+        return _one_of(*STRAGGLER_WORDS)(text)
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in words:
@@ -219,7 +228,7 @@ LEARN = Setting[bool](
 )
 STRAGGLERS = Setting[str](
     "LASTBEAT_STRAGGLERS",
-    _one_of(*STRAGGLER_WORDS),
+    _stragglers,
     "on: training finds out which of its ranks are slow; stop: and is asked to save a checkpoint and end when one is. "
     "A setting of training's own, as those below.",
     default=OFF,
@@ -500,6 +509,15 @@ RESTART_DELAY_SECONDS = Setting[float](
     example="60",
 )
 
+ON_PERMANENT = Setting[str | None](
+    "LASTBEAT_ON_PERMANENT",
+    _one_of(*ON_PERMANENT_WORDS),
+    "end: a supervised job that failed, is not restarted and still runs is ended after 3 minutes without a step or log "
+    "line; leave: it runs on, for a debugger. Outranks on_permanent of the restart policy, whose default is end.",
+    example="leave",
+    option="--on-permanent",
+)
+
 PENDING_MINUTES = Setting[float](
     "LASTBEAT_PENDING_MINUTES",
     number("minutes", zero=True),
@@ -548,7 +566,7 @@ GROUPS: Final[dict[str, tuple[Setting[Any], ...]]] = {
         INTERVAL_SECONDS, READ_MINUTES, DISCOVER_MINUTES, NEWS_HOURS, GROUP_RUNS, GROUP_MINUTES, REPEAT_HOURS, FANOUT,
         QUEUE_URL, SLACK_WEBHOOK_FROM, PING_URL,
     ),
-    "Restarts": (RESTART_DELAY_SECONDS, PENDING_MINUTES),
+    "Restarts": (RESTART_DELAY_SECONDS, ON_PERMANENT, PENDING_MINUTES),
     "The page that people look at": (PAGE_MINUTES, DASHBOARD_URL, DASHBOARD_TOKEN),
     "How lastbeat itself works": (STATE_DIR, LEASE_SECONDS, LOG_LEVEL, LOG_FILE),
 }  # fmt: skip

@@ -102,6 +102,10 @@ KILLED_WITHOUT_OOM: Final = (
     "journalctl --since -1h | grep -iE 'oom|kill' may tell. What ran in a container or on another node is counted "
     "there: dmesg -T | grep -i oom. If nobody meant it, restart from the last checkpoint."
 )
+MISSING_RANK: Final = (
+    "Read the end of its log; on its node, py-spy dump --pid PID shows where it stands, dmesg -T | grep -iE 'xid|oom' "
+    "what killed it. If it was rightly busy (a checkpoint, an evaluation), raise the process group's timeout."
+)
 
 # What Kubernetes says of pods.
 CONTAINER_MEMORY: Final = (

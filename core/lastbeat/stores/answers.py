@@ -6,17 +6,18 @@ belongs into an alert or a log. Only the status, the error code and the region a
 
 import re
 
+from lastbeat.model.pattern import Pattern
 from lastbeat.stores.endpoint import was_kept
 from lastbeat.stores.kind import Remedies
 from lastbeat.stores.port import DeniedError, MissingStoreError, StoreError, UnreachableError
 
-_STATUS = re.compile(r"status code: (\d{3})")
-_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,60})</Code>")
-_REGION = re.compile(r"<Region>([a-z0-9-]{1,40})</Region>")
-_ENDPOINT_REGION = re.compile(r"<Endpoint>[^<]{0,200}?s3[.-]([a-z]{2}-[a-z0-9-]{3,30})\.amazonaws")
-_TOKEN = re.compile(r"[Ee]rror performing token request|TokenRequest \{|GET https?://(169\.254\.169\.254|metadata\.)")
-_BATCH = re.compile(r"Bulk delete request failed.{0,2000}?\(code: (\d{3})\)", re.DOTALL)
-_PROVIDER = re.compile(r"credential provider: \w+: ([^\n]{1,300})")
+_STATUS = Pattern(r"status code: (\d{3})")
+_CODE = Pattern(r"<Code>([A-Za-z0-9.]{1,60})</Code>")
+_REGION = Pattern(r"<Region>([a-z0-9-]{1,40})</Region>")
+_ENDPOINT_REGION = Pattern(r"<Endpoint>[^<]{0,200}?s3[.-]([a-z]{2}-[a-z0-9-]{3,30})\.amazonaws")
+_TOKEN = Pattern(r"[Ee]rror performing token request|TokenRequest \{|GET https?://(169\.254\.169\.254|metadata\.)")
+_BATCH = Pattern(r"Bulk delete request failed.{0,2000}?\(code: (\d{3})\)", re.DOTALL)
+_PROVIDER = Pattern(r"credential provider: \w+: ([^\n]{1,300})")
 
 _BUSY = {
     "SlowDown": "the store asks to slow down",

@@ -19,10 +19,10 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lastbeat.model import runid
+from lastbeat.model.data import dataclass
 from lastbeat.stores.regular_file import open_regular
 
 _TRUST: Final = "where everybody is trusted who may write there, set LASTBEAT_FOLLOW_LINKS=on"

@@ -1,11 +1,13 @@
 """What every kind of store brings along, before anybody asks it for anything: its address, its prices, its words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+from lastbeat.model.data import dataclass
 
 DIRECTORY: Final = "file"
 """The scheme of directories, which nobody writes: their address is a path."""

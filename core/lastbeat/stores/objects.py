@@ -5,10 +5,10 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lastbeat.model.data import dataclass
 from lastbeat.stores import answers
 from lastbeat.stores.clock import StoreClock
 from lastbeat.stores.kind import Remedies, Traits

@@ -10,11 +10,12 @@
 A missing *key* is no error: reading it gives ``None``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
+from lastbeat.model.data import dataclass
 from lastbeat.stores.kind import Traits
 
 

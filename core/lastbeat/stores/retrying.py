@@ -3,10 +3,10 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from lastbeat.model.data import dataclass
 from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, Cleared, Expect, Page, Store, StoreError
 

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from lastbeat.model.data import dataclass
+from lastbeat.model.pattern import Pattern
 from lastbeat.model.setting import Setting, SettingValues, shown, web_address
 from lastbeat.stores.kind import S3_LIST, Remedies, Root, Traits
 from lastbeat.stores.port import Page, StoreError, UnreachableError, check_key, check_prefix
@@ -26,8 +27,8 @@ SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TO
 _SECRET_CHARS: Final = 16
 """Real ones have 40; "test", as local S3 servers take it, would be masked out of run ids."""
 
-_AWS_REGION = re.compile(r"[a-z]{2,5}(-[a-z]+)+-\d{1,2}")
-_URL = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?", re.DOTALL)
+_AWS_REGION = Pattern(r"[a-z]{2,5}(-[a-z]+)+-\d{1,2}")
+_URL = Pattern(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?", re.DOTALL)
 _TRUE = {"true", "1", "yes", "on"}
 
 _EXPIRED = "renew them: `aws sso login`, or a new session token"

@@ -17,6 +17,7 @@ from lastbeat.effects import actions
 from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model import runid
 from lastbeat.model.outcome import Outcome
+from lastbeat.model.reaction import STOP_KIND
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND, Supervision
 from lastbeat.observe.fleet import FleetListing, RunFiles
@@ -235,7 +236,7 @@ def _noted(listing: FleetListing, listed: set[str]) -> Iterator[RunFiles]:
 
 
 def _due_at(record: Record, now: datetime) -> datetime | None:
-    wake = actions.wake_at(record, {RESTART_KIND}, now)
+    wake = actions.wake_at(record, {RESTART_KIND, STOP_KIND}, now)
     starts = [each for each in record.actions if each.kind == RESTART_KIND]
     if (
         wake is None

@@ -2,11 +2,11 @@
 
 import json
 import logging
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from lastbeat.codec import DamagedError, codec
+from lastbeat.model.data import dataclass
 from lastbeat.model.persisted import Persisted
 from lastbeat.stores.port import Store, StoreError
 

@@ -124,7 +124,7 @@ class RestartExecutor:
             raise NotDoneError("it was decided from afar, and what became of the old job has to be found out first")
         old = action.details.get(OLD_JOB)
         if old:
-            self._confirm_dead(old)
+            confirm_dead(self._launcher, old)
         at = self._cut()
         try:
             job = self._launcher.submit(self._spec(action), action.name, action.asked_at - CLOCKS)
@@ -156,16 +156,18 @@ class RestartExecutor:
             self._sleep(1.0)
         return max(self._clock(), after)
 
-    def _confirm_dead(self, old: str) -> None:
-        """Two writers on one checkpoint are worse than an hour lost. Raises :class:`NotDoneError` until it is dead."""
-        report = self._launcher.state(old)
-        if report.state is JobState.UNKNOWN:
-            raise NotDoneError(f"nobody can tell whether job {old} has ended: {report.reason}")
-        if report.state.ended:
-            return
-        try:
-            self._launcher.cancel(old)
-        except LauncherError as error:
-            # It may have been heard all the same.
-            raise NotDoneError(f"job {old} could not be ended: {error.told}", begun=True) from None
-        raise NotDoneError(f"job {old} is being ended", retry_after_s=_AGAIN_S, begun=True)
+
+def confirm_dead(launcher: Launcher, old: str) -> None:
+    """End the job ``old``. Raises :class:`NotDoneError` until it is dead: two writers on one checkpoint are worse than
+    an hour lost."""
+    report = launcher.state(old)
+    if report.state is JobState.UNKNOWN:
+        raise NotDoneError(f"nobody can tell whether job {old} has ended: {report.reason}")
+    if report.state.ended:
+        return
+    try:
+        launcher.cancel(old)
+    except LauncherError as error:
+        # It may have been heard all the same.
+        raise NotDoneError(f"job {old} could not be ended: {error.told}", begun=True) from None
+    raise NotDoneError(f"job {old} is being ended", retry_after_s=_AGAIN_S, begun=True)

@@ -5,6 +5,7 @@ from typing import Final
 from lastbeat.decide import over
 from lastbeat.effects import actions
 from lastbeat.model.outcome import Outcome
+from lastbeat.model.reaction import STOP_KIND
 from lastbeat.model.record import Record
 from lastbeat.model.restart import RESTART_KIND
 from lastbeat.supervision.commands import unfinished
@@ -34,7 +35,7 @@ def sooner(outcome: Outcome, interval_s: float) -> float:
     """Seconds until something waits to be done: a restart after its delay, an alert after its back-off, a job that is
     ending."""
     record = outcome.record
-    wake = actions.wake_at(record, {RESTART_KIND}, outcome.at) if record is not None else None
+    wake = actions.wake_at(record, {RESTART_KIND, STOP_KIND}, outcome.at) if record is not None else None
     waits = [interval_s]
     if wake is not None:
         waits.append(max(0.2, (wake - outcome.at).total_seconds()))

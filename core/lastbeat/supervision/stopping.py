@@ -1,4 +1,4 @@
-"""Ends a job because its policy's ``on:`` says so: the executor of such stops."""
+"""Ends a job that is not to run on: its policy's ``on:`` says so, a person does, or it failed for good."""
 
 from typing import Final
 
@@ -7,13 +7,18 @@ from lastbeat.launchers.port import Launcher, LauncherError
 from lastbeat.model.action import Action
 from lastbeat.model.job import JobState
 from lastbeat.model.reaction import STOP_KIND
-from lastbeat.supervision.restarting import OLD_JOB
+from lastbeat.supervision.restarting import OLD_JOB, confirm_dead
 
+FAILED: Final = "failed"
+"""In an action's details: the job failed for good, so its end is asked for until it is dead."""
+TOLD: Final = "told"
+"""Beside it: an alert has told that the job is being ended."""
 _AGAIN_S: Final = 10.0
 
 
 class StopExecutor:
-    """Asks for the job's end, once. How it ended is seen by later looks."""
+    """Asks for the job's end: once, so that it may save a checkpoint; of one that failed, until it is dead. How it
+    ended is seen by later looks."""
 
     kind = STOP_KIND
 
@@ -31,6 +36,9 @@ class StopExecutor:
         return f"it has ended: {report.state}" if report.state.ended else None
 
     def perform(self, action: Action) -> str:
+        if FAILED in action.details:
+            confirm_dead(self._launcher, action.details[OLD_JOB])
+            return "it has ended"
         try:
             self._launcher.cancel(action.details[OLD_JOB])
         except LauncherError as error:

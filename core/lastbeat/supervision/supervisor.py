@@ -26,6 +26,7 @@ from lastbeat.model.status import Status
 from lastbeat.model.times import format_time
 from lastbeat.stores.port import Store, StoreError
 from lastbeat.supervision.job_log import BroughtLog, log_fault
+from lastbeat.supervision.lingering import end_lingering
 from lastbeat.supervision.reactions import Reactions
 from lastbeat.supervision.restarting import CLOCKS, OLD_JOB, RestartExecutor
 from lastbeat.supervision.rulings import (
@@ -92,7 +93,7 @@ class Supervisor:
         if memory is None:
             return None
         report = self.launcher.state(memory.id)
-        self._tell(memory, report)
+        self._tell(memory, report, record.job if record is not None else None)
         if report.state is JobState.UNKNOWN:
             return JobSight(memory, report)
         changed = (memory.state, memory.restarts) != (report.state, report.restarts) or memory.seen_at is None
@@ -126,8 +127,10 @@ class Supervisor:
             return None
         return None if job is None else JobMemory(self.launcher.kind, job, newest.name, int(named[1]), now)
 
-    def _tell(self, memory: JobMemory, report: JobReport) -> None:
+    def _tell(self, memory: JobMemory, report: JobReport, known: JobMemory | None) -> None:
         before = self._said if self._said is not None and self._said[0] == memory.id else (memory.id, memory.state)
+        if known is not None and known.id != memory.id and before is not self._said:
+            log.info("%s: job %s → %s", self.run_id, known.id, memory.id)
         if before[1] is not report.state:
             begun = " (run_started)" if report.state is JobState.RUNNING else ""
             why = f": {report.reason}" if report.reason else ""
@@ -156,11 +159,13 @@ class Supervisor:
         4. A restart that was refused is told.
         5. What somebody ruled from afar is ruled again, now that the launcher was asked.
         6. A job without a ruling gets one.
+        7. A job that failed for good and still runs is ended, where the policy lets it.
         """
         asked = None
         if self.reactions is not None:
             decision, asked = self.reactions.look(decision, now)
-        decision = _stopped_on_request(self._ruled_on(decision, now), now)
+        decision = end_lingering(self._ruled_on(decision, now), self.policy, now)
+        decision = _stopped_on_request(decision, now)
         if asked is not None and self.reactions is not None:
             decision = self._asked_for(decision, asked, self.reactions, now)
         record = decision.record if self.seat is None else self.seat.renewed(decision.record, now)
@@ -178,7 +183,6 @@ class Supervisor:
         never = refused(decision.record, number)
         if never is not None:
             return told_of(decision, never)
-        self._end_failed(decision, sight)
         fresh, earlier, waiting = reopened(decision, number)
         decided = fresh.record.ruling is not None and fresh.record.ruling.number >= number
         if decided:
@@ -243,21 +247,6 @@ class Supervisor:
         return reactions.warned(
             replace(after, notes=(*after.notes, f"on {asked.on}: the policy was asked for a restart"))
         )
-
-    def _end_failed(self, decision: Decision, sight: JobSight) -> None:
-        """Ask for the end of a job that failed or was preempted by its own word, is not restarted, and does not end:
-        it would keep its nodes for nothing. Recorded before, so whoever looks next does the same."""
-        ruling, verdict = decision.record.ruling, decision.verdict
-        if ruling is None or ruling.restart or ruling.number != sight.memory.number or self.policy is None:
-            return
-        ended = verdict.by_sentinel and verdict.status in {Status.FAILED, Status.PREEMPTED}
-        if not ended or sight.report.state is not JobState.RUNNING:
-            return
-        log.info("%s: job %s is %s and does not end: it is being ended", self.run_id, sight.memory.id, verdict.status)
-        try:
-            self.launcher.cancel(sight.memory.id)
-        except LauncherError as error:
-            log.warning("%s: job %s could not be ended: %s", self.run_id, sight.memory.id, error.told)
 
     def _abandoned(self, decision: Decision, number: int, now: datetime) -> Decision:
         """``decision`` without the claim of somebody who died over the restart, if the run lives again and the launcher

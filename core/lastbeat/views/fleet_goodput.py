@@ -11,7 +11,7 @@ from typing import Final
 
 from lastbeat.codec import DamagedError
 from lastbeat.decide.goodput import goodput
-from lastbeat.decide.timesheet import restart_waits, with_step
+from lastbeat.decide.timesheet import restart_waits, watched_from, with_step
 from lastbeat.model import runid
 from lastbeat.model.goodput import Goodput, TimeSpent, total
 from lastbeat.model.status import Status
@@ -83,7 +83,8 @@ def _one(store: Store, now: datetime, until: float, over: threading.Event, run_i
         return RunGoodput(run_id, fault=f"its record cannot be used: {wrong}")
     except StoreError as wrong:
         return RunGoodput(run_id, fault=str(wrong))
-    return RunGoodput(run_id, record.status, goodput(sheet, now, restart_waits=restart_waits(record)))
+    found = goodput(sheet, now, restart_waits=restart_waits(record), watched_from=watched_from(record))
+    return RunGoodput(run_id, record.status, found)
 
 
 def _with_progress(store: Store, run_id: str, sheet: Timesheet) -> Timesheet:

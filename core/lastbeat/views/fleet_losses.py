@@ -9,7 +9,7 @@ from typing import Any, Final
 from lastbeat.decide.losses import counted_failures
 from lastbeat.decide.timesheet import restart_waits
 from lastbeat.fleet.all_records import MOST, FleetRecords, all_records
-from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, grouped
+from lastbeat.model.losses import CountedFailure, Dimension, LossGroup, by_loss, grouped
 from lastbeat.model.record import Record
 from lastbeat.model.text import counted
 from lastbeat.model.times import format_time
@@ -21,6 +21,8 @@ LOSSES_SINCE_S: Final = 30 * 86400.0
 """How far back people are shown them, unless they ask otherwise."""
 MOST_GROUPS: Final = 100
 """So many groups of each kind are told, those that lost the most."""
+MOST_FINGERPRINTS: Final = 10
+"""Most fingerprints of one cause in the document: those that lost the most."""
 _SAID_LIMIT: Final = 300
 Json = dict[str, Any]
 Mask = Callable[[str], str]
@@ -112,7 +114,7 @@ class LossReader:
             found.runs += 1
             found.thin += told.thin
             found.cut += told.cut
-            found.failures += [each for each in told.failures if each.at >= since]
+            found.failures += [each for each in told.failures if each.happened_at >= since]
         return found
 
 
@@ -171,13 +173,26 @@ def losses_document(found: FleetLosses, most: int = MOST_GROUPS) -> Json:
 
 
 def _group(group: LossGroup, by: Dimension | None) -> Json:
+    if by is not Dimension.CAUSE:
+        return _hours_of(group)
+    fingerprints = by_loss(group.fingerprints.values())
+    return {
+        **_hours_of(group, words=True),
+        # As documents had it when each fingerprint was a group of its own.
+        "name": (group.latest.fingerprint if group.latest is not None else None) or group.name,
+        "fingerprints": [_hours_of(each, words=True) for each in fingerprints[:MOST_FINGERPRINTS]],
+        "fingerprints_left_out": max(0, len(fingerprints) - MOST_FINGERPRINTS),
+    }
+
+
+def _hours_of(group: LossGroup, *, words: bool = False) -> Json:
     latest = group.latest
-    words = latest if by is Dimension.CAUSE else None
+    words_of = latest if words else None
     return {
         "name": group.name or None,
-        "error_type": words.error_type if words is not None else None,
-        "signal": words.signal if words is not None else None,
-        "said": words.said if words is not None else None,
+        "error_type": words_of.error_type if words_of is not None else None,
+        "signal": words_of.signal if words_of is not None else None,
+        "said": words_of.said if words_of is not None else None,
         "failures": group.failures,
         "runs": len(group.runs),
         "lost_hours": _hours(group.lost_s),
@@ -186,7 +201,8 @@ def _group(group: LossGroup, by: Dimension | None) -> Json:
         "thrown_away_known_of": group.thrown_away_known,
         "dead_hours": _hours(group.dead_s if group.dead_known else None),
         "dead_known_of": group.dead_known,
-        "last_at": format_time(latest.at) if latest is not None else None,
+        "last_at": format_time(latest.happened_at) if latest is not None else None,
+        "last_seen_at": format_time(latest.at) if latest is not None else None,
         "last_run": latest.run_id if latest is not None else None,
         "started_again": latest.started_again if latest is not None else None,
     }

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.codec import DamagedError
@@ -13,6 +13,7 @@ from lastbeat.model import runid
 from lastbeat.model.policy import Policy
 from lastbeat.model.runid import is_hardly_a_run
 from lastbeat.model.secrets import mask_tokens
+from lastbeat.model.status import UNWELL
 from lastbeat.model.text import clean
 from lastbeat.model.view import SPARK_POINTS, Row, WatchState
 from lastbeat.observe.fleet import RunFiles
@@ -22,8 +23,9 @@ from lastbeat.stores.port import Blob, StoreError
 from lastbeat.views.fleet_index import Index
 from lastbeat.views.heartbeats import HeartbeatFields, read_told, shown
 from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument, is_over, token
+from lastbeat.views.log_judge import AGAIN_S, JudgedRun, UnrecordedRun
 from lastbeat.views.order import NEEDS_PEOPLE, need, sorted_rows
-from lastbeat.views.rows import row, same_until
+from lastbeat.views.rows import row, same_until, unrecorded
 from lastbeat.views.standings import Standing, of_record
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ class FleetState:
         """How often the index, and the fleet's limits, had been read when rows were last made anew."""
         self._silences: Silenced = ()
         self._listed: set[str] = set()
+        self._explainable: set[str] = set()
+        """Runs that no pass has recorded, and whose logs may say more of them."""
 
     @property
     def older(self) -> int:
@@ -209,16 +213,28 @@ class FleetState:
             return
         run_id = known.run_id
         self._older.discard(run_id)
-        wishes = list(known.wishes(self.listings, all_beats=self._all_beats))
-        if wishes:
-            self._wishes[run_id] = wishes
-        else:
-            self._wishes.pop(run_id, None)
-        lacking = any(wish.first for wish in wishes)
         policy = self._policy_of(known)
-        shown = row(known, at, policy, self.watching, unread=lacking, silences=self._silences)
+        known.seems = unrecorded(known, at, policy)
+        if known.explainable:
+            self._explainable.add(run_id)
+        else:
+            self._explainable.discard(run_id)
+        shown = self._row(known, at, policy)
+        if shown.stands_still and not known.stands_still:
+            known.stands_still = True
+            shown = self._row(known, at, policy)
         self.table.put(shown, at)
         self._due[run_id] = same_until(known, shown, at, policy, self._since_s)
+
+    def _row(self, known: Known, at: datetime, policy: Policy) -> Row:
+        """Its row, with the documents that this still lacks wished for."""
+        wishes = list(known.wishes(self.listings, all_beats=self._all_beats))
+        if wishes:
+            self._wishes[known.run_id] = wishes
+        else:
+            self._wishes.pop(known.run_id, None)
+        lacking = any(wish.first for wish in wishes)
+        return row(known, at, policy, self.watching, unread=lacking, silences=self._silences)
 
     def _policy_of(self, known: Known) -> Policy:
         """The limits for a run: its own as far as they are known, then the fleet's. They decide what is in doubt."""
@@ -230,6 +246,7 @@ class FleetState:
     def _drop(self, run_id: str) -> None:
         for known in (self._runs, self._wishes, self._due):
             known.pop(run_id, None)
+        self._explainable.discard(run_id)
         self.table.drop(run_id)
 
     def wishes(self, most: float, wanted: Collection[str], *, extras: bool) -> list[DocumentRequest]:
@@ -248,6 +265,40 @@ class FleetState:
         """Records that are to be read."""
         self.settle()
         return sum(wish.name == runid.RECORD for wishes in self._wishes.values() for wish in wishes)
+
+    @property
+    def unexplained(self) -> int:
+        """Runs that failed or fell silent, that no pass has recorded, and whose logs were not read for this view."""
+        return sum(
+            known.explained is None and known.seems is not None and known.seems.status in UNWELL
+            for known in map(self._runs.__getitem__, self._explainable)
+        )
+
+    def unread_runs(self) -> list[UnrecordedRun]:
+        """The unrecorded runs whose logs are to be read, the most urgent first: those that failed or fell silent, the
+        latest first. What was read a moment ago waits, and so does what the store refused."""
+        self.settle()
+        wanted: list[tuple[tuple[bool, bool, float, str], UnrecordedRun]] = []
+        for run_id in self._explainable:
+            known, at = self._runs[run_id], self.at
+            seems, read_at = known.seems, known.looked_at
+            if seems is None or at is None:
+                continue
+            if read_at is not None and (at - read_at).total_seconds() < AGAIN_S:
+                continue
+            run = UnrecordedRun(run_id, known.files, self._policy_of(known), seems.status)
+            if known.explained is None or known.explained.key != run.key:
+                since = seems.since.timestamp() if seems.since is not None else 0.0
+                wanted.append(((seems.status not in UNWELL, read_at is not None, -since, run_id), run))
+        return [run for _, run in sorted(wanted, key=itemgetter(0))]
+
+    def take_judged(self, run: UnrecordedRun, found: JudgedRun | None) -> None:
+        """Its logs were read; None: the store did not answer."""
+        known = self._runs.get(run.run_id)
+        if known is not None:
+            known.looked_at = self.at
+            known.judged = found or known.judged
+            self._touched.add(run.run_id)
 
     def take(self, wish: DocumentRequest, understood: Understood, fault: str | None) -> None:
         """``wish`` was read."""

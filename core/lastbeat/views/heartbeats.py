@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, TypeVar
 
 from lastbeat.model.numbers import amount, finite, number, whole
@@ -26,6 +26,8 @@ METRICS_LIMIT: Final = 50
 FACTS_LIMIT: Final = 12
 TEXT_LIMIT: Final = 200
 NAME_LIMIT: Final = 100
+_LEAST_REPORTS: Final = 4
+"""Fewer waits between reported steps show no usual one: the first steps compile."""
 _SPEED_POINTS: Final = 8
 """Where nobody told how fast training is, this many of the latest points tell it."""
 _PLAUSIBLE: Final = timedelta(days=3653)
@@ -33,8 +35,11 @@ _UNDERSTOOD: Final = frozenset({
     "run_id", "phase", "instance_id", "start_time", "attempt", "last_update", "last_updated", "timestamp", "step",
     "total_steps", "loss", "learning_rate", "epoch", "tokens", "steps_per_second", "tokens_per_second", "eta_s",
     "metrics", "metric_points", "recent", "phases", "resources", "thread_error",
+    "ignored_settings",
 })  # fmt: skip
 _GPUS_LIMIT: Final = 16
+_MOST_TEXTS: Final = 8
+"""How many items of a list of texts are read."""
 _MOST_REASONS: Final = 8
 _REASONS: Final = {
     "hw_thermal": "heat",
@@ -62,6 +67,8 @@ class HeartbeatFields:
     tokens_per_s: float | None = None
     eta_s: float | None = None
     """Seconds that were left when it was written."""
+    report_s: float | None = None
+    """The usual seconds from one reported step to the next. None: unknown."""
     tokens: int | None = None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     points: tuple[Point, ...] = ()
@@ -70,6 +77,8 @@ class HeartbeatFields:
     """Oldest first, the latest :data:`PHASES_LIMIT`."""
     resources: Resources | None = None
     node: NodeCurves | None = None
+    ignored_settings: tuple[str, ...] = ()
+    """What training goes on without, as ``LASTBEAT_LEARN='banana'``."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What else stands in it, as it stands there; few."""
 
@@ -91,12 +100,14 @@ def read_told(blob: Blob, mask: Callable[[str], str] = str, most_points: int = P
         steps_per_s=amount(document.get("steps_per_second")),
         tokens_per_s=amount(document.get("tokens_per_second")),
         eta_s=amount(document.get("eta_s")),
+        report_s=_report_s(document.get("recent")),
         tokens=whole(document.get("tokens")),
         metrics=_metrics(document.get("metrics"), mask),
         points=points,
         phases=_phases(document.get("phases"), blob.modified, mask),
         node=read_node_curves(document.get("health"), blob.modified),
         resources=_resources(document.get("resources"), mask),
+        ignored_settings=_texts(document.get("ignored_settings"), mask),
         facts=_facts(document, mask),
     )
     speed = told.steps_per_s if told.steps_per_s is not None else _speed(points)
@@ -107,6 +118,11 @@ def shown(text: str, mask: Callable[[str], str] = str, limit: int = TEXT_LIMIT) 
     """``text`` as people may be shown it: one line, harmless, without secrets, bounded."""
     # Masked before it is cut, so that no part of a secret is left at the end.
     return fit(mask_tokens(mask(one_line(text))), limit)
+
+
+def ignoring(settings: Sequence[str]) -> str:
+    """That a run ignores these settings, without a full stop."""
+    return f"This run ignores {', '.join(settings)}"
 
 
 def thinned(items: Sequence[Item], most: int) -> tuple[Item, ...]:
@@ -144,6 +160,11 @@ def _document(blob: Blob) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def _texts(value: object, mask: Callable[[str], str]) -> tuple[str, ...]:
+    texts = value[:_MOST_TEXTS] if isinstance(value, list) else ()
+    return tuple(shown(text, mask, NAME_LIMIT) for text in texts if isinstance(text, str) and text.strip())
 
 
 def _metrics(value: object, mask: Callable[[str], str]) -> dict[str, float | None]:
@@ -291,6 +312,19 @@ def _speed(points: Sequence[Point]) -> float | None:
         return None
     span_s, steps = (latest[-1].at - latest[0].at).total_seconds(), latest[-1].step - latest[0].step
     return float(f"{steps / span_s:.4g}") if span_s > 0 and steps > 0 else None
+
+
+def _report_s(recent: object) -> float | None:
+    """The usual seconds from one reported step to the next: the mean time of a step times the steps between the two
+    closest reports, for points are thinned out. None: too few points."""
+    rows = [row for row in recent if isinstance(row, list) and len(row) > 1] if isinstance(recent, list) else []
+    points = [(at, step) for at, step in ((finite(row[0]), whole(row[1])) for row in rows) if at and step is not None]
+    waits = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(points)]
+    waits = [(wait_s, steps) for wait_s, steps in waits if wait_s > 0 and steps > 0]
+    if len(waits) < _LEAST_REPORTS:
+        return None
+    steps = sum(steps for _, steps in waits)
+    return sum(wait_s for wait_s, _ in waits) / steps * min(steps for _, steps in waits)
 
 
 def _left(heartbeat: Heartbeat, steps_per_s: float | None) -> float | None:

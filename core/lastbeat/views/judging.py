@@ -10,16 +10,20 @@ from lastbeat.decide.transition import Decision, decide, with_explanation
 from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
+from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.record import Attempt, Record, RecordedCause
 from lastbeat.model.status import Status
+from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.log_observer import LogObserver, LogSettings
-from lastbeat.observe.run import Observer
-from lastbeat.record.codec import decode_record
+from lastbeat.observe.run import ERROR_LIMIT_BYTES, Observer
+from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.stores.kind import Traits
 from lastbeat.stores.port import Blob, ConflictError, Entry, Store, StoreError
-from lastbeat.views.held import Got
+from lastbeat.views.excerpts import STACKS_LIMIT_BYTES
+from lastbeat.views.held import FilePiece, Got
 
 if TYPE_CHECKING:
     from lastbeat.model.cause import Explanation
@@ -141,7 +145,10 @@ class Judge:
         if self._explained is None or self._explained[0] != key:
             self._logs.begin(decision.record.attempt)
             error = decision.seen.error
-            self._explained = key, self._logs.explain(files, error.text if error is not None else None)
+            metadata = decision.seen.metadata
+            world_size = metadata.world_size if metadata is not None else None
+            found = self._logs.explain(files, error.text if error is not None else None, world_size)
+            self._explained = key, found
         return with_explanation(decision, self._explained[1])
 
     def _record(self, got: Mapping[str, Got]) -> tuple[Record | None, str, bool]:
@@ -157,6 +164,21 @@ class Judge:
         if self._decoded is None or self._decoded[0] is not read.blob:
             self._decoded = (read.blob, *_decoded(read.blob))
         return self._decoded[1:]
+
+
+def documents(files: Mapping[str, Entry]) -> dict[str, FilePiece]:
+    """What of ``files`` a run is judged by, besides its logs."""
+    limits = {
+        runid.RECORD: RECORD_LIMIT_BYTES,
+        runid.METADATA: DOCUMENT_LIMIT_BYTES,
+        runid.PROGRESS: DOCUMENT_LIMIT_BYTES,
+        runid.ERROR: ERROR_LIMIT_BYTES,
+        runid.PREEMPTED: PREEMPTED_LIMIT_BYTES,
+        runid.STACKS: STACKS_LIMIT_BYTES,
+    }
+    if {runid.ERROR, runid.PREEMPTED} & files.keys():
+        limits[runid.STOP] = STOP_LIMIT_BYTES
+    return {name: FilePiece(files[name], limit) for name, limit in limits.items() if name in files}
 
 
 def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:

@@ -1,17 +1,19 @@
 """All that is known of one run of a fleet, what of it is still to be read, and whether it is too old to be shown."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from lastbeat.fleet.index import newest_of
 from lastbeat.model import runid
 from lastbeat.model.observation import Heartbeat
-from lastbeat.model.status import Status
+from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import SPARK_POINTS
+from lastbeat.observe.log_files import is_log
 from lastbeat.stores.port import Entry
 from lastbeat.views.heartbeats import HeartbeatFields, thinned
+from lastbeat.views.log_judge import JudgedRun
 from lastbeat.views.standings import Standing
 
 AGAIN_AFTER: Final = 10
@@ -28,6 +30,8 @@ class Gist:
     steps_per_s: float | None = None
     tokens_per_s: float | None = None
     eta_s: float | None = None
+    report_s: float | None = None
+    """The usual seconds from one reported step to the next."""
     fault: str | None = None
     """Why the latest one could not be understood: then all else is of the one before it."""
 
@@ -83,8 +87,16 @@ class Known:
     """Why it could not be looked at in the last listing: then all else is as it was before that."""
     undecided: bool = False
     """Only its record can tell whether it ended so long ago that nobody wants to see it."""
+    stands_still: bool = False
+    """Its metadata.json tells whether that is watched, and what it does instead of steps."""
     read_at: int = 0
     """In which listing's time something of it was read last."""
+    seems: Standing | None = None
+    """What it is by everything but its logs, where no pass has recorded it and nothing is still to be read."""
+    judged: JudgedRun | None = None
+    """What its logs said last, where no pass has recorded it."""
+    looked_at: datetime | None = None
+    """When they were last read, or could not be."""
 
     @property
     def listed_record(self) -> str | None:
@@ -107,6 +119,20 @@ class Known:
         """What was recorded of it when that was last known."""
         return self.standing or self.record or self.memory
 
+    @property
+    def explained(self) -> JudgedRun | None:
+        """What its logs say, as far as they were read since it is what it ``seems``."""
+        found = self.judged
+        return found if found is not None and self.seems is not None and found.seems is self.seems.status else None
+
+    @property
+    def explainable(self) -> bool:
+        """Whether no pass has recorded it, and its logs or its ``_error`` may say why it is what it seems, or that it
+        failed."""
+        if self.seems is None or (self.seems.status.ended and self.seems.status not in UNWELL):
+            return False
+        return any(name == runid.ERROR or is_log(name) for name in self.files)
+
     def wishes(self, listing: int, *, all_beats: bool) -> Iterator[DocumentRequest]:
         """What is to be read of it. ``all_beats``: also what a row can do without."""
         if self.closed is not None:
@@ -128,8 +154,9 @@ class Known:
         if runid.PROGRESS not in self.files or self._phaseless:
             yield from self._wish(runid.METADATA, listing)
         elif all_beats or runid.METADATA not in self.versions or self.host_of != self._attempt:
+            needed = self.stands_still and runid.METADATA not in self.versions
             for wish in self._wish(runid.METADATA, listing):
-                yield DocumentRequest(wish.run_id, wish.entry, wish.name, first=False, extra=True)
+                yield wish if needed else replace(wish, first=False, extra=True)
 
     @property
     def _attempt(self) -> int | None:
@@ -156,10 +183,10 @@ class Known:
         fault, beat = told.heartbeat.fault, told.heartbeat
         blank = fault is not None and beat.step is None and beat.phase is None and beat.own_time is None
         if blank and before is not None:
-            gist = Gist(before.heartbeat, before.losses, before.steps_per_s, before.tokens_per_s, before.eta_s, fault)
+            gist = replace(before, fault=fault)
         else:
             losses = tuple(point.loss for point in thinned(told.points, SPARK_POINTS))
-            gist = Gist(beat, losses, told.steps_per_s, told.tokens_per_s, told.eta_s, fault)
+            gist = Gist(beat, losses, told.steps_per_s, told.tokens_per_s, told.eta_s, told.report_s, fault)
         self.gists[wish.name] = gist
         self.read(wish)
 

@@ -9,21 +9,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lastbeat.decide.goodput import goodput
-from lastbeat.decide.timesheet import restart_waits
+from lastbeat.decide.timesheet import restart_waits, watched_from
 from lastbeat.fleet.mark import read_mark
 from lastbeat.model import runid
 from lastbeat.model.policy import Policy
-from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.record import Attempt
 from lastbeat.model.status import Status
-from lastbeat.model.stop_request import LIMIT_BYTES
 from lastbeat.model.view import Excerpt, Row, RunView, WatchState
-from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.observe.listing import RANK_PAGES, RANKS, Folder, rank_of, run_files
 from lastbeat.observe.log_files import is_log
 from lastbeat.observe.log_observer import LogSettings
-from lastbeat.observe.run import ERROR_LIMIT_BYTES, newest_log
-from lastbeat.record.codec import RECORD_LIMIT_BYTES
+from lastbeat.observe.run import newest_log
 from lastbeat.record.fleet_document import GOOD_FOR_S
 from lastbeat.record.limits import FleetLimits
 from lastbeat.record.silences import Silences
@@ -35,13 +31,13 @@ from lastbeat.views.evidence import EvidenceReader
 from lastbeat.views.excerpts import Safe
 from lastbeat.views.fleet_index import shown_silence, watched
 from lastbeat.views.goodput import with_log
-from lastbeat.views.heartbeats import HeartbeatFields
+from lastbeat.views.heartbeats import HeartbeatFields, ignoring
 from lastbeat.views.held import FileCache, FilePiece, Got
-from lastbeat.views.judging import Judge, Judged
+from lastbeat.views.judging import Judge, Judged, documents
 from lastbeat.views.known import DocumentRequest, Known, UnreadableDocument
 from lastbeat.views.limits import exceeded, in_force, limits_shown, worry_s
 from lastbeat.views.ranks import RankReader, standing_out
-from lastbeat.views.rows import doubt_of, row, unjudged_end
+from lastbeat.views.rows import doubt_of, row, unjudged_end, unrecorded
 from lastbeat.views.standings import CONDITIONS_LIMIT, of_record
 
 if TYPE_CHECKING:
@@ -201,6 +197,8 @@ class RunWatch:
         # A reason keeps the beginning of it.
         if died and died[:_SAME_CHARS] not in judged.reason:
             notes.append(f"A thread of it has ended with an exception: {died}")
+        if beats.metadata is not None and beats.metadata.ignored_settings:
+            notes.append(f"{ignoring(beats.metadata.ignored_settings)}; correct that where its training starts.")
         end = unjudged_end(of_record(record), files) if record is not None else None
         if end is not None:
             notes.append(f"It wrote {end}; the next pass records what became of it.")
@@ -210,6 +208,11 @@ class RunWatch:
         if listed.more_ranks:
             notes.append("There are more files in ranks/ than were listed.")
         notes += filter(None, [self._limits.note])
+        missing = why.missing if why is not None else None
+        if missing is not None and missing.ranks[0].log in files:
+            # What a rank that reports the timeout printed last says nothing of the one that is missing.
+            newest = files[missing.ranks[0].log]
+            got = self._held.read(_wishes(files, newest, log_lines))
         tail = self._tail(newest, got, log_lines)
         sheet = with_log(judged.timesheet, judged.seen, tail)
         return RunView(
@@ -236,12 +239,18 @@ class RunWatch:
             phases=beats.metadata.phases if beats.metadata is not None else (),
             ranks=ranks.lines,
             ranks_left_out=ranks.left_out,
-            suspects=standing_out(ranks, judged, beats.world_size, at),
+            suspects=missing.sentence if missing is not None else standing_out(ranks, judged, beats.world_size, at),
             world_size=beats.world_size,
             history=recorded.history(record, self._safe) if record is not None else (),
             transitions=record.transitions if record is not None else none,
             job=recorded.job(record, self._safe, at) if record is not None else None,
-            goodput=goodput(sheet, at, restart_waits=record is not None and restart_waits(record)),
+            goodput=goodput(
+                sheet,
+                at,
+                restart_waits=record is not None and restart_waits(record),
+                # Of a run without a record this is the first look.
+                watched_from=at if record is None else watched_from(record),
+            ),
             times=sheet.attempts if sheet is not None else (),
             attempts=recorded.attempts(record) if record is not None else (),
             alerts=alerts(record, self._safe) if record is not None else (),
@@ -326,6 +335,7 @@ def _row_of(looked: Looked, policy: Policy, watching: WatchState, safe: Safe) ->
             known.refused[name] = UnreadableDocument(
                 files[name].version, safe.name(str(each_read.fault)), 0, again=True
             )
+    known.seems = unrecorded(known, looked.at, policy)
     shown = row(known, looked.at, policy, watching)
     if judged.record is not None:
         # There is room for all that was recorded, where a table has little.
@@ -353,17 +363,7 @@ _TAIL: Final = "the end of the newest log"
 
 
 def _wishes(files: Mapping[str, Entry], newest: Entry | None, log_lines: int) -> dict[str, FilePiece]:
-    limits = {
-        runid.RECORD: RECORD_LIMIT_BYTES,
-        runid.METADATA: DOCUMENT_LIMIT_BYTES,
-        runid.PROGRESS: DOCUMENT_LIMIT_BYTES,
-        runid.ERROR: ERROR_LIMIT_BYTES,
-        runid.PREEMPTED: PREEMPTED_LIMIT_BYTES,
-        runid.STACKS: excerpts.STACKS_LIMIT_BYTES,
-    }
-    if {runid.ERROR, runid.PREEMPTED} & files.keys():
-        limits[runid.STOP] = LIMIT_BYTES
-    wishes = {name: FilePiece(files[name], limit) for name, limit in limits.items() if name in files}
+    wishes = documents(files)
     if newest is not None and log_lines > 0:
         room = max(excerpts.TAIL_BYTES, min(log_lines * _LINE_BYTES, _TAIL_MOST))
         wishes[_TAIL] = FilePiece(newest, room, from_end=True)

@@ -1,37 +1,43 @@
 """In which order people are shown runs, and which of them they asked for. Pure.
 
-Who needs people goes first: runs that failed or fell silent within a day, or seem to have without anybody having judged
-it; runs that cannot be seen; runs with warnings; runs that live; then those that failed before that, and those that are
-done. Among equals the newest change goes first (of a run that is doubted, its last beat), then the run id decides. Only
-a row's own fields decide (and, a day after a failure, the time), so a row keeps its place among the others until it
-changes itself.
+Runs that need attention go first: those that failed or fell silent within some hours, or seem to have without a pass
+having judged it; runs that cannot be seen; runs with warnings, and those that stand still; then what failed or fell
+silent earlier within a day. Below them are runs that live, older failures, and runs that are done. Among equals the
+newest change goes first (of a run that is doubted, its last beat), then the run id decides. Only a row's own fields
+decide (and, some hours and a day after a failure, the time), so a row keeps its place among the others until it changes
+itself.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
+from typing import Final
 
 from lastbeat.model.status import UNWELL, Status
 from lastbeat.model.view import Row
 
-FRESH_S = 86400.0
-"""A failure needs people for this long."""
-NEEDS_PEOPLE = 2
-"""What :func:`need` says at most of runs that need people."""
+NEWS_S: Final = 8 * 3600.0
+"""A failure stands above the troubles of runs that live for this long, in seconds."""
+FRESH_S: Final = 86400.0
+"""A failure needs attention for this long, in seconds."""
+NEEDS_PEOPLE: Final = 3
+"""What :func:`need` says at most of runs that need attention."""
+STANDS_STILL: Final = "STANDS_STILL"
+"""What :func:`select` takes for a status: runs that stand still."""
 
 
 def need(row: Row, at: datetime | None) -> int:
-    """How much a run needs people as of ``at``, 0 most, 5 least."""
+    """How much a run needs attention as of ``at``, 0 most, 6 least."""
     if row.status in UNWELL:
-        old = at is not None and row.since is not None and (at - row.since).total_seconds() > FRESH_S
-        return 4 if old else 0
+        age_s = (at - row.since).total_seconds() if at is not None and row.since is not None else 0.0
+        return 5 if age_s > FRESH_S else 3 if age_s > NEWS_S else 0
     if row.status is Status.UNKNOWN:
         return 1
     if row.status in {Status.SUCCEEDED, Status.CANCELLED, Status.PREEMPTED}:
-        return 5
+        return 6
     if row.doubt is not None:
         return 0
-    return 2 if row.conditions or row.fault is not None else 3
+    return 2 if row.conditions or row.fault is not None or row.stands_still else 4
 
 
 def sorted_rows(rows: Iterable[Row], at: datetime | None) -> tuple[Row, ...]:
@@ -50,7 +56,8 @@ def select(
     """Those that people asked for, in the same order: whose id matches one of ``globs``, which are shown as one of
     ``statuses``, and in which every word of ``text`` stands somewhere, in capitals or not. Nothing asked for is all.
 
-    A status is one as it is shown (``RUNNING (WARNING)``), or ``WARNING`` for that, or ``RUNNING`` for both.
+    A status is one as it is shown (``RUNNING (WARNING)``), or ``WARNING`` for that, or ``RUNNING`` for both, or
+    :data:`STANDS_STILL`.
     """
     wanted = {status.strip().upper() for status in statuses}
     words = text.casefold().split()
@@ -65,7 +72,8 @@ def select(
 
 def _names(row: Row) -> tuple[str, ...]:
     warned = ("WARNING",) if row.shown != row.status.value else ()
-    return row.status.value, row.shown, *warned
+    still = (STANDS_STILL,) if row.stands_still else ()
+    return row.status.value, row.shown, *warned, *still
 
 
 def _said(row: Row) -> str:

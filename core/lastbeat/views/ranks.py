@@ -7,7 +7,7 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import Final
 
-from lastbeat.decide.ranks import suspects
+from lastbeat.decide.ranks import failed_rank, suspects
 from lastbeat.model import status as names
 from lastbeat.model.observation import RankBeat, RanksSeen
 from lastbeat.model.status import Status
@@ -122,10 +122,13 @@ def standing_out(ranks: Ranks, judged: Judged, world_size: int | None, at: datet
     beats = (RankBeat(line.rank, line.modified, line.step, line.host, line.status, line.beat_s) for line in ranks.lines)
     record, error = judged.record, judged.seen.error if judged.seen is not None else None
     steps = record.progress or record.log if record is not None else None
+    named = rank_in_error(error.text) if error is not None else None
+    if named is None and judged.status is Status.FAILED and judged.explained is not None:
+        named = failed_rank(judged.explained.cause)
     return suspects(
         RanksSeen(tuple(beats), ranks.left_out, world_size, judged.attempt.began_at),
         at,
-        named=rank_in_error(error.text) if error is not None else None,
+        named=named,
         over=judged.status is Status.FAILED,
         since=steps.step_at if steps is not None else None,
     )

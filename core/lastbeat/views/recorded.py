@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from lastbeat.decide.transition import HISTORY_LIMIT
-from lastbeat.model.cause import FRAMES_LIMIT, TEXT_LIMIT, Cause
+from lastbeat.model.cause import FRAMES_LIMIT, MISSING_LIMIT, TEXT_LIMIT, Cause, MissingRanks
 from lastbeat.model.record import Record, RecordedCause, Transition
 from lastbeat.model.restart import Budget
 from lastbeat.model.view import JobLine, Span
@@ -32,7 +32,16 @@ def explained(found: RecordedCause | None, safe: Safe) -> RecordedCause | None:
         tuple(safe.name(text, _REASON_LIMIT) for text in found.also_seen[:_ALSO]),
         similar,
         None if found.second is None else _cause(found.second, safe),
+        None if found.missing is None else _missing(found.missing, safe),
     )
+
+
+def _missing(missing: MissingRanks, safe: Safe) -> MissingRanks:
+    ranks = (
+        replace(each, log=safe.name(each.log), host=safe.maybe(each.host), stack=safe.name(each.stack))
+        for each in missing.ranks[:MISSING_LIMIT]
+    )
+    return replace(missing, ranks=tuple(ranks))
 
 
 def _cause(cause: Cause, safe: Safe) -> Cause:
@@ -116,6 +125,7 @@ def job(record: Record, safe: Safe, at: datetime) -> JobLine | None:
             attempt=safe.name(ruling.attempt),
             resume_from=safe.maybe(ruling.resume_from),
             passed_over=safe.name(ruling.passed_over, _REASON_LIMIT),
+            job=safe.name(ruling.job, _REASON_LIMIT),
         ),
         safe.name(waits.name) if waits is not None else None,
         waits.not_before if waits is not None else None,

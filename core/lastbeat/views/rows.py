@@ -2,6 +2,7 @@
 so rows of a fleet in which little happens are not made anew in each interval. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,11 +19,17 @@ from lastbeat.observe.run import newest_log
 from lastbeat.record.silences import covering
 from lastbeat.stores.port import Entry
 from lastbeat.views.known import Gist, Known
-from lastbeat.views.order import FRESH_S
+from lastbeat.views.order import FRESH_S, NEWS_S
 from lastbeat.views.standings import Standing, of_first_look
+from lastbeat.views.standstill import Standstill, standstill
 from lastbeat.views.strip import strip
 
 FAULTS_LIMIT: Final = 300
+NOT_EXPLAINED: Final = (
+    "Not explained yet: no pass has recorded this run, and its log was not read for this view. "
+    "lastbeat show {} reads it; lastbeat sweep --once records why each run failed."
+)
+_JUDGED_BY: Final = (runid.METADATA, runid.PROGRESS, runid.ERROR)
 _ALONE_S: Final = 120.0
 """Where no passes are made a command may still watch a single run; it judges within this time."""
 _PASSES: Final = 3
@@ -43,7 +50,7 @@ def row(
     silences: Sequence[Silence] = (),
 ) -> Row:
     """``known`` as people are shown it at ``at``; ``unread``: something that the row needs is still to be read."""
-    standing, fault = _standing(known, at, policy)
+    standing, fault = _standing(known)
     beat_at = last_beat(known.files)
     # Of what cannot be looked at nobody knows how old its evidence is.
     doubt = None if known.closed is not None else doubt_of(standing, known.files, at, policy, watching)
@@ -51,8 +58,11 @@ def row(
     counts = _of_now(progress, metadata, standing)
     tells = counts if counts is not None and _has_step(counts) else metadata
     first, second = counts and counts.heartbeat, metadata and metadata.heartbeat
+    step = tells.heartbeat.step if tells is not None and _has_step(tells) else _step(known, standing)
+    still = _standstill(known, tells, standing, policy)
+    stands_still = standing.status is Status.RUNNING and doubt is None and still.lasts(at)
     advances = standing.status is Status.RUNNING and doubt is None and _STANDS_STILL.isdisjoint(standing.conditions)
-    lives = advances and unjudged_end(standing, known.files) is None
+    lives = advances and not stands_still and unjudged_end(standing, known.files) is None
     return Row(
         run_id=known.run_id,
         status=standing.status,
@@ -64,13 +74,18 @@ def row(
         since=standing.since,
         attempt=standing.attempt,
         phase=_either(first.phase if first else None, second.phase if second else None),
-        step=tells.heartbeat.step if tells is not None and _has_step(tells) else _step(known, standing),
+        step=step,
         total_steps=tells.heartbeat.total_steps if tells is not None else None,
         eta_s=tells.eta_s if tells is not None and lives else None,
         loss=tells.heartbeat.loss if tells is not None else None,
         losses=tells.losses if tells is not None else (),
         steps_per_s=tells.steps_per_s if tells is not None and lives else None,
         tokens_per_s=tells.tokens_per_s if tells is not None and lives else None,
+        step_at=still.step_at if step is not None else None,
+        still_after_s=still.normal_s,
+        stands_still=stands_still,
+        stall_limited=still.limited,
+        watched_since=standing.watched_since,
         beat_at=beat_at,
         host=_either(second.instance_id, second.host) if second else None,
         owner=second.owner if second else None,
@@ -83,6 +98,15 @@ def row(
         silence=covering(silences, known.run_id, at),
         job=standing.job,
     )
+
+
+def _standstill(known: Known, tells: Gist | None, standing: Standing, policy: Policy) -> Standstill:
+    metadata = known.gists.get(runid.METADATA)
+    start = metadata.heartbeat.start_time if metadata is not None else None
+    # The next attempt may go on at the very step that the last one reached.
+    recorded = standing.step_seen if start in {None, standing.start_time} else None
+    unread = metadata is None and runid.METADATA in known.files
+    return standstill(tells, metadata, recorded, policy, unread=unread)
 
 
 def same_until(known: Known, shown: Row, at: datetime, policy: Policy, since_s: float) -> float:
@@ -113,7 +137,10 @@ def _moments(known: Known, shown: Row, policy: Policy, since_s: float) -> Iterat
         # In doubt it is later than this, and for nothing else.
         yield life.timestamp() + policy.stale_s
     if shown.status in UNWELL and shown.since is not None:
+        yield shown.since.timestamp() + NEWS_S
         yield shown.since.timestamp() + FRESH_S
+    if shown.status is Status.RUNNING and shown.step_at is not None:
+        yield shown.step_at.timestamp() + shown.still_after_s
     if shown.silence is not None:
         yield shown.silence.until.timestamp()
     if len(shown.strip) > 1:
@@ -177,7 +204,19 @@ def _about(seconds: float) -> str:
     return format_duration(seconds // step * step)
 
 
-def _standing(known: Known, at: datetime, policy: Policy) -> tuple[Standing, str | None]:
+def unrecorded(known: Known, at: datetime, policy: Policy) -> Standing | None:
+    """What a run that nobody has recorded is by everything but its logs. None: it is recorded, cannot be looked at, or
+    something of it is still to be read."""
+    if known.closed is not None or known.listed_record is not None:
+        return None
+    if any(name in known.files and name not in known.versions for name in _JUDGED_BY):
+        # Nothing at all follows from a part of it.
+        return None
+    beats = {name: gist.heartbeat for name, gist in known.gists.items()}
+    return of_first_look(known.run_id, known.files, beats, known.error_text, policy, at)
+
+
+def _standing(known: Known) -> tuple[Standing, str | None]:
     """What it is, and why that could not be found out anew."""
     if known.closed is not None:
         return known.last_known or _NOTHING, known.closed
@@ -190,12 +229,15 @@ def _standing(known: Known, at: datetime, policy: Policy) -> tuple[Standing, str
             elif refused is not None:
                 fault = f"its record cannot be read: {refused.why}"
         return known.last_known or _NOTHING, fault
-    beats = {name: gist.heartbeat for name, gist in known.gists.items()}
-    for name in (runid.METADATA, runid.PROGRESS, runid.ERROR):
-        if name in known.files and name not in known.versions:
-            # Nothing at all follows from a part of it.
-            return _NOTHING, None
-    return of_first_look(known.run_id, known.files, beats, known.error_text, policy, at), None
+    seems, found = known.seems, known.explained
+    if seems is None:
+        return _NOTHING, None
+    if found is not None:
+        return found.applied(seems), None
+    if seems.status in UNWELL and known.explainable:
+        # What is to be done depends on what the logs say.
+        return replace(seems, cause=None, action=NOT_EXPLAINED.format(known.run_id)), None
+    return seems, None
 
 
 def _of_now(progress: Gist | None, metadata: Gist | None, standing: Standing) -> Gist | None:

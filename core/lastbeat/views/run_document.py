@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from lastbeat.model.cause import Cause, Evidence
+from lastbeat.model.cause import Cause, Evidence, MissingRanks
 from lastbeat.model.document import clean
 from lastbeat.model.numbers import json_number
 from lastbeat.model.reaction import CommandRun
@@ -159,9 +159,26 @@ def _explained(explained: RecordedCause | None, now: datetime) -> Json | None:
         "frames": list(cause.frames),
         "also_seen": list(explained.also_seen),
         "second": _second(explained.second),
+        "missing": None if explained.missing is None else missing_document(explained.missing),
         "fingerprint": cause.fingerprint or None,
         "similar": _similar(explained.similar, now),
     }
+
+
+def missing_document(missing: MissingRanks) -> Json:
+    """The ranks to look at, where all others report a timeout."""
+    ranks = [
+        {
+            "rank": each.rank,
+            "host": each.host,
+            "log": each.log or None,
+            "last_line_at": format_time(each.time),
+            "step": each.step,
+            "stack": each.stack or None,
+        }
+        for each in missing.ranks
+    ]
+    return {"ranks": ranks, "count": missing.count, "world_size": missing.world_size, "text": missing.sentence}
 
 
 def _second(cause: Cause | None) -> Json | None:
@@ -303,6 +320,7 @@ def job_line_document(line: JobLine) -> Json:
             "resume_from": ruling.resume_from,
             "resume_step": ruling.resume_step,
             "passed_over": ruling.passed_over or None,
+            "lives_on": ruling.job or None,
             "at": format_time(ruling.at),
         },
     }

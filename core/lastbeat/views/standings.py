@@ -4,7 +4,7 @@ The first two tell the same of one version of a record, so that it does not matt
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -45,6 +45,10 @@ class Standing:
     """Of the attempt, by the instance's clock."""
     step: int | None = None
     """As a watchdog saw it last, where no document tells one."""
+    step_seen: tuple[int, datetime] | None = None
+    """A step, and when it was reached, as a watchdog knows it."""
+    watched_since: datetime | None = None
+    """When a watchdog first looked at it. None: unknown."""
     pending: int = 0
     spans: tuple[Span, ...] = ()
     """Every one that is known."""
@@ -60,8 +64,9 @@ class Standing:
 def of_record(record: Record, mask: Mask = str) -> Standing:
     """All that people are shown of it in a row."""
     status = record.status or Status.UNKNOWN
-    beats = (record.progress, record.metadata, record.log)
+    beats = [beat for beat in (record.progress, record.metadata, record.log) if beat is not None]
     reason = record.reason
+    last = next((beat for beat in beats if beat.step is not None), None)
     if status is Status.RUNNING:
         reason = "; ".join(record.conditions.values())
     return Standing(
@@ -73,12 +78,27 @@ def of_record(record: Record, mask: Mask = str) -> Standing:
         since=record.came_to_be_at,
         attempt=record.attempt.number,
         start_time=record.attempt.start_time,
-        step=next((beat.step for beat in beats if beat is not None and beat.step is not None), None),
+        step=last.step if last is not None else None,
+        step_seen=record.step_seen,
+        watched_since=record.first_looked_at,
         pending=pending(record),
         left_out=record.left_out,
         job=gist(record, mask),
-        spans=tuple(spans_of(record.history[-2 * SPANS_LIMIT :], record.status, record.since, record.attempt.number)),
+        spans=tuple(_spans(record)),
     )
+
+
+def _spans(record: Record) -> list[Span]:
+    """What its history tells. What the first look found came to be so before it."""
+    history = record.history[-2 * SPANS_LIMIT :]
+    spans = spans_of(history, record.status, record.since, record.attempt.number)
+    first = history[0] if history else None
+    if first is None or first.before is not None or first.attempt != record.attempt.number:
+        return spans
+    since = record.came_to_be_at if len(history) == 1 else record.attempt.began_at
+    if since is None or (first.after is not Status.RUNNING and len(history) > 1):
+        return spans
+    return [replace(spans[0], since=min(since, first.at)), *spans[1:]]
 
 
 def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standing:
@@ -94,6 +114,8 @@ def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standi
         since=line.since,
         attempt=line.attempt,
         start_time=run.start_time,
+        step_seen=run.stood_at,
+        watched_since=run.first_looked_at,
         pending=run.pending,
         spans=tuple(spans_of((), line.status, line.since, line.attempt)),
         # What happened lately, why people are warned, what waits to be told, its job: its record knows.
@@ -147,6 +169,7 @@ def of_first_look(
         since=began if verdict.status is Status.RUNNING else ended,
         attempt=attempt.number,
         start_time=attempt.start_time,
+        step_seen=decided.record.step_seen,
         spans=tuple(sorted(spans, key=lambda span: span.since)),
         recorded=False,
     )

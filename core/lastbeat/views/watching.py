@@ -19,6 +19,7 @@ from lastbeat.views.fleet_index import Index
 from lastbeat.views.fleet_state import FleetState, understand
 from lastbeat.views.heartbeats import shown
 from lastbeat.views.known import DocumentRequest
+from lastbeat.views.log_judge import LOOK_S, ROUND_S, JudgedRun, LogJudge, UnrecordedRun
 
 READS_A_PAGE: Final = PER_REQUEST["LIST"] / PER_REQUEST["GET"]
 """So many reads cost what a page of a listing does."""
@@ -39,11 +40,12 @@ _MANY_RECORDS: Final = 3
 class FleetWatch:
     """A fleet as people look at it: what is read once is read again only when the listing shows that it changed.
 
-    ``since_s``: runs that ended, or fell silent, longer ago than that are counted and not read. Any thread may call any
-    method; what asks the store is done by one at a time.
+    ``since_s``: runs that ended, or fell silent, longer ago than that are counted and not read. ``log_judge`` reads
+    the logs of runs that no pass has recorded; without it their rows say that nothing is explained. Any thread may call
+    any method; what asks the store is done by one at a time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it looks with, each by its name
         self,
         store: Store,
         policy: Policy,
@@ -52,8 +54,10 @@ class FleetWatch:
         since_s: float = 86400.0,
         threads: int = 16,
         limits: FleetLimits | None = None,
+        log_judge: LogJudge | None = None,
     ) -> None:
         self._store = store
+        self._log_judge = log_judge
         self._mask = mask
         self._free = store.traits.prices.free
         limits = limits or FleetLimits(store, LISTED_FOR_S)
@@ -79,6 +83,7 @@ class FleetWatch:
         is told how many documents were read, of how many. Never raises for the store: the view says what is wrong."""
         with self._asking:
             self._see_all((), until, on_progress)
+            self._explain(min(LOOK_S, until - time.monotonic()), _FOREVER)
             # What rows can do without waits until something that they need does not.
             self._list_next = not self._has_wishes(extras=False)
             return self._now_known()
@@ -93,12 +98,16 @@ class FleetWatch:
         try:
             if self._free:
                 self._see_all(wanted, _FOREVER)
-            elif self._list_next or not (self._has_wishes(extras=True) or self._is_due()):
+                self._explain(ROUND_S, _FOREVER)
+            elif self._list_next or not (self._has_wishes(extras=True) or self._is_due() or self._explains()):
                 self._list_next = not self._list(_FOREVER)
             else:
                 self._list_next = True
-                spent = self._learn(at_any_price=False)
-                self._read(self._pages * READS_A_PAGE - spent, wanted, _FOREVER, extras=True)
+                left = self._pages * READS_A_PAGE - self._learn(at_any_price=False)
+                # Documents that change all the time leave room for logs.
+                documents = left / 2 if self._explains() else left
+                left -= self._read(documents, wanted, _FOREVER, extras=True)
+                self._explain(ROUND_S, left)
             return self._now_known()
         finally:
             self._asking.release()
@@ -129,7 +138,7 @@ class FleetWatch:
             watching=state.watching,
             fault=self._fault,
             ignored=self._ignored,
-            notes=(*self._notes, *filter(None, [self._limits.note])),
+            notes=(*self._notes, *filter(None, [self._limits.note, _unexplained(state.unexplained)])),
             silences=tuple(each for each in self._index.silences if state.at is None or not each.is_over(state.at)),
         )
 
@@ -239,20 +248,38 @@ class FleetWatch:
         *,
         extras: bool,
         on_progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        """At most ``most`` documents, the most urgent first."""
-        seen = frozenset(wanted)
+    ) -> int:
+        """At most ``most`` documents, the most urgent first; how many were asked for."""
+        seen, asked = frozenset(wanted), 0
         for _ in range(_WAVES):
             with self._lock:
-                wishes = self._state.wishes(most, seen, extras=extras)
+                wishes = self._state.wishes(most - asked, seen, extras=extras)
             if not wishes:
-                return
+                break
             fetching = Fetching(self._store, self._threads, self._take, self._refuse, until)
             fetching.fetch(wishes, on_progress)
             if fetching.trouble is not None:
                 self._lose(fetching.trouble)
-                return
-            most -= fetching.asked
+                break
+            asked += fetching.asked
+        return asked
+
+    def _explains(self) -> bool:
+        """Whether the logs of an unrecorded run are to be read."""
+        with self._lock:
+            return self._log_judge is not None and bool(self._state.unread_runs())
+
+    def _explain(self, seconds: float, requests: float) -> None:
+        """Read the logs of unrecorded runs, the most urgent first, within these limits."""
+        with self._lock:
+            at, answers = self._state.at, self._fault is None
+            runs = self._state.unread_runs() if self._log_judge is not None and answers else []
+        if self._log_judge is not None and runs and at is not None:
+            self._log_judge.look(runs, at, self._take_judged, seconds=seconds, requests=requests)
+
+    def _take_judged(self, run: UnrecordedRun, found: JudgedRun | None) -> None:
+        with self._lock:
+            self._state.take_judged(run, found)
 
     def _take(self, wish: DocumentRequest, blob: Blob | None) -> None:
         understood, fault = understand(wish, blob, self._mask)
@@ -289,6 +316,15 @@ class FleetWatch:
             return None
         told, at = self._told_time
         return told + timedelta(seconds=time.monotonic() - at)
+
+
+def _unexplained(count: int) -> str | None:
+    if not count:
+        return None
+    return (
+        f"{counted(count, 'run')} not explained yet: no pass has recorded them, and this view reads the logs of a few "
+        "runs at a time. lastbeat sweep --once records why each of them failed."
+    )
 
 
 def _some(listing: FleetListing) -> Iterator[list[RunFiles]]:

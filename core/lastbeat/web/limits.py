@@ -1,6 +1,6 @@
 """How long a call over HTTP may take."""
 
-from dataclasses import dataclass
+from lastbeat.model.data import dataclass
 
 
 @dataclass(frozen=True, slots=True)

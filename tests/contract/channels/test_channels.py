@@ -113,6 +113,10 @@ def test_every_setting_has_its_sentence(name: str) -> None:
         assert re.fullmatch(r"[A-Z].+\.", setting.help)
 
 
+def test_its_line_names_its_settings(name: str) -> None:
+    assert registry.CHANNELS[name].settings == tuple(setting.name for setting in registry.module(name).SETTINGS)
+
+
 def test_no_setting_belongs_to_two_channels() -> None:
     names = [setting.name for setting in registry.settings()]
     assert len(names) == len(set(names)) > len(registry.CHANNELS)
@@ -223,7 +227,8 @@ def test_importing_every_channel_loads_no_network_library() -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(core)!r})\n"
         "from lastbeat.deliver import registry\nfrom lastbeat.model.setting import SettingValues\n"
-        "registry.settings(); registry.channels(SettingValues({}))\n"
+        "every = registry.settings()\n"
+        "registry.channels(SettingValues({setting.name: None for setting in every}))\n"
         "heavy = {'apprise', 'slack_sdk', 'requests', 'urllib3', 'boto3', 'botocore', 'http.client', 'ssl'}\n"
         "print(*sorted(heavy & sys.modules.keys()))"
     )

@@ -155,7 +155,7 @@ def test_gpus_that_nobody_uses_are_not_healthy(by_pod: Head, checkpoints: Path) 
 def test_what_could_not_be_asked_is_an_issue_and_no_error(by_dashboard: Head, checkpoints: Path) -> None:
     found = get_training_health("http://127.0.0.1:1", str(checkpoints))
 
-    assert (found.healthy, found.gpu, found.ray, found.efa) == (False, None, None, None)
+    assert (found.healthy, found["gpu"]["gpu_count"], found.ray, found.efa) == (False, None, None, None)
     assert found.level == "UNKNOWN"
     assert any("refused" in each for each in found.issues)
     assert found.checkpoints is not None

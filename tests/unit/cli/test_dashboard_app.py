@@ -1,6 +1,7 @@
 """The dashboard's answers, request by request, without a socket: who gets what, and what else goes with it."""
 
 import gzip
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,9 +71,17 @@ class Got:
         return json.loads(self.content)
 
 
-def ask(app: App, path: str = "/", query: str = "", method: str = "GET", **headers: str) -> Got:
+def ask(
+    app: App,
+    path: str = "/",
+    query: str = "",
+    method: str = "GET",
+    environ: Any = None,
+    **headers: str,
+) -> Got:
     got: list[tuple[str, list[tuple[str, str]]]] = []
-    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "HTTP_HOST": "127.0.0.1:8000"}
+    asked = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "HTTP_HOST": "127.0.0.1:8000"}
+    environ = asked | (environ or {})
     environ |= {f"HTTP_{name.upper()}": text for name, text in headers.items()}
     body = b"".join(app(environ, lambda status, sent: got.append((status, sent))))
     [(status, sent)] = got
@@ -255,7 +264,6 @@ def test_with_a_token(query: str, headers: dict[str, str], status: int) -> None:
     assert got.status == status
     if status == 401:
         assert got.headers["WWW-Authenticate"].startswith("Bearer")
-        assert b"lastbeat dashboard" in got.content
         assert "Set-Cookie" not in got.headers
     assert TOKEN not in got.content.decode()
 
@@ -275,7 +283,7 @@ def test_the_token_becomes_a_cookie_that_opens_this_dashboard_alone() -> None:
     )
     got = ask(here, "/", f"token={TOKEN}")
     cookie, *rules = got.headers["Set-Cookie"].split("; ")
-    assert set(rules) == {"Path=/", "HttpOnly", "SameSite=Strict"}
+    assert set(rules) == {"Path=/", "HttpOnly", "SameSite=Lax"}
     assert TOKEN not in cookie
     assert ask(here, "/data/fleet", cookie=f"other=1; {cookie}").status == 200
     assert ask(there, "/data/fleet", cookie=cookie.replace("lastbeat-1", "lastbeat-2")).status == 401
@@ -290,16 +298,89 @@ def test_the_token_becomes_a_cookie_that_opens_this_dashboard_alone() -> None:
         pytest.param({"cookie": "its own"}, id="with the cookie already"),
     ],
 )
-def test_who_brings_the_token_in_the_address_is_led_on_to_one_without_it(headers: dict[str, str]) -> None:
-    # By a page: after a redirect browsers would not send the new cookie to who follows a link from another site.
+def test_a_token_in_the_address_leads_on_to_one_without_it(headers: dict[str, str]) -> None:
+    # By a redirect: browsers keep the fragment, which says the run that was asked for, and send the new cookie.
     here = app(TOKEN, local=False)
     if "cookie" in headers:
         headers = {"cookie": ask(here, "/", f"token={TOKEN}").headers["Set-Cookie"].split(";")[0]}
     got = ask(here, "/", f"token={TOKEN}", **headers)
-    assert got.status == 200
+    assert (got.status, got.headers["Location"]) == (303, "./")
     assert "Set-Cookie" in got.headers
-    assert b'content="0;url=/"' in got.content
     assert TOKEN not in got.content.decode()
+
+
+HERE = {"origin": "http://127.0.0.1:8000"}
+FORM = "application/x-www-form-urlencoded"
+
+
+def send(here: App, content: str, path: str = "/", kind: str = FORM, **headers: str) -> Got:
+    body = content.encode()
+    sent = {"CONTENT_TYPE": kind, "CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body)}
+    return ask(here, path, method="POST", environ=sent, **{**HERE, **headers})
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "//evil.example/"])
+def test_a_stranger_is_given_a_field_for_the_token(path: str) -> None:
+    got = ask(app(TOKEN, local=False), path)
+    assert got.status == 401
+    text = got.content.decode()
+    assert '<form method="post">' in text, "no action: the browser then keeps the fragment of the address"
+    assert 'type="password" name="token"' in text
+    assert "<script" not in text
+    assert got.headers["Content-Security-Policy"] == (
+        "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    assert got.headers["Referrer-Policy"] == "strict-origin", "with no-referrer browsers hide the origin of the form"
+
+
+def test_the_field_opens_the_dashboard_and_leads_back() -> None:
+    here = app(TOKEN, local=False)
+    got = send(here, f"token={TOKEN}")
+    assert (got.status, got.headers["Location"]) == (303, "./")
+    assert ask(here, "/data/fleet", cookie=got.headers["Set-Cookie"].split(";")[0]).status == 200
+    assert TOKEN not in str(got.headers) + got.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        pytest.param(f"token=%20{TOKEN}%0A", {}, 303, id="with the space around it that people copy"),
+        pytest.param(f"token={TOKEN}", {"sec_fetch_site": "same-origin", "origin": "null"}, 303, id="over TLS"),
+        pytest.param("token=wrong", {}, 401, id="a wrong token"),
+        pytest.param("token=", {}, 401, id="an empty one"),
+        pytest.param("", {}, 401, id="no field"),
+        pytest.param("&".join(["a=1"] * 50), {}, 401, id="many fields"),
+        pytest.param("token=%ff%fe", {}, 401, id="bytes that are no text"),
+        pytest.param(f"token={TOKEN}", {"origin": "http://evil.example"}, 403, id="a form of another site"),
+        pytest.param(f"token={TOKEN}", {"sec_fetch_site": "cross-site"}, 403, id="one, as the browser says"),
+        pytest.param(f"token={TOKEN}", {"origin": "null"}, 403, id="a page that hides its origin"),
+        pytest.param("token=" + "x" * 5000, {}, 413, id="a body that is too long"),
+    ],
+)
+def test_what_is_sent_by_the_field(content: str, headers: dict[str, str], status: int) -> None:
+    got = send(app(TOKEN, local=False), content, **headers)
+    assert got.status == status
+    assert ("Set-Cookie" in got.headers) is (status == 303)
+    assert TOKEN not in got.content.decode()
+    if status == 401:
+        assert '<form method="post">' in got.content.decode(), "another try"
+
+
+def test_a_wrong_token_is_said_to_be_wrong() -> None:
+    wrong, first = send(app(TOKEN, local=False), "token=wrong"), ask(app(TOKEN, local=False))
+    assert b"That token does not open this dashboard." in wrong.content
+    assert b"That token" not in first.content
+    assert b"That token" in ask(app(TOKEN, local=False), query="token=of-yesterday").content
+
+
+def test_on_loopback_the_field_takes_only_this_machines_names() -> None:
+    assert send(app(TOKEN), f"token={TOKEN}", host="evil.example:8000", origin="http://evil.example:8000").status == 403
+
+
+def test_data_has_no_field() -> None:
+    for path in ("/data/fleet", "/metrics"):
+        got = send(app(TOKEN, local=False), f"token={TOKEN}", path)
+        assert (got.status, got.headers["Allow"]) == (405, "GET, HEAD")
 
 
 def test_a_key_opens_once_as_the_token_does_always() -> None:
@@ -309,7 +390,7 @@ def test_a_key_opens_once_as_the_token_does_always() -> None:
     got = ask(here, "/", f"token={key}")
     assert ask(here, "/data/fleet", cookie=got.headers["Set-Cookie"].split(";")[0]).status == 200
     assert ask(here, "/", f"token={key}").status == 401
-    assert ask(here, "/", f"token={TOKEN}").status == 200
+    assert ask(here, "/", f"token={TOKEN}").status == 303
 
 
 def test_data_is_refused_as_data_and_a_token_in_its_address_does_not_count() -> None:

@@ -26,6 +26,7 @@ def test_a_healthy_log_has_every_key_and_no_cause() -> None:
         "fingerprint": None,
         "similar": None,
         "ended": False,
+        "missing": None,
         "peer": None,
         "idle": None,
         "attempt": None,

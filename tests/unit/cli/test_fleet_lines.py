@@ -78,6 +78,28 @@ def test_the_runs_that_need_people_come_first_and_once() -> None:
     assert [row.run_id for row in lines.rows(seen, everything=False)] == ["run-2", "run-6", "run-1"]
 
 
+def warned(reason: str, **fields: Any) -> RunLine:
+    return RunLine("a", Status.RUNNING, reason, conditions=("rank_silent", "slow"), **fields)
+
+
+SILENT = "rank_silent: rank 3 on node-7 silent for 12m, 7 others alive"
+WARNINGS = [
+    pytest.param(warned(SILENT, since=START), SILENT, id="since when it is so, not since when the run was seen"),
+    pytest.param(
+        warned(SILENT, looked_at=START - timedelta(minutes=5)),
+        f"{SILENT} (as of 5m ago)",
+        id="found by an earlier look",
+    ),
+    pytest.param(warned(SILENT, looked_at=START - timedelta(seconds=9)), SILENT, id="found a moment ago"),
+    pytest.param(warned("Heartbeats: log 3s ago"), "rank_silent, slow", id="as an earlier version kept it"),
+]
+
+
+@pytest.mark.parametrize(("line", "text"), WARNINGS)
+def test_a_warning_says_what_it_is_and_since_when(line: RunLine, text: str) -> None:
+    assert lines.rows(report(lines=(line,)), everything=True) == [StatusLine("RUNNING (WARNING)", "a", text)]
+
+
 def test_a_run_that_begins_is_news_but_to_the_first_pass() -> None:
     begun = Transition(1, START, None, Status.RUNNING, "Heartbeats: metadata.json 3s ago", 1)
     seen = report(transitions=(("run-1", begun),))

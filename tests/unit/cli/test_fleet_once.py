@@ -46,6 +46,17 @@ def test_what_stands_below_a_row(row: Row, count: int, columns: int) -> None:
     assert all(line.startswith("    ") for line in lines[at + 2 :])
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100, 160])
+@pytest.mark.parametrize("length", [30, 50, 200])
+def test_no_run_id_is_cut(length: int, columns: int) -> None:
+    name = "qwen2.5-14b-" + "x" * (length - 18) + "-seed1"
+    rows = [Row(name, Status.RUNNING, step=5, total_steps=10, loss=2.5, beat_at=NOW), FAILED]
+    view = FleetView("s3://bucket/training-runs", NOW, tuple(rows), watching=WatchState(NOW, 60.0))
+    told = [rendered(each, colours=False) for each in once.lines(view, rows, columns, signs.UTF8)]
+    line = next(line for line in told if name in line)
+    assert cells(line) <= max(columns, length + len("● RUNNING ") + 14)
+
+
 def test_it_is_told_of_so_many_and_no_more() -> None:
     many = [Row(f"oom-{n:03}", Status.FAILED, reason=LONG, action="→" * 5, since=NOW - HOUR) for n in range(300)]
     lines = shown(*many)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -85,7 +86,7 @@ def test_at_200_columns_everything_is_there() -> None:
     for text in ("✖ FAILED", "mistral-20250804-171621", "train", "12,000/100,000", "█░░░░░░░░░", "12%", "2.312",
                  "4m", "  3  ", "oom: torch.OutOfMemoryError: CUDA", "i-0abc"):  # fmt: skip
         assert text in failed
-    for text in ("▲ RUNNING (WARNING)", "evaluating", "2h 13m", "NaN", "3.2/s", "123k/s", "12s"):
+    for text in ("▲ WARNING", "evaluating", "2h 13m", "NaN", "3.2/s", "123k/s", "12s"):
         assert text in warned
     assert "0%" not in lives, "how far it is of an unknown total is not known"
 
@@ -154,6 +155,53 @@ def test_long_names_keep_both_ends() -> None:
     told = shown([Row("llama-70b-" + "x" * 100 + "-seed-17", Status.FAILED, reason="boom " * 20)], 80)[1]
     assert "llama-70b-" in told
     assert "seed-17" in told
+
+
+def swept(seed: int, **fields: Any) -> Row:
+    """One run of a sweep, whose name differs from the others' in its middle and at its end."""
+    known: dict[str, Any] = {
+        "step": 12_000, "total_steps": 100_000, "loss": 2.3124, "losses": FALLING, "eta_s": 8000.0, "phase": "training",
+        "beat_at": NOW, "steps_per_s": 3.2, "host": "ip-10-0-17-8", "owner": "alice",
+    }  # fmt: skip
+    return Row(f"qwen2.5-14b-instruct-sft-lr2e-5-wd0.1-seed{seed}", Status.RUNNING, **{**known, **fields})
+
+
+@pytest.mark.parametrize("columns", [100, 120, 160, 200])
+def test_the_run_takes_its_width_before_other_columns_do(columns: int) -> None:
+    rows = [swept(1), swept(2, conditions=("stalled",)), replace(FAILED, run_id=swept(3).run_id, reason="boom " * 90)]
+    heading, *told = shown(rows, columns)
+    assert all(row.run_id in line for row, line in zip(rows, told, strict=True))
+    assert all(word in heading for word in ("STATUS", "RUN", "DONE", "BEAT", "WHY"))
+    assert "▲ WARNING " in told[1]
+
+
+def test_on_a_narrow_screen_a_long_name_leaves_room_for_how_it_is() -> None:
+    heading, line = shown([swept(1, doubt="silent for 3h 00m, and nobody watches")], 60)
+    assert heading.split() == ["STATUS", "RUN", "DONE", "BEAT", "WHY"]
+    assert "qwen2.5-14b-" in line
+    assert "-seed1" in line
+    assert "silent for" in line
+
+
+STILL = Row(
+    "gpt", Status.RUNNING, step=5, total_steps=100, step_at=NOW - timedelta(minutes=61), stands_still=True,
+    stall_limited=False, beat_at=NOW,
+)  # fmt: skip
+AGES = [
+    pytest.param(STILL, "61m", "no step for 1h 01m, and no stall limit is set", id="nothing limits it"),
+    pytest.param(replace(STILL, stall_limited=True), "61m", "no step for 1h 01m", id="a limit holds"),
+    pytest.param(replace(STILL, conditions=("stalled",)), "61m", "stalled", id="a warning says so"),
+    pytest.param(replace(STILL, stands_still=False), "61m", "", id="that is normal for it"),
+    pytest.param(replace(STILL, stands_still=False, step_at=NOW - timedelta(minutes=4)), "", "", id="four minutes"),
+    pytest.param(replace(STILL, status=Status.SUCCEEDED, stands_still=False), "", "", id="it is done"),
+]
+
+
+@pytest.mark.parametrize(("row", "age", "why"), AGES)
+def test_the_age_of_the_step_stands_beside_it(row: Row, age: str, why: str) -> None:
+    heading, line = shown([row], 80)
+    assert ("AGE" in heading) is bool(age)
+    assert line.split("5%")[1].split() == [*([age] if age else []), "0s", *why.split()]
 
 
 def test_of_no_runs_there_is_a_heading_alone() -> None:

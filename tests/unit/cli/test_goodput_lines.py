@@ -1,6 +1,7 @@
 """The bar of a run's time."""
 
 import io
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from lastbeat.model.goodput import Goodput, TimeSpent
 from lastbeat.model.timesheet import TimeUse
-from lastbeat_cli.goodput.lines import bar, ettr, run_lines
+from lastbeat.views.fleet_goodput import FleetGoodput, RunGoodput
+from lastbeat_cli.goodput.lines import bar, ettr, fleet_lines, run_lines
 from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import rendered
 from support.laws import examples
@@ -78,4 +80,16 @@ def test_a_run_whose_first_attempts_nobody_knows_says_so() -> None:
     )
     text = "\n".join(rendered(each, colours=False) for each in run_lines("llama", found, (), 80, signs.UTF8))
     assert "Of the attempts before number 4 nothing is known." in text
+    counted = replace(found, attempts=4, failures=3)
+    text = "\n".join(rendered(each, colours=False) for each in run_lines("llama", counted, (), 80, signs.UTF8))
+    assert ", 4 attempts" in text
+    assert "When the attempts before number 4 ran is not known." in text
     assert "steps that count" in text
+
+
+def test_no_run_id_is_cut_in_the_table_of_a_fleet() -> None:
+    spent = Goodput({TimeUse.PRODUCTIVE: 60.0}, 1, since=ZERO, until=ZERO + timedelta(seconds=60))
+    ids = [f"qwen2.5-14b-{'x' * 60}-lr{rate}-seed1" for rate in ("1e-5", "2e-5")]
+    found = FleetGoodput(tuple(RunGoodput(run_id, goodput=spent) for run_id in ids), total=TimeSpent(spent.spent))
+    text = "\n".join(rendered(each, colours=False) for each in fleet_lines("/runs", found, (), 80, signs.UTF8))
+    assert all(run_id in text for run_id in ids)

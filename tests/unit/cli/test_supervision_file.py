@@ -35,6 +35,7 @@ checkpoints: ckpt
 limits: {stale_minutes: 5, stall_minutes: 30, inactivity_minutes: 60, start_minutes: 0}
 interval_seconds: 10
 restart_delay_seconds: 0
+on_permanent: leave
 """
 
 
@@ -66,6 +67,7 @@ def test_everything_that_a_file_can_say() -> None:
             table.MONITORING_ROOT.name: "s3://bucket/runs",
             table.SIGNALS.name: "default,/data/ada/mine.yaml",
             table.RESTART_DELAY_SECONDS.name: "0.0",
+            table.ON_PERMANENT.name: "leave",
         },
         60.0,
         10.0,
@@ -88,7 +90,6 @@ FAULTS = [
     ("a limit that is none", "limits:\n  stale_minutes: -1\n", "run.yaml:2: limits.stale_minutes:"),
     ("an unknown policy", "policy: megatron_transiet\n", "did you mean 'megatron_transient'"),
     ("an error in a policy that stands here", INLINE % "ncll", "run.yaml:5: there is no error type 'ncll'"),
-    ("a run id that is none", "run_id: a/b\n", "run.yaml:1: run_id:"),
     ("a root that is none", "root: s3:/x\n", "run.yaml:1: root:"),
     ("a secret by its name", "environment:\n  HF_TOKEN: abc\n", "run.yaml:2: environment: HF_TOKEN looks like"),
     ("a secret by its look", f"environment: {{X: ghp_{'0123456789' * 4}}}\n", "X looks like a secret"),
@@ -154,6 +155,7 @@ def askings(draw: st.DrawFn) -> WantedSupervision:
             optional={
                 **dict.fromkeys((*config.LIMITS.values(), table.RESTART_DELAY_SECONDS.name), NUMBERS),
                 table.SIGNALS.name: st.sampled_from(["default", "default,/x/mine.yaml"]),
+                table.ON_PERMANENT.name: st.sampled_from(["end", "leave"]),
                 table.MONITORING_ROOT.name: st.sampled_from(["/runs", "s3://bucket/prefix"]),
             },
         )

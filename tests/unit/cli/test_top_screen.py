@@ -91,6 +91,14 @@ def test_a_wide_terminal_shows_how_fast_it_goes_beside_the_loss() -> None:
     assert "Steps/s" not in shown(columns=80)
 
 
+def test_a_picture_that_stays_has_the_whole_id() -> None:
+    view = replace(VIEW, row=replace(ROW, run_id="qwen2.5-14b-" + "x" * 120 + "-seed1"))
+    told = top_lines(view, 80, 40, NOW, signs.UTF8, whole_id=True)
+    assert view.row.run_id in rendered(told[0], colours=False)
+    assert max(cells(rendered(each, colours=False)) for each in told[1:]) <= 80
+    assert view.row.run_id not in shown(view)
+
+
 def test_without_utf8_it_is_ascii() -> None:
     assert shown(made_of=signs.ascii_only()).isascii()
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -192,6 +193,35 @@ def test_how_long_it_took_to_detect_and_to_recover() -> None:
     assert found.lost_steps == 21
 
 
+# Steps until 100, dead at 103, seen at 105.
+FIRST_LOOK: list[Any] = [
+    pytest.param(105, None, (103, {}, None), id="it was dead at the first look: it was over when it died"),
+    pytest.param(105, 205, (205, {"restarting": 102}, None), id="it was, and was started again later"),
+    pytest.param(104, None, (105, {"restarting": 1, "unnoticed": 1}, 1), id="the second look saw it"),
+    pytest.param(0, None, (105, {"unnoticed": 2}, 2), id="it was watched all the while"),
+    pytest.param(None, None, (105, {"unnoticed": 2}, 2), id="since when it was watched is not known"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("watched", "again", "expected"), FIRST_LOOK)
+def test_time_before_the_first_look_is_not_unnoticed(
+    watched: float | None, again: float | None, expected: tuple[float, Parts, float | None]
+) -> None:
+    sheet = Timesheet((KILLED, *([attempt(2, again, again)] if again is not None else [])))
+    watched_from = None if watched is None else at(watched)
+    found = goodput(sheet, at(again or 1000), watched_from=watched_from)
+    assert found is not None
+    until, dead, detect_s = expected
+    assert found.until == at(until)
+    assert {use: seconds for use, seconds in parts(found).items() if use in {"restarting", "unnoticed"}} == dead
+    assert found.mean_detect_s == detect_s
+    assert found.failures == 1
+    # What is kept of it once it is summed up tells the same.
+    later = goodput(summed(Timesheet((*sheet.attempts, attempt(9, 2000))), 1, watched_from), at(2001))
+    assert later is not None
+    assert (later.mean_detect_s, later.spent.get(TimeUse.UNNOTICED)) == (detect_s, dead.get("unnoticed", 0.0))
+
+
 def test_an_attempt_that_ends_well_is_back_though_nobody_saw_a_step_of_it() -> None:
     well = attempt(2, 110, 120, died=125, seen=126, end=Status.SUCCEEDED)
     found = goodput(Timesheet((KILLED, well)), at(126))
@@ -257,21 +287,22 @@ def adds_up(found: Goodput | None) -> None:
     st.lists(times, min_size=1, max_size=6),
     st.integers(-100, 4000),
     st.booleans(),
+    moments,
     st.integers(min_value=1, max_value=6),
 )
 def test_the_parts_add_up_to_the_wall_time_whatever_was_seen(
-    attempts: list[AttemptTimes], now: int, waits: bool, most: int
+    attempts: list[AttemptTimes], now: int, waits: bool, watched_from: datetime | None, most: int
 ) -> None:
     sheet = Timesheet(tuple(attempts))
-    whole = goodput(sheet, at(now), restart_waits=waits)
+    whole = goodput(sheet, at(now), restart_waits=waits, watched_from=watched_from)
     if whole is None:
         return
     adds_up(whole)
-    short = summed(sheet, most)
+    short = summed(sheet, most, watched_from)
     assert len(short.attempts) <= most
     # As it comes back from the record.
     kept = codec(Timesheet).read(codec(Timesheet).document(short))
-    adds_up(goodput(kept, at(now), restart_waits=waits))
+    adds_up(goodput(kept, at(now), restart_waits=waits, watched_from=watched_from))
 
 
 @settings(max_examples=examples(100))
@@ -306,6 +337,30 @@ def test_a_resume_before_what_was_summed_up_takes_its_steps_back() -> None:
     found = goodput(replace(sheet, attempts=(far,)), at(107))
     assert found is not None
     assert (found.lost_steps, parts(found)["lost"]) == (50, 50 + 3)
+
+
+def in_place(number: int, restarts: int, began: float) -> AttemptTimes:
+    return replace(attempt(number, None, began, (10 * number, began), (10 * number + 5, began + 5)), in_place=restarts)
+
+
+IN_PLACE: list[Any] = [
+    pytest.param([in_place(3, 2, 0)], (3, 2, 3), id="no watcher saw the first two starts"),
+    pytest.param([in_place(1, 0, 0), in_place(3, 2, 20)], (3, 1, 1), id="a watcher saw the first and the third"),
+    pytest.param([in_place(1, 0, 0), in_place(2, 1, 10)], (2, 0, 1), id="a watcher saw each of them"),
+    pytest.param([in_place(5, 1, 0)], (2, 1, 5), id="a second job: of the first one nothing is known"),
+    pytest.param([in_place(2, 9, 0)], (2, 1, 2), id="more restarts than there can have been"),
+    pytest.param([attempt(4, None, 0)], (1, 0, 4), id="not started in place: of the ones before nothing is known"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("attempts", "expected"), IN_PLACE)
+@pytest.mark.parametrize("most", [16, 1])
+def test_starts_in_place_that_no_watcher_saw_count(
+    attempts: list[AttemptTimes], expected: tuple[int, int, int], most: int
+) -> None:
+    found = goodput(summed(Timesheet(tuple(attempts)), most), at(100))
+    assert found is not None
+    assert (found.attempts, found.failures, found.first_attempt) == expected
 
 
 def test_a_use_of_time_that_a_newer_version_knows_is_not_known_here() -> None:

@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastbeat.decide.losses import counted_failures
-from lastbeat.model.losses import CountedFailure, Dimension, Loss, grouped, step_range
+from lastbeat.model.action import Action
+from lastbeat.model.losses import CountedFailure, Dimension, Loss, by_loss, grouped, step_range
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record, Transition
-from lastbeat.model.restart import FoundCheckpoint
+from lastbeat.model.restart import RESTART_KIND, FoundCheckpoint, Mode, RestartEntry
 from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
 from support.laws import examples
@@ -41,12 +43,12 @@ def times(
     )  # fmt: skip
 
 
-def record(*told: Told, sheet: tuple[AttemptTimes, ...] = (), **more: object) -> Record:
+def record(*told: Told, sheet: tuple[AttemptTimes, ...] = (), cause: str = "nccl", **more: object) -> Record:
     """Its transitions: hours since zero, status, attempt."""
     history = tuple(
         Transition(
-            number, at(hours), None, after, "boom", attempt, cause="oom" if after is FAILED else None,
-            signal="cuda_oom", fingerprint="aa" if after is FAILED else None, node="node-1",
+            number, at(hours), None, after, "boom", attempt, cause=cause if after is FAILED else None,
+            signal="nccl_timeout", fingerprint="aa" if after is FAILED else None, node="node-1",
         )
         for number, (hours, after, attempt) in enumerate(told, 1)
     )  # fmt: skip
@@ -104,11 +106,59 @@ def test_what_the_first_failure_cost(held: Record, cost: tuple[float | None, flo
     thrown, dead = hours(failure.loss)
     assert (thrown if thrown is None else round(thrown, 1), dead) == cost
     assert (failure.error_type, failure.signal, failure.fingerprint, failure.node) == (
-        "oom",
-        "cuda_oom",
+        "nccl",
+        "nccl_timeout",
         "aa",
         "node-1",
     )
+
+
+WATCHED: list[Any] = [
+    pytest.param({"first_looked_at": at(11.5)}, 3.5, id="it was dead when a watcher first looked: from that look on"),
+    pytest.param({"first_looked_at": at(11.2)}, 3.8, id="the first look came after its death, and a later one saw it"),
+    pytest.param({"first_looked_at": at(0.0)}, 4.0, id="it was watched all the while"),
+    pytest.param({"first_looked_at": at(11.5), "fleet_watched": True}, 4.0, id="its fleet was watched before it"),
+    pytest.param({"first_looked_at": at(11.5), "sheet": ()}, 3.5, id="the same of before there were timesheets"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "dead"), WATCHED)
+def test_dead_time_counts_from_the_first_look(more: dict[str, Any], dead: float) -> None:
+    held = record(BEGUN, BROKE, AGAIN, **{"sheet": (FIRST, RESUMED), **more})
+    first = next(each for each in failures(held) if each.attempt == 1)
+    assert hours(first.loss)[1] == pytest.approx(dead)
+
+
+def test_a_run_that_was_dead_at_the_first_look_and_stays_so_has_lost_no_hour() -> None:
+    held = record(BROKE, sheet=(FIRST,), first_looked_at=at(11.5))
+    (failure,) = failures(held)
+    assert hours(failure.loss)[1] == 0.0
+    assert (failure.happened_at, failure.at) == (at(11), at(11.5))
+
+
+LEFT_DOWN: list[Any] = [
+    pytest.param({"cause": "oom"}, 0.5, id="no restart helps: from its alert on, people mend it in their own time"),
+    pytest.param({"cause": "nccl"}, 4.0, id="a restart helps, and came late"),
+    pytest.param({"cause": "a type of their own catalogue"}, 4.0, id="whether a restart helps is not known"),
+    pytest.param({"cause": "oom", "sheet": ()}, None, id="no restart helps, and when it died is not known"),
+    pytest.param(
+        {"cause": "oom", "restarts": (RestartEntry(at(11.6), Mode.CRASH, "oom"),)}, 4.0,
+        id="no restart helps, and the policy decided one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "dead"), LEFT_DOWN)
+def test_what_is_not_to_be_restarted_is_dead_until_its_alert(more: dict[str, Any], dead: float | None) -> None:
+    held = record(BEGUN, BROKE, AGAIN, **{"sheet": (FIRST, RESUMED), **more})
+    first = next(each for each in failures(held) if each.attempt == 1)
+    assert hours(first.loss)[1] == dead
+
+
+def test_a_restart_that_waits_keeps_the_hours_growing() -> None:
+    action = Action("run-r1", RESTART_KIND, at(12), "", "")
+    held = record(BEGUN, BROKE, sheet=(FIRST,), cause="oom", actions=(action,))
+    (failure,) = failures(held, now=20.0)
+    assert hours(failure.loss)[1] == 9.0
 
 
 NONE = [
@@ -135,7 +185,7 @@ def test_the_time_in_which_it_stood_still_is_lost_though_it_went_on_by_itself() 
 def test_the_cause_is_told_that_came_after_the_silence() -> None:
     held = record(BEGUN, (5, TIMED_OUT, 1), (6, FAILED, 1))
     (failure,) = failures(held)
-    assert (failure.at, failure.status, failure.error_type) == (at(5), TIMED_OUT, "oom")
+    assert (failure.at, failure.status, failure.error_type) == (at(5), TIMED_OUT, "nccl")
 
 
 def test_whose_run_it_is_and_where_its_steps_were() -> None:
@@ -168,12 +218,43 @@ def test_what_lost_most_comes_first_and_what_is_not_known_last() -> None:
         failed("d", None, None, fingerprint="unknown"),
         failed("a", 3600, 0, fingerprint="large"),
     ]
-    groups = grouped(some, Dimension.CAUSE)
+    (cause,) = grouped(some, Dimension.CAUSE)
+    assert (cause.name, cause.lost_s, cause.at_least, cause.failures, len(cause.runs)) == (
+        "oom FAILED",
+        7350,
+        True,
+        5,
+        4,
+    )
+    groups = by_loss(cause.fingerprints.values())
     assert [(each.name, each.lost_s, each.at_least, each.failures, len(each.runs)) for each in groups] == [
         ("large", 7200, True, 2, 2),
         ("small", 150, False, 1, 1),
         ("unknown", None, True, 2, 2),
     ]
+
+
+def test_one_cause_in_other_words_is_one_cause() -> None:
+    some = [
+        failed("a", 10, 0, fingerprint="short", signal="x", said="timed out"),
+        failed("b", 30, 0, fingerprint="long", signal="x", said="timed out after 600042 ms"),
+        failed("c", 5, 0, fingerprint="other", signal="y"),
+    ]
+    groups = grouped(some, Dimension.CAUSE)
+    assert [(each.name, each.failures, list(each.fingerprints)) for each in groups] == [
+        ("oom x", 2, ["short", "long"]),
+        ("oom y", 1, ["other"]),
+    ]
+
+
+def test_the_latest_failure_is_the_one_that_happened_last_not_the_one_that_was_seen_last() -> None:
+    old = failed("old", 1, 1, at=at(50), died_at=at(2))
+    new = failed("new", 1, 1, at=at(49), died_at=at(48))
+    unknown = failed("unknown", 1, 1, at=at(40))
+    for some in ([old, new, unknown], [new, unknown, old]):
+        (group,) = grouped(some, Dimension.CAUSE)
+        assert group.latest is not None
+        assert (group.latest.run_id, group.latest.happened_at) == ("new", at(48))
 
 
 def test_failures_without_a_fingerprint_are_told_apart_by_type_and_signal() -> None:
@@ -206,6 +287,8 @@ def test_law_each_grouping_counts_every_failure_and_every_hour_once(
     some = [failed(run, thrown, dead, fingerprint=run, node=run or None) for run, thrown, dead in told]
     for by in Dimension:
         groups = grouped(some, by)
+        if by is Dimension.CAUSE:
+            groups = [each for group in groups for each in group.fingerprints.values()]
         assert sum(each.failures for each in groups) == len(some)
         lost = sum(each.lost_s or 0.0 for each in groups)
         assert lost == pytest.approx(sum((thrown or 0.0) + (dead or 0.0) for _, thrown, dead in told))

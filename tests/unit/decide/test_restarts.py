@@ -14,6 +14,8 @@ from lastbeat.restarts.loading import load, names
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 TRANSIENT = load("megatron_transient")
+ALSO_ASSERTS = replace(TRANSIENT, also={"cuda_device_side_assert": frozenset({"cuda_device_assert"})})
+ASSERT = JobEnd(Mode.CRASH, "torch", "cuda_kernel", "cuda_device_assert")
 NCCL = JobEnd(Mode.CRASH, "nccl", "nccl_remote", "nccl_remote_error", cause_key="nccl#1", step=100, checkpoint_step=50)
 
 
@@ -207,6 +209,34 @@ DECISIONS = [
         JobEnd(Mode.CRASH, "torch", "cuda_kernel", "cuda_device_assert"),
         False,
         "Permanent failure detected (excluded error_type: torch)",
+    ),
+    (
+        "a policy may add the signal of a device-side assert to what it restarts",
+        ALSO_ASSERTS,
+        ASSERT,
+        True,
+        "Transient failure detected (signal=cuda_device_side_assert)",
+    ),
+    (
+        "another error of CUDA stays excluded beside it",
+        ALSO_ASSERTS,
+        replace(ASSERT, signal="cuda_error"),
+        False,
+        "Permanent failure detected (excluded error_type: torch)",
+    ),
+    (
+        "an assert that may be a lack of memory as well is not restarted",
+        ALSO_ASSERTS,
+        replace(ASSERT, second_type="oom"),
+        False,
+        "Permanent failure detected (excluded error_type: oom, which it may be)",
+    ),
+    (
+        "an uncertain assert is not restarted",
+        ALSO_ASSERTS,
+        replace(ASSERT, confidence=0.4),
+        False,
+        "Permanent failure detected (excluded error_type: torch, which it may be)",
     ),
 ]
 

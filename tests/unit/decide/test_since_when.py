@@ -1,6 +1,8 @@
 """Since when a run is what it is: as the evidence tells; and beside it when that was seen."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -40,3 +42,99 @@ def test_since_is_when_it_happened(act: Callable[[Scene], object], policy: Polic
     again = scene.look()
     assert again.record is not None
     assert again.record.happened_at == outcome.record.happened_at
+
+
+@pytest.mark.parametrize("skew_s", [0.0, -HOUR, HOUR])
+def test_a_run_runs_since_its_attempt_began_however_late_it_was_seen(skew_s: float) -> None:
+    scene = Scene()
+    scene.skew_s = skew_s
+    began = scene.now - timedelta(hours=3)
+    start = (scene.instance_now - timedelta(hours=3)).isoformat()
+    scene.beat(start_time=start, clock_offset_s=-skew_s)
+    first = scene.look().record
+    assert first is not None
+    assert first.came_to_be_at == began
+    assert first.since == scene.now
+    scene.after(20 * MINUTE)
+    scene.beat(start_time=start, clock_offset_s=-skew_s)
+    again = scene.look().record
+    assert again is not None
+    assert again.came_to_be_at == began
+
+
+def test_the_next_attempt_runs_since_its_own_start_and_a_recovered_run_since_it_recovered() -> None:
+    scene = Scene()
+    start = scene.instance_now.isoformat()
+    scene.beat(start_time=start)
+    scene.look()
+    scene.after(HOUR)
+    assert scene.look().status.value == "TIMED_OUT"
+    scene.beat(start_time=start)
+    recovered = scene.look().record
+    assert recovered is not None
+    assert recovered.came_to_be_at == scene.now
+    scene.after(HOUR / 2)
+    started = scene.now
+    start = scene.instance_now.isoformat()
+    scene.after(MINUTE)
+    scene.beat(attempt=2, start_time=start)
+    second = scene.look().record
+    assert second is not None
+    assert (second.status, second.came_to_be_at) == (recovered.status, started)
+
+
+def points(scene: Scene, *ago_and_step: tuple[float, int]) -> list[list[float]]:
+    now = scene.instance_now.timestamp()
+    return [[now - ago_s, step, 2.0] for ago_s, step in ago_and_step]
+
+
+STOOD = [
+    pytest.param([(2 * HOUR, 5), (HOUR, 7)], {}, HOUR, id="its newest point tells"),
+    pytest.param([(2 * HOUR, 5), (HOUR, 7), (60, 7), (0, 7)], {}, HOUR, id="so does the first of those with that step"),
+    pytest.param([(2 * HOUR, 5), (HOUR, 6)], {}, 0, id="not where the newest is of an earlier step"),
+    pytest.param([], {}, 0, id="without points it has stood still since it was seen"),
+    pytest.param([(HOUR, 7)], {"zone": ""}, 0, id="a time without a zone may be local and tells nothing"),
+    pytest.param([(-HOUR, 7)], {}, 0, id="a point from the future was written by now"),
+    pytest.param([(9 * HOUR, 7)], {}, 3 * HOUR, id="points of an earlier attempt are not older than this one"),
+    pytest.param([(HOUR, 7), ("x", 7), [7]], {}, 0, id="points that are none tell nothing"),
+]
+
+
+@pytest.mark.parametrize("skew_s", [0.0, -HOUR, HOUR])
+@pytest.mark.parametrize(("told", "fields", "stood_s"), STOOD)
+def test_a_step_that_no_watcher_saw_come_is_as_old_as_its_points_say(
+    told: list[Any], fields: dict[str, str], stood_s: float, skew_s: float
+) -> None:
+    scene = Scene(Policy(stall_s=2 * HOUR))
+    scene.skew_s = skew_s
+    scene.beat(start_time=(scene.instance_now - timedelta(hours=3)).isoformat(), clock_offset_s=-skew_s)
+    recent = [points(scene, each)[0] if isinstance(each, tuple) and each[0] != "x" else each for each in told]
+    own = scene.instance_now.isoformat()
+    scene.progress(7, recent=recent, last_updated=own.removesuffix("+00:00") if "zone" in fields else own)
+    record = scene.look().record
+    assert record is not None
+    assert record.progress is not None
+    assert record.progress.step_at is not None
+    assert (scene.now - record.progress.step_at).total_seconds() == pytest.approx(stood_s, abs=1)
+
+
+def test_a_run_that_stood_still_before_it_was_watched_is_timed_out_at_once() -> None:
+    scene = Scene(Policy(stall_s=20 * MINUTE))
+    scene.beat()
+    scene.progress(7, recent=points(scene, (2 * HOUR, 5), (HOUR, 7)))
+    outcome = scene.look()
+    assert outcome.status.value == "TIMED_OUT"
+    assert outcome.reason.startswith("No progress: still at step 7 after 1h 00m")
+
+
+def test_a_step_that_a_watcher_saw_come_is_as_old_as_that() -> None:
+    scene = Scene(Policy(stall_s=20 * MINUTE))
+    scene.both(6)
+    scene.look()
+    scene.after(MINUTE)
+    scene.beat()
+    scene.progress(7, recent=points(scene, (HOUR, 7)))
+    record = scene.look().record
+    assert record is not None
+    assert record.progress is not None
+    assert record.progress.step_at == scene.now

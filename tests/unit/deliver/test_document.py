@@ -33,7 +33,7 @@ def test_any_message_is_bounded_json_with_all_fields(message: Message) -> None:
 
 def test_nothing_of_a_message_is_left_out() -> None:
     told = {each.name for each in fields(Message)} - {"unknown"}
-    assert told | {"version", "severity"} == document(FAILED).keys()
+    assert told | {"version", "severity", "members_left_out"} == document(FAILED).keys()
 
 
 @pytest.mark.parametrize("filling", ["🔥", '"', "\\", "字", "\ufffd"])
@@ -43,6 +43,7 @@ def test_the_largest_message_is_within_the_bound(filling: str) -> None:
         FAILED, run_id=text, reason=text, cause=text, action=text, instance_id=text, phase=text, where=text,
         link=text, key=text, notes=(text,) * 100, frames=(text,) * 9, log_tail=(text,) * 1000, stack=(text,) * 1000,
         conditions={f"{n}{text}": text for n in range(100)}, members=(text,) * 1000, member_count=2**62,
+        member_notes=(text,) * 1000, log_name=text, checkpoint=text, restart=text,
         shared={f"{n}{text}": text for n in range(100)},
     )  # fmt: skip
     assert len(encode(largest).encode()) <= MAX_BYTES
@@ -85,12 +86,36 @@ def test_a_document_reads_as_the_message_was() -> None:
     assert (written["step"], written["total_steps"], written["loss"]) == (1200, 5000, 2.34567)
     assert written["conditions"] == {"progress_stale": "progress.json is 14m old"}
     assert (written["member_count"], written["members"], written["shared"]) == (0, [], {})
-    assert written["log_tail"][2] == "Traceback (most recent call last):"
+    assert written["members_left_out"] == 0
+    assert written["log_tail"][-3] == "Traceback (most recent call last):"
 
 
-def test_an_alert_about_many_runs_names_them_whole() -> None:
-    written = strict(encode(replace(GROUP, members=("r" * 200,) * 60)))
-    assert written["run_id"] == "_groups"
-    assert written["member_count"] == 93
-    assert written["members"] == ["r" * 200] * 50
+MANY = tuple(f"sweep-qwen2.5-14b-lr3e-5-seed{number}" for number in range(20_000))
+ALERTS_ABOUT_MANY = [
+    ("all of a few", MANY[:3], 3, 3),
+    ("all of more than people are shown", MANY[:52], 52, 52),
+    ("all of thousands", MANY[:4000], 4000, 4000),
+    ("those that were recorded, of more", MANY[:50], 93, 50),
+    ("the longest ids whole", ("r" * 200,) * 60, 60, 60),
+]
+
+
+@pytest.mark.parametrize(
+    ("members", "count", "named"), [pytest.param(*row, id=name) for name, *row in ALERTS_ABOUT_MANY]
+)
+def test_an_alert_about_many_runs_names_all_that_there_is_room_for(
+    members: tuple[str, ...], count: int, named: int
+) -> None:
+    written = strict(encode(replace(GROUP, members=members, member_count=count)))
+    assert (written["run_id"], written["member_count"]) == ("_groups", count)
+    assert written["members"] == list(members[:named])
+    assert written["members_left_out"] == count - named
     assert written["shared"]["Zone"] == "us-east-1a (93 of 97)"
+
+
+def test_what_there_is_no_room_for_is_counted() -> None:
+    text = encode(replace(GROUP, members=MANY, member_count=len(MANY)))
+    written = strict(text)
+    assert MAX_BYTES - 100 < len(text.encode()) <= MAX_BYTES
+    assert written["members"] == list(MANY[: len(written["members"])])
+    assert len(written["members"]) + written["members_left_out"] == len(MANY)

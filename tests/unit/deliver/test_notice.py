@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from lastbeat.deliver.notice import compose_notice
-from lastbeat.model.group import Notice
+from lastbeat.deliver.notice import compose_first_look, compose_notice
+from lastbeat.deliver.plain import render
+from lastbeat.deliver.slack_blocks import payload
+from lastbeat.model.group import DeferredAlert, Notice
 from lastbeat.model.status import Event
+from support.messages import FAILED
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 RUNS = tuple(f"run-{number:02d}" for number in range(97))
@@ -56,8 +59,66 @@ def test_what_to_do(watched: int, shared: dict[str, str], word: str) -> None:
 def test_it_is_about_many_runs_and_no_single_one() -> None:
     message = compose_notice(FIRST, 400, "s3://b/p", NOW)
     assert (message.run_id, message.subject, message.where) == ("_groups", "97 runs", "s3://b/p")
-    assert (len(message.members), message.member_count) == (50, 97)
+    assert (message.members, message.member_count) == (RUNS, 97)
+
+
+def test_a_notice_of_a_whole_fleet_is_bounded() -> None:
+    runs = tuple(f"{'r' * 190}-{number:06d}" for number in range(20_000))
+    message = compose_notice(replace(FIRST, runs=runs, out=runs), 20_000, "s3://b/p", NOW)
+    assert message.member_count == 20_000
+    assert 50 < len(message.members) < 2000
 
 
 def test_a_notice_about_one_run_of_a_group_says_in_its_first_line_which() -> None:
     assert compose_notice(replace(FIRST, runs=RUNS[:1]), 400, "s3://b/p", NOW).subject == "run-00"
+
+
+def ended(run_id: str, cause: str | None, event: Event = Event.FAILED, **changes: Any) -> DeferredAlert:
+    message = replace(
+        FAILED, run_id=run_id, cause=cause, event=event, since=NOW - timedelta(hours=2), conditions={}, **changes
+    )
+    return DeferredAlert(run_id, 1, event, message)
+
+
+def test_a_first_look_names_each_run_with_its_cause_and_age() -> None:
+    found = [
+        ended("bad", "oom"),
+        ended("gone", None, Event.TIMED_OUT, last_beat_at=NOW - timedelta(days=3)),
+        ended("fine", None, Event.SUCCEEDED),
+    ]
+    found[1] = replace(found[1], message=replace(found[1].message, since=None))
+    message = compose_first_look(found, "s3://b/p", NOW)
+    assert dict(zip(message.members, message.member_notes, strict=True)) == {
+        "bad": "FAILED, oom, 2h 00m before",
+        "gone": "TIMED_OUT, 3d 0h before",
+    }
+    shown = render(message)
+    assert "bad: FAILED, oom, 2h 00m before" in shown
+    assert "`bad` `FAILED, oom, 2h 00m before`" in str(payload(message))
+
+
+@pytest.mark.parametrize(
+    ("causes", "reason"),
+    [
+        pytest.param(["oom"] * 3, "3 failed (3 oom)", id="one cause"),
+        pytest.param(["oom", "oom", None], "3 failed (2 oom, 1 of unknown cause)", id="one is not known"),
+        pytest.param([None, None], "2 failed", id="none is known"),
+        pytest.param(
+            ["a", "a", "b", "c", "d", "e"], "6 failed (2 a, 1 b, 1 c, 1 d, 1 of 1 other cause)", id="one cause too many"
+        ),
+        pytest.param(
+            ["a", "b", "c", "d", "e", "f", "f", None],
+            "8 failed (2 f, 1 a, 1 b, 1 c, 2 of 2 other causes, 1 of unknown cause)",
+            id="more causes than are named",
+        ),
+    ],
+)
+def test_the_causes_of_a_first_look_add_up(causes: list[str | None], reason: str) -> None:
+    found = [ended(f"run-{number}", cause) for number, cause in enumerate(causes)]
+    assert compose_first_look(found, "s3://b/p", NOW).reason == f"First look at this fleet: {reason}"
+
+
+def test_a_first_look_says_how_many_runs_it_does_not_name() -> None:
+    message = compose_first_look([ended(f"run-{number}", "oom") for number in range(60)], "s3://b/p", NOW)
+    assert (len(message.members), len(message.member_notes)) == (60, 50)
+    assert "and 10 more" in render(message)

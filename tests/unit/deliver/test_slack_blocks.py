@@ -72,7 +72,7 @@ OUR_LINK = re.compile(r"<https?://[^<>|\s]+\|Open in the browser>")
 OUR_MARKUP = re.compile(
     r"\*(Status|Last known status|Cause|Step|Loss|Phase|Instance|Duration|Attempt|Time"
     r"|Conditions|What they share|Runs|Files|Last log lines|Where it hangs|What shows it"
-    r"|Where it was raised|Also seen)\*"
+    r"|Where it was raised|Also seen|Restart|Owner|Last heartbeat)\*"
 )
 
 
@@ -130,7 +130,8 @@ def test_hostile_text_in_every_place(text: str) -> None:
             phase=text, log_tail=(text,) * 50, stack=(text,) * 50,
             evidence=Evidence(text, 7, text, host=text), frames=(text,) * 9, also_seen=(text,) * 9, similar=text,
             notes=(text,) * 50, where=text, link="https://x.example/" + text,
-            key=text, members=(text,) * 200, member_count=300, shared={text: text},
+            key=text, members=(text,) * 200, member_count=300, shared={text: text}, member_notes=(text,) * 200,
+            log_name=text, checkpoint=text, restart=text, ranks=text, owner=text, team=text,
         )
     )  # fmt: skip
     assert_within_limits(sent)

@@ -1,4 +1,4 @@
-"""Held alerts: nobody sends them, they hold up nobody, and what became of them is never unsaid."""
+"""Held alerts: no pass sends them, nothing newer of their run overtakes them, and what became of them stands."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -12,6 +12,7 @@ from lastbeat.effects.deferral import (
     defer,
     deferred_numbers,
     failed_deliveries,
+    holds_up,
     prolong,
     release,
     settle_as_told,
@@ -23,6 +24,7 @@ from lastbeat.model.status import Event, Status
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 UNTIL = NOW + timedelta(seconds=60)
+LATER = NOW + timedelta(seconds=120)
 SLACK, SNS = "slack:1", "sns:2"
 
 
@@ -58,9 +60,18 @@ def test_a_hold_that_has_run_out_makes_it_due_and_until_it_is_claimed_a_group_ma
     assert settle_as_told(begun, [SLACK], numbers=[1], key="_groups/1", now=UNTIL) is begun
 
 
-def test_a_held_alert_says_nothing_about_its_channel() -> None:
-    record = enqueue(held(), message(Event.FAILED), [SLACK])
-    assert claimed(record, NOW) == [2]
+def test_a_newer_alert_of_the_run_waits_for_a_held_one_which_is_not_held_again() -> None:
+    record = enqueue(held(), message(Event.FAILED), [SLACK, SNS])
+    assert (holds_up(record, 1, [SLACK]), holds_up(record, 2, [SLACK])) == (True, False)
+    assert (claimed(record, NOW), claimed(record, NOW, SNS)) == ([], [1, 2]), "nothing is held for the other channel"
+    assert defer(record, 2, [SLACK], NOW, LATER) is record
+    assert claimed(record, UNTIL) == [1, 2]
+
+
+def test_a_held_alert_before_a_held_one_waits_for_the_same_notice() -> None:
+    record = held(Event.TIMED_OUT, Event.RECOVERED)
+    assert not holds_up(record, 1, [SLACK])
+    assert claimed(record, NOW) == []
 
 
 def test_what_is_released_is_due_at_once_and_not_held_again() -> None:

@@ -100,9 +100,73 @@ def test_while_another_sends_on_a_channel_later_alerts_wait_for_it() -> None:
     _, theirs = claim(both, [SLACK, "sns:2"], "they", soon, 60)
     assert [(c.number, c.identity) for c in theirs] == [(1, "sns:2"), (2, "sns:2")], "another channel does not wait"
     _, mine = claim(both, [SLACK], "me", soon, 60)
-    assert [c.number for c in mine] == [2], "nor does who sends"
+    assert mine == (), "the one that sends waits, too"
     _, theirs = claim(both, [SLACK], "they", LATER, 60)
     assert [c.number for c in theirs] == [1, 2], "and the dead hold up nobody"
+
+
+DOWN = DeliveryError("503", retryable=True)
+REFUSED = DeliveryError("400", retryable=False)
+PASSES: list[tuple[str, dict[int, DeliveryError], list[int], list[int]]] = [
+    ("a channel that takes all gets all, in order", {}, [1, 2, 3], []),
+    ("what comes after an alert that failed for now is not begun", {1: DOWN}, [1], [1, 2, 3]),
+    ("what came before it is sent", {2: DOWN}, [1, 2], [2, 3]),
+    ("an alert that is refused for good holds up none", {1: REFUSED}, [1, 2, 3], []),
+    ("one that is refused, then one that failed", {1: REFUSED, 2: DOWN}, [1, 2], [2, 3]),
+]
+
+
+@pytest.mark.parametrize(("faults", "tried", "left"), [pytest.param(f, t, n, id=name) for name, f, t, n in PASSES])
+def test_a_channel_gets_nothing_newer_before_what_it_failed_on(
+    faults: dict[int, DeliveryError], tried: list[int], left: list[int]
+) -> None:
+    class Failing(ListChannel):
+        def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
+            number = int(message.key.rpartition("/")[2])
+            self.sent.append(message)
+            if number in faults:
+                raise faults[number]
+            return None
+
+    channel = Failing()
+    claimed, claims = claim(three_alerts(), [channel.identity], "me", NOW, 60)
+    settled = settle(claimed, dispatch(claims, [channel], 60.0), "me", NOW)
+    assert [int(message.key.rpartition("/")[2]) for message in channel.sent] == tried
+    _, theirs = claim(settled, [channel.identity], "they", NOW, 60)
+    assert [c.number for c in theirs] == left, "whoever is next goes on at once, where it stopped"
+
+
+def three_alerts(on: tuple[str, ...] = ("list:1",)) -> Record:
+    record = Record("run")
+    for event in (Event.TIMED_OUT, Event.RECOVERED, Event.FAILED):
+        record = enqueue(record, Message("run", event, Status.FAILED, "", NOW), on)
+    return record
+
+
+def test_a_newer_alert_waits_while_one_before_it_is_claimed_by_a_watcher_that_died() -> None:
+    first = enqueue(Record("run"), Message("run", Event.TIMED_OUT, Status.TIMED_OUT, "", NOW), [SLACK])
+    dead, _ = claim(first, [SLACK], "dead", NOW, 60)
+    both = enqueue(dead, Message("run", Event.RECOVERED, Status.RUNNING, "", NOW), [SLACK])
+    assert claim(both, [SLACK], "they", NOW + timedelta(seconds=59), 60) == (both, ())
+    assert [c.number for c in claim(both, [SLACK], "they", LATER, 60)[1]] == [1, 2]
+
+
+def test_an_alert_that_a_channel_has_failed_on_for_a_day_holds_up_no_other() -> None:
+    class Picky(ListChannel):
+        def send(self, message: Message, receipt: Receipt | None = None) -> Receipt | None:
+            if message.event is Event.TIMED_OUT:
+                raise DOWN
+            return super().send(message)
+
+    channel, record, now = Picky(), three_alerts(), NOW
+    while not channel.sent:
+        assert now - NOW < timedelta(days=2), "the newer ones never came"
+        record, claims = claim(record, [channel.identity], "me", now, 60)
+        record = settle(record, dispatch(claims, [channel], 60.0), "me", now)
+        now += timedelta(minutes=5)
+    assert channel.events == ["RECOVERED", "FAILED"]
+    assert now - NOW > timedelta(days=1)
+    assert pending(record, [channel.identity], now) == 1, "it is tried further on"
 
 
 @pytest.mark.parametrize(

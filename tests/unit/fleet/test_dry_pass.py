@@ -69,6 +69,19 @@ def test_a_first_look_is_one_alert_and_stays_to_be_told() -> None:
     assert [message.event.value for message in scene.channel.sent] == ["FIRST_LOOK"]
 
 
+def test_alerts_say_how_many_transitions_they_stand_for() -> None:
+    scene = FleetScene()
+    for number in range(6):
+        scene.run(f"ended-{number}").error("boom", age_s=3600)
+    assert [each.transitions for each in dry(scene).would_send or ()] == [6]
+    scene = fleet()
+    scene.sweep()
+    scene.after(900)
+    scene.run("run-1").error("boom")
+    found = {each.message.event.value: each.transitions for each in dry(scene).would_send or ()}
+    assert found == {"TIMED_OUT": 7, "FAILED": 1}
+
+
 def test_what_waits_for_its_channel_is_told_too() -> None:
     scene = fleet()
     scene.sweep()

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from lastbeat.deliver.document import document
+from lastbeat.deliver.plain import render
 from lastbeat.model.policy import FleetPolicy
 from support.channel import ListChannel, down
 from support.groups import GroupScene, Sweeper
@@ -80,6 +82,16 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         "a member that fails is told of by itself and leaves",
         [(60, silence(0, 1, 2)), (60, put(0, "_error")), (6 * MINUTE, wake(1, 2))],
         ["TIMED_OUT 3: run-00 run-01 run-02", "FAILED run-00", "RECOVERED 2: run-01 run-02"],
+    ),
+    (
+        "one that came back and failed before the notice of its return is told of in that order, and at once",
+        [(60, silence(0, 1, 2)), (60, wake(0)), (60, put(0, "_error")), (6 * MINUTE, wake(1, 2))],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "RECOVERED run-00", "FAILED run-00", "RECOVERED 2: run-01 run-02"],
+    ),
+    (
+        "one that joined late and failed before the next notice is told of in that order, and at once",
+        [(60, silence(0, 1, 2)), (60, silence(3)), (60, put(3, "_error")), (6 * MINUTE, nothing)],
+        ["TIMED_OUT 3: run-00 run-01 run-02", "TIMED_OUT run-03", "FAILED run-03"],
     ),
     (
         "a group that is over is over: who times out then is counted anew",
@@ -165,12 +177,14 @@ def test_a_group_that_lasts_is_told_again_only_where_asked_for() -> None:
     assert len({message.key for message in scene.channel.sent}) == 3
 
 
-def test_a_large_group_names_fifty_and_counts_the_rest() -> None:
+def test_a_large_group_names_all_to_programs_and_fifty_to_people() -> None:
     scene = GroupScene(60)
     scene.silence(scene.run_ids)
     scene.sweeper.sweep()
     (notice,) = scene.channel.sent
-    assert (len(notice.members), notice.member_count) == (50, 60)
+    assert (notice.members, notice.member_count) == (scene.run_ids, 60)
+    assert document(notice)["members_left_out"] == 0
+    assert render(notice).endswith("run-49\n│   and 10 more")
     assert scene.unsettled() == set()
 
 

@@ -90,7 +90,7 @@ def changed(*path: object, to: object) -> dict[str, Any]:
 WRITTEN = deepcopy(DOCUMENT)
 """What this version makes of it: with columns more, which the earlier ones take as parts of the one before."""
 WRITTEN["runs"][0][1] += [None, None, None, None, 0, None, 0]
-WRITTEN["runs"][0][3] += [None, None]
+WRITTEN["runs"][0][3] += [None, None, None, None]
 WRITTEN["owners"] = {}
 WRITTEN["left_out"] = {}
 
@@ -150,7 +150,9 @@ NEWER = [
     pytest.param(changed("new", to={"deep": [1]}), id="a field"),
     pytest.param(changed("runs", 0, to=[*DOCUMENT["runs"][0], ["more"]]), id="a part of a row"),
     pytest.param(changed("runs", 0, 0, to=[*TOLD, "more"]), id="something of a run's line"),
-    pytest.param(changed("runs", 0, 3, to=[1, None, 4, 5, None, None, "more"]), id="something at the end of a part"),
+    pytest.param(
+        changed("runs", 0, 3, to=[1, None, 4, 5, None, None, None, None, "more"]), id="something at the end of a part"
+    ),
     pytest.param(changed("round", to=[*DOCUMENT["round"], 1]), id="something of a round"),
 ]
 
@@ -167,7 +169,7 @@ def test_a_status_that_a_newer_version_added_stays_as_it_is() -> None:
     index = decode(packed(document))
     assert index.runs["run-1"].line.status.is_foreign
     document["runs"][0][1] += [None, None, None, None, 0, None, 0]
-    document["runs"][0][3] += [None, None]
+    document["runs"][0][3] += [None, None, None, None]
     document["owners"] = document["left_out"] = {}
     assert unpacked(encode(index)) == document
 

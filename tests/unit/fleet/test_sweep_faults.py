@@ -9,7 +9,7 @@ from lastbeat.deliver.port import DeliveryError
 from lastbeat.model.group import LEDGER
 from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError
-from support.fleet import FleetScene, beat, running
+from support.fleet import FleetScene, beat, running, told_of
 
 
 def test_a_run_that_cannot_be_read_costs_itself_only() -> None:
@@ -93,9 +93,11 @@ def test_passes_that_have_too_little_time_still_come_round() -> None:
     for _ in range(400):
         report = scene.sweep(deadline=0.08)
         scene.after(61)
-        if report.statuses.get("FAILED") == 120 and report.complete:
+        if report.statuses.get("FAILED") == 120 and report.complete and report.pending == 0:
             break
-    assert sorted(m.run_id for m in scene.channel.sent) == [f"run-{number:04}" for number in range(120)]
+    # A busy machine may see few of them fail in one pass, or enough of them for one notice of all.
+    told = sorted(run_id for message in scene.channel.sent for run_id in told_of(message))
+    assert told == [f"run-{number:04}" for number in range(120)]
 
 
 def test_two_sweeps_at_once_tell_everything_once() -> None:

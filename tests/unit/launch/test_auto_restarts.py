@@ -1,16 +1,20 @@
 """What auto_restart goes by, without a Ray: when kubectl is switched to another cluster, and how often it may retry."""
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
-from lastbeat.launch.auto_restart import PodLauncher
+from lastbeat.decide.restart import decide_restart, entry
+from lastbeat.launch.auto_restart import PodLauncher, Terms
 from lastbeat.launch.by_kubectl import PodCluster, PodJobs
 from lastbeat.launch.ray import NotSetUpError, auto_restart
 from lastbeat.launchers.kubectl import Kubectl
 from lastbeat.launchers.port import LauncherError
 from lastbeat.model.job import JobState
+from lastbeat.model.restart import JobEnd, Mode, RestartEntry
+from lastbeat.restarts.loading import load_text
 from support.fake_kubectl import FakeCluster
 
 SINCE = datetime(2026, 11, 1, tzinfo=timezone.utc)
@@ -38,6 +42,19 @@ def test_in_another_cluster_nothing_is_known_of_a_job(tmp_path: Path, monkeypatc
         launcher.cancel("train@session_7")
     kubectl.switch("10.1.2.3:6443")
     assert launcher.state("train@session_7").state is JobState.GONE
+
+
+def test_the_delay_doubles_with_each_restart_in_a_row_up_to_half_an_hour() -> None:
+    terms = Terms(10, 60.0, 300.0, 30.0)
+    policy = load_text(terms.policy_text, "auto_restart.yaml", "auto_restart")
+    end, history, delays = JobEnd(Mode.CRASH, "unknown", checkpoint_step=50), tuple[RestartEntry, ...](), []
+    for _ in range(7):
+        delays.append(decide_restart(policy, end, history, SINCE, delay_s=terms.retry_delay_s, chance=1.0).delay_s)
+        history = (*history, entry(end, SINCE))
+
+    assert delays == [60, 120, 240, 480, 960, 1800, 1800]
+    later = replace(end, checkpoint_step=90)
+    assert decide_restart(policy, later, history, SINCE, delay_s=60.0, chance=1.0).delay_s == 60, "it got on"
 
 
 @pytest.mark.parametrize("retries", [-1, 100, 1000])

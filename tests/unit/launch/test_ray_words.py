@@ -276,7 +276,7 @@ def test_the_average_is_over_all_gpus_of_all_pods() -> None:
     [
         pytest.param("100, 1, 2\n[N/A], 1, 2\n", 100.0, True, id="one does not tell: it has no part in the average"),
         pytest.param("[Not Supported], 1, 2\n", None, False, id="none tells"),
-        pytest.param("0, 1, 2\n1, 1, 2\n", 0.5, False, id="they do nothing"),
+        pytest.param("0, 1, 2\n1, 1, 2\n", 0.5, True, id="they do nothing, and say so"),
         pytest.param("", None, False, id="there is none"),
         pytest.param("7000, 1, 2\n", None, False, id="more than all of it is no percentage"),
     ],

@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lastbeat.model.runid import InvalidRunIdError, check_run_id
+from lastbeat.model.runid import InvalidRunIdError, check_run_id, safe_run_id
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.times import format_duration, format_minutes
 
@@ -39,6 +41,56 @@ def test_bad_run_ids_are_refused_with_the_reason(run_id: str, words: str) -> Non
         check_run_id(run_id)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "run_id"),
+    [
+        pytest.param("my exp!", "my-exp", id="punctuation becomes a dash, and none at the end"),
+        pytest.param("lr=1e-4, wd=0.1", "lr=1e-4-wd=0.1", id="several characters become one dash"),
+        pytest.param("a - b", "a-b", id="with the dashes among them"),
+        pytest.param("sweep--7/run", "sweep--7-run", id="dashes of one's own stay"),
+        pytest.param("/scratch/me/run 1", "scratch-me-run-1", id="a path"),
+        pytest.param("../etc", "etc", id="a path that leads out"),
+        pytest.param("_private", "private", id="an underscore at the beginning"),
+        pytest.param("modèle läuft", "modele-lauft", id="accents are dropped"),
+        pytest.param("ｅｘｐ①", "exp1", id="wide letters are plain ones"),
+        pytest.param("a\n\x00b\ud800", "a-b", id="what no file name can hold"),
+    ],
+)
+def test_a_name_becomes_the_run_id_that_people_expect(text: str, run_id: str) -> None:
+    found, told = safe_run_id(text)
+    assert found == run_id
+    assert told.endswith(f"; lastbeat calls this run {run_id}")
+    assert safe_run_id(run_id) == (run_id, ""), "nothing is said of what is one"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(("模型甲-1", "模型乙-1"), id="letters that no id can hold"),
+        pytest.param(("x" * 300 + "1", "x" * 300 + "2"), id="long names that differ at their ends"),
+        pytest.param(("!", "?"), id="names of which nothing is left"),
+        pytest.param(("_", "."), id="the same of an underscore"),
+    ],
+)
+def test_names_of_different_runs_stay_apart(texts: tuple[str, ...]) -> None:
+    assert len({safe_run_id(text)[0] for text in texts}) == len(texts)
+
+
+@given(st.text(max_size=400).filter(str.strip))
+def test_every_name_makes_a_run_id(text: str) -> None:
+    found, told = safe_run_id(text)
+    assert check_run_id(found) == found
+    assert safe_run_id(text) == (found, told), "each rank makes the same"
+    assert bool(told) == (found != text)
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t"])
+def test_a_blank_name_is_none(blank: str) -> None:
+    with pytest.raises(InvalidRunIdError):
+        safe_run_id(blank)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ POLICIES = st.builds(
     st.floats(0, 1),
     st.floats(0, 1e5),
     st.booleans(),
+    st.sampled_from(["end", "leave"]),
+    NAMED,
 )
 
 
@@ -58,10 +60,10 @@ def test_each_shipped_policy_survives_but_for_its_reactions(name: str) -> None:
 
 def test_what_was_added_later_keeps_no_older_version_from_understanding_a_policy_without_it() -> None:
     policy = loading.load("megatron_transient")
-    assert "exclude_stragglers" not in codec(CompiledPolicy).document(compiled(policy))
-    assert policy_of(again(compiled(replace(policy, exclude_stragglers=True, reactions={})))) == replace(
-        policy, exclude_stragglers=True, reactions={}
-    )
+    assert not {"exclude_stragglers", "on_permanent", "also"} & set(codec(CompiledPolicy).document(compiled(policy)))
+    also = {"cuda_device_side_assert": frozenset({"cuda_device_assert"})}
+    with_all = replace(policy, exclude_stragglers=True, on_permanent="leave", also=also, reactions={})
+    assert policy_of(again(compiled(with_all))) == with_all
 
 
 NEWER = [

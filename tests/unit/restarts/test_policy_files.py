@@ -1,10 +1,13 @@
 """Restart policies as people write them."""
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
-from lastbeat.model.restart import Mode, Reaction
+from lastbeat.decide.restart import decide_restart
+from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartPolicy
+from lastbeat.observe.log_observer import default_catalogue
 from lastbeat.restarts.loading import RestartPolicyError, load, names, shipped_text
 
 THEIRS = """\
@@ -76,6 +79,7 @@ same_step_times: 2
 least_confidence: 0.7
 longest_delay_s: 300
 exclude_stragglers: true
+on_permanent: leave
 on:
   checkpoint_saved: {command: [evaluate, '{checkpoint}'], limit_s: 60}
   cuda_hang: restart
@@ -86,12 +90,31 @@ on:
     assert (found.type_budgets, found.cause_budget) == ({"nccl": 2}, 4)
     assert (found.window_restarts, found.window_s) == (5, 43200.0)
     assert (found.same_step_times, found.least_confidence, found.longest_delay_s) == (2, 0.7, 300)
-    assert found.exclude_stragglers
+    assert (found.exclude_stragglers, found.on_permanent) == (True, "leave")
     assert found.reactions == {
         "checkpoint_saved": (Reaction(command=("evaluate", "{checkpoint}"), limit_s=60),),
         "cuda_hang": (Reaction(action="restart"),),
         "failed": (Reaction(action="stop"), Reaction(note="look at {run_id}")),
     }
+
+
+def test_a_line_below_a_shipped_policy_restarts_device_side_asserts_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "asserts.yaml"
+    path.write_text(f"{shipped_text('megatron_transient')}also: [cuda_device_side_assert]\n", encoding="utf-8")
+    before, after = load("megatron_transient"), load(str(path))
+    ends = [
+        JobEnd(mode, each.error_type or "unknown", each.subsystem, each.name)
+        for each in default_catalogue().signals
+        for mode in Mode
+    ]
+    changed = {(end.signal, end.mode) for end in ends if restarts(before, end) is not restarts(after, end)}
+    assert changed == {("cuda_device_assert", mode) for mode in (Mode.CRASH, Mode.STALL, Mode.TIMEOUT)}
+    assert all(restarts(after, end) for end in ends if (end.signal, end.mode) in changed)
+
+
+def restarts(policy: RestartPolicy, end: JobEnd) -> bool:
+    now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    return decide_restart(policy, end, (), now, delay_s=0.0, chance=0.0).restart
 
 
 def test_no_window_is_a_choice(tmp_path: Path) -> None:
@@ -101,6 +124,11 @@ def test_no_window_is_a_choice(tmp_path: Path) -> None:
 
 BLOCK = "policies:\n  - mode: crash\n    implementation: {class_name: SelectiveRestartPolicy, "
 FAULTS = [
+    (
+        "a signal to add that there is not",
+        "also: [cuda_device_side_asert]\n",
+        "own.yaml:1: there is no signal 'cuda_device_side_asert' (did you mean 'cuda_device_side_assert'?)",
+    ),
     ("an empty file", "", "own.yaml: the file is empty; it has to hold policies: with a block for each mode"),
     (
         "an error type that there is not",

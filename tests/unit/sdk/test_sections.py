@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from enum import Enum
+from time import monotonic
 
 import pytest
 
@@ -178,6 +179,31 @@ def test_a_step_and_the_end_of_a_section_begin_the_time_between_anew(run: Run) -
         move()
         (span,) = run.sections.spans()
         assert span.open_s < 500.0
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(lambda run: setattr(run.sections, "limits", LIMITS), id="a limit"),
+        pytest.param(lambda run: setattr(run.sections, "times", SpanTimes()), id="learning"),
+        pytest.param(lambda run: run.section("eval"), id="a section"),
+    ],
+)
+def test_what_times_steps_later_counts_from_then_and_sees_each_step(run: Run, begin: Callable[[Run], None]) -> None:
+    run.step(1)
+    run.sections.marked -= 1000.0
+    begin(run)
+    assert monotonic() - run.sections.marked < 500.0, "steps until now left no mark"
+    run.sections.marked -= 1000.0
+    run.step(2)
+    assert monotonic() - run.sections.marked < 500.0
+
+
+def test_before_the_first_step_the_time_counts_from_the_beginning(run: Run) -> None:
+    run.sections.marked -= 1000.0
+    run.sections.limits = LIMITS
+    (span,) = run.sections.spans()
+    assert span.open_s >= 1000.0
 
 
 def test_a_late_section_is_told_however_many_others_are_open(run: Run) -> None:

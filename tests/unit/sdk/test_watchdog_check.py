@@ -27,7 +27,7 @@ class Fleet:
 
     def beats(self, count: int, each_s: float = 30.0) -> None:
         for _ in range(count):
-            self.task.write(Beat(Run("run", None), self.store, "run/", 0.0))
+            self.task.write(Beat(Run("run", None), self.store, "run/", self.store.now.timestamp()))
             self.store.pass_time(each_s)
 
 
@@ -96,6 +96,14 @@ def test_where_no_pass_has_left_anything_that_is_told_once_after_some_minutes(
     assert "nobody watches this run yet" in told.getMessage()
     assert "lastbeat watch --run-id run" in told.getMessage()
     assert fleet.store.calls.count(("read", RECORD)) == 1
+
+
+def test_a_run_that_beats_often_gives_its_watchdog_as_long_to_come(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        fleet.beats(1000, each_s=0.2)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lastbeat.settings import SettingsError, load
+from lastbeat.settings import SettingsError, every_setting, load
 from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.stores.s3 import MONITORING_REGION
 
@@ -52,6 +52,74 @@ def test_whoever_speaks_last_says_where_runs_are(
 ) -> None:
     (tmp_path / ".env").write_text(dotenv)
     assert load(arguments, environ, tmp_path).root == root
+
+
+@pytest.mark.parametrize(
+    ("environ", "dotenv", "ignored"),
+    [
+        pytest.param({"LASTBEAT_LEARN": "banana"}, "", ["LASTBEAT_LEARN='banana'"], id="a typing error"),
+        pytest.param(
+            {"LASTBEAT_BEAT_SECONDS": "often"}, "STALE_MINUTES=ten", ["LASTBEAT_BEAT_SECONDS='often'",
+            "STALE_MINUTES='ten'"], id="several, one of them in the file",
+        ),
+        pytest.param(
+            {"LASTBEAT_DASHBOARD_TOKEN": "short"}, "", ["LASTBEAT_DASHBOARD_TOKEN (a secret)"],
+            id="a secret by its name",
+        ),
+        pytest.param(
+            {"LASTBEAT_LOG_LEVEL": "https://ann:hunter2@x/"}, "", ["LASTBEAT_LOG_LEVEL='https://***@x/'"],
+            id="a password in a value that should hold none",
+        ),
+        pytest.param({"SLACK_WEBHOOK_URL": "nonsense"}, "", [], id="training alerts nobody itself"),
+        pytest.param({"LASTBEAT_CHANNEL_X_SLACK_WEBHOOK_URL": "nonsense"}, "", [], id="nor on a channel with a name"),
+    ],
+)  # fmt: skip
+def test_training_goes_on_without_a_setting_that_does_not_say_where_runs_lie(
+    tmp_path: Path, environ: dict[str, str], dotenv: str, ignored: list[str]
+) -> None:
+    (tmp_path / ".env").write_text(dotenv)
+    settings = load({}, {"MONITORING_ROOT": "/d", **environ}, tmp_path, training=True)
+    assert sorted(settings.ignored) == sorted(ignored)
+    assert settings.root == Root(DIRECTORY, "/d")
+    default = load({}, {"MONITORING_ROOT": "/d"}, Path("/nonexistent"))
+    assert settings.policy == default.policy
+    told = "\n".join(settings.ignored_told())
+    assert all(name.partition("=")[0].partition(" ")[0] in told for name in ignored)
+    assert "hunter2" not in told
+    with pytest.raises(SettingsError):
+        load({}, {"MONITORING_ROOT": "/d", **environ}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        pytest.param({}, {"MONITORING_ROOT": "s3://x"}, id="the root"),
+        pytest.param({}, {"MONITORING_BUCKET": "X"}, id="the bucket"),
+        pytest.param({}, {"MONITORING_BUCKET": "b-1", "MONITORING_PREFIX": "a//b"}, id="the prefix"),
+        pytest.param({}, {"MONITORING_ROOT": "s3://b-1/p", "AWS_ENDPOINT_URL": "nowhere"}, id="the store's address"),
+        pytest.param({"LASTBEAT_SECTION_TIMEOUTS": "step"}, {}, id="an argument, which its user sees at once"),
+    ],
+)
+def test_training_does_not_guess_where_runs_lie(
+    tmp_path: Path, arguments: dict[str, str], environ: dict[str, str]
+) -> None:
+    with pytest.raises(SettingsError):
+        load(arguments, environ, tmp_path, training=True)
+
+
+def test_training_does_without_a_file_of_settings_only_where_the_root_is_known(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"MONITORING_ROOT=/\xff\xfe")
+    assert list(load({}, {"MONITORING_ROOT": "/d"}, tmp_path, training=True).ignored) == [".env"]
+    with pytest.raises(SettingsError, match="is not UTF-8 text"):
+        load({}, {}, tmp_path, training=True)
+
+
+def test_every_setting_that_is_on_or_off_takes_the_same_words() -> None:
+    switches = [setting for setting in every_setting() if setting.default in {"on", "off"}]
+    assert len(switches) > 4
+    for setting in switches:
+        for words in (("on", "ON", "true", "True", "1", "yes"), ("off", "false", "FALSE", "0", "no")):
+            assert {setting.read(word) for word in words} == {setting.read(words[0])}, setting.name
 
 
 def test_root_and_bucket_that_disagree_on_one_command_line_are_refused(tmp_path: Path) -> None:

@@ -117,6 +117,17 @@ LINES = [
         "megatron_checkpoint_saved",
     ),
     (
+        # Megatron-LM before 2024, Megatron-DeepSpeed and their forks
+        "megatron_basic",
+        "  successfully saved checkpoint at iteration    1000 to /ckpt",
+        "megatron_checkpoint_saved",
+    ),
+    (
+        "megatron_basic",
+        "[2023-05-01 10:00:00] successfully saved checkpoint at iteration 1000 to checkpoints/gpt",
+        "megatron_checkpoint_saved",
+    ),
+    (
         "megatron_basic",
         "[NeMo I 2026-01-01] Successfully saved checkpoint from iteration      49 to /c",
         "megatron_checkpoint_saved",

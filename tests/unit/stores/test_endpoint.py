@@ -1,8 +1,14 @@
 """Which host a client of an endpoint may reach."""
 
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 import pytest
 
-from lastbeat.stores.endpoint import one_host
+from lastbeat.stores.endpoint import ask_endpoint, one_host
 
 
 @pytest.mark.parametrize(
@@ -21,3 +27,61 @@ def test_the_endpoints_own_host_is_reached_and_no_other(endpoint: str, reached: 
     options = one_host(endpoint)
     assert options["proxy_excludes"] == reached
     assert options["proxy_url"] == "http://127.0.0.1:0"
+
+
+IN_1994 = 784111777.0
+DATE = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "time_s", "header"),
+    [
+        pytest.param(f"HTTP/1.1 200 OK\r\n{DATE}\r\n", IN_1994, None, id="an answer"),
+        pytest.param(f"HTTP/1.0 403 Forbidden\r\nserver: x\r\n{DATE.lower()}\r\n", None, None, id="another date"),
+        pytest.param(f"HTTP/1.1 403 Forbidden\r\n{DATE}\r\n", IN_1994, None, id="a refusal tells the time, too"),
+        pytest.param(
+            f"HTTP/1.1 301 Moved\r\nX-Amz-Bucket-Region:eu-west-1\r\n{DATE}\r\n", IN_1994, "eu-west-1", id="elsewhere"
+        ),
+        pytest.param(f"HTTP/1.1 200 OK\r\n{DATE}", IN_1994, None, id="it ends in its head"),
+        pytest.param("HTTP/1.1 200 OK\r\n\r\n", None, None, id="no date"),
+        pytest.param("HTTP/1.1 200 OK\r\nDate: Sun, 99 Nov 1994 08:49:37 GMT\r\n\r\n", None, None, id="no day"),
+        pytest.param("HTTP/1.1 200 OK\r\nDate: \r\nno header\r\n\r\n", None, None, id="lines that say nothing"),
+        pytest.param("HTTP/1.1 200 OK\r\n" + "X: y\r\n" * 100_000, None, None, id="a head without an end"),
+    ],
+)
+def test_what_an_endpoint_says_of_itself(sent: str, time_s: float | None, header: str | None) -> None:
+    with _server(sent) as endpoint:
+        answer = ask_endpoint(endpoint, "my bucket", timeout_s=10)
+    assert answer is not None
+    assert (answer.time_s is None) == (time_s is None)
+    assert answer.time_s is None or time_s is None or 0 <= answer.time_s - time_s < 10
+    assert answer.headers.get("x-amz-bucket-region") == header
+
+
+@pytest.mark.parametrize("sent", ["", "SSH-2.0-OpenSSH_9.6\r\n\r\n", "\x00\x00\r\n\r\n"])
+def test_what_speaks_no_http_gives_no_answer(sent: str) -> None:
+    with _server(sent) as endpoint:
+        assert ask_endpoint(endpoint, "bucket", timeout_s=10) is None
+
+
+def test_an_answer_that_never_comes_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert ask_endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}", "bucket", timeout_s=0.2) is None
+
+
+@contextmanager
+def _server(sent: str) -> Iterator[str]:
+    """An endpoint that answers one request with ``sent``."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError):
+                asked = connection.recv(4096).decode()
+                assert re.match(r"HEAD /(my%20)?bucket HTTP/1.1\r\nHost: 127.0.0.1:\d+\r\n", asked), asked
+                connection.sendall(sent.encode("latin-1"))
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        answering.join()

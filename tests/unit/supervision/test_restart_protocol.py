@@ -26,6 +26,8 @@ ENDS = st.sampled_from(
     [
         (JobState.FAILED, 1, None),
         (JobState.FAILED, 1, "_error"),
+        # It says that it failed, and runs on.
+        (JobState.RUNNING, None, "_error"),
         (JobState.CANCELLED, None, None),
         (JobState.TIMEOUT, None, None),
         (JobState.NODE_LOST, None, None),

@@ -385,6 +385,16 @@ def test_a_job_that_cannot_be_asked_about_changes_nothing() -> None:
     assert scene.channel.events == []
 
 
+def test_the_old_and_the_new_job_stand_in_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    scene = running(SupervisedScene())
+    scene.end("run-r0", JobState.FAILED, 1)
+    caplog.set_level(logging.INFO)
+    watch = scene.watch()
+    for _ in range(4):
+        watch.tick()
+    assert [line for line in caplog.messages if "→ run-r1" in line] == ["run: job run-r0 → run-r1"]
+
+
 def test_a_job_that_does_not_die_keeps_the_next_one_waiting() -> None:
     scene = running(SupervisedScene(limits=replace(Policy(), stall_s=60.0)))
     scene.launcher.ends_when_cancelled = False

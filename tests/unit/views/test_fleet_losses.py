@@ -14,16 +14,20 @@ from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
 from lastbeat.record.codec import encode
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat.views.fleet_losses import MOST_GROUPS, LossReader, losses_document
+from lastbeat.views.fleet_goodput import fleet_goodput
+from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, MOST_GROUPS, LossReader, losses_document
+from support.fleet_views import Looked
 from support.memory import START, MemoryStore
 
 DAY = 86400.0
 
 
-def record(run_id: str, hours_ago: float = 1.0, reason: str = "boom", fingerprint: str = "aa") -> Record:
+def record(
+    run_id: str, hours_ago: float = 1.0, reason: str = "boom", fingerprint: str = "aa", signal: str | None = None
+) -> Record:
     failed = Transition(
-        1, START - timedelta(hours=hours_ago), None, Status.FAILED, reason, 1, "oom", fingerprint=fingerprint,
-        node="node-1",
+        1, START - timedelta(hours=hours_ago), None, Status.FAILED, reason, 1, "oom", signal=signal,
+        fingerprint=fingerprint, node="node-1",
     )  # fmt: skip
     return Record(run_id, status=Status.FAILED, attempt=Attempt(1), history=(failed,), transitions=1)
 
@@ -169,10 +173,39 @@ def test_a_secret_is_masked_also_where_a_colour_stands_in_the_middle_of_it(insid
 
 
 def test_the_document_is_bounded_and_plain_json() -> None:
-    many = [record(f"run-{number}", fingerprint=f"{number:04}") for number in range(MOST_GROUPS + 7)]
+    many = [
+        record(f"run-{kind}-{number}", fingerprint=f"{kind}-{number:04}", signal=f"signal-{kind}")
+        for kind in range(MOST_GROUPS + 7)
+        for number in range(2 if kind else MOST_FINGERPRINTS + 3)
+    ]
     told = losses_document(LossReader(fleet(*many), "memory").read(DAY))
     assert (len(told["causes"]), told["left_out"]["causes"], told["left_out"]["nodes"]) == (MOST_GROUPS, 7, 0)
-    assert len(json.dumps(told, allow_nan=False)) < 80_000
+    first = told["causes"][0]
+    assert (first["signal"], len(first["fingerprints"]), first["fingerprints_left_out"]) == (
+        "signal-0", MOST_FINGERPRINTS, 3,
+    )  # fmt: skip
+    assert len(json.dumps(told, allow_nan=False)) < 200_000
+
+
+def test_a_cause_tells_its_fingerprints_and_when_it_happened() -> None:
+    long_ago, lately = record("a", hours_ago=1, fingerprint="aa"), record("b", hours_ago=2, fingerprint="bb")
+    died = AttemptTimes(
+        1, started_at=START - timedelta(hours=30), died_at=START - timedelta(hours=20), end=Status.FAILED
+    )
+    told = losses_document(
+        LossReader(fleet(replace(long_ago, timesheet=Timesheet((died,))), lately), "memory").read(DAY)
+    )
+    (cause,) = told["causes"]
+    assert (cause["last_run"], cause["failures"], cause["name"]) == ("b", 2, "bb")
+    assert [(each["name"], each["last_at"], each["last_seen_at"]) for each in cause["fingerprints"]] == [
+        ("aa", "2025-12-31T16:00:00Z", "2026-01-01T11:00:00Z"), ("bb", "2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z"),
+    ]  # fmt: skip
+
+
+def test_what_happened_before_the_time_that_is_asked_for_does_not_count_though_it_was_seen_since() -> None:
+    died = AttemptTimes(1, started_at=START - timedelta(days=9), died_at=START - timedelta(days=8), end=Status.FAILED)
+    store = fleet(record("young"), replace(record("found-dead"), timesheet=Timesheet((died,))))
+    assert [each.run_id for each in LossReader(store, "memory").read(DAY).failures] == ["young"]
 
 
 def test_a_store_that_cannot_be_seen_is_no_fleet_without_failures() -> None:
@@ -189,5 +222,25 @@ def test_a_store_that_cannot_be_seen_is_no_fleet_without_failures() -> None:
 def test_groups_by_each_dimension_are_offered() -> None:
     found = LossReader(fleet(record("a")), "memory").read(DAY)
     assert {str(by): [each.name for each in found.by(by)] for by in Dimension} == {
-        "cause": ["aa"], "node": ["node-1"], "user": [""], "step-range": [""],
+        "cause": ["oom FAILED"], "node": ["node-1"], "user": [""], "step-range": [""],
+    }  # fmt: skip
+
+
+def test_the_numbers_of_the_first_day_do_not_count_time_before_the_watchdog() -> None:
+    looked = Looked()
+    old = looked.scene.run("old")
+    old.both(50, age_s=18 * 3600)
+    old.error("ConnectionError: Connection reset by peer", age_s=18 * 3600)
+    looked.passes()
+    looked.scene.after(3600)
+    # It began and died while no pass was made.
+    new = looked.scene.run("new")
+    new.both(50, age_s=1200)
+    new.error("ConnectionError: Connection reset by peer", age_s=1200)
+    looked.passes()
+    found = LossReader(looked.store, "memory").read(DAY)
+    assert {each.run_id: each.loss.dead_s for each in found.failures} == {"old": 0.0, "new": 1200.0}
+    times = {each.run_id: each.goodput for each in fleet_goodput(looked.store, ["old", "new"], looked.scene.now).runs}
+    assert {run_id: each.mean_detect_s for run_id, each in times.items() if each is not None} == {
+        "old": None, "new": 1200.0,
     }  # fmt: skip

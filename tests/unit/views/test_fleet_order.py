@@ -23,8 +23,11 @@ IN_ORDER = [
     run("timed-out", Status.TIMED_OUT, 3),
     run("failed-of-unknown-time", Status.FAILED, None),
     run("unseen", Status.UNKNOWN),
+    run("still", hours=0.5, stands_still=True),
     run("warned", conditions=("stalled",)),
     run("unreadable", hours=5, fault="progress.json: it is not JSON"),
+    run("failed-yesterday", Status.FAILED, 9),
+    run("timed-out-yesterday", Status.TIMED_OUT, 23),
     run("lives", hours=1),
     run("lives-longer", hours=50),
     run("failed-before", Status.FAILED, 30),
@@ -56,6 +59,7 @@ def test_without_a_time_a_failure_is_a_failure() -> None:
         pytest.param({"statuses": ["warning"]}, {"llama-2"}, id="running with warnings"),
         pytest.param({"statuses": ["RUNNING (WARNING)"]}, {"llama-2"}, id="as it is shown"),
         pytest.param({"statuses": ["FAILED", "SUCCEEDED"]}, {"vit", "Bert"}, id="one of two statuses"),
+        pytest.param({"statuses": ["WARNING", "STANDS_STILL"]}, {"llama-1", "llama-2"}, id="standing still"),
         pytest.param({"text": "OOM"}, {"vit"}, id="a cause, in capitals or not"),
         pytest.param({"text": "llama stall"}, {"llama-2"}, id="every word stands somewhere"),
         pytest.param({"globs": ["llama-*"], "text": "oom"}, set(), id="all that is asked for at once"),
@@ -63,7 +67,7 @@ def test_without_a_time_a_failure_is_a_failure() -> None:
 )  # fmt: skip
 def test_people_get_what_they_ask_for(asked: dict[str, Any], expected: set[str]) -> None:
     rows = [
-        run("llama-1"),
+        run("llama-1", stands_still=True),
         run("llama-2", conditions=("stalled",)),
         run("vit", Status.FAILED, cause="oom"),
         run("Bert", Status.SUCCEEDED),

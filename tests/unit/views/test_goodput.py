@@ -94,3 +94,32 @@ def test_a_store_that_does_not_answer_and_a_time_that_is_over_are_told_run_by_ru
     assert [(each.run_id, each.fault) for each in found.unread] == [(RUN, "no answer")]
     late = fleet_goodput(scene.store, [RUN], scene.store.now, until=0.0)
     assert [each.fault for each in late.unread] == ["there was no time left to read it"]
+
+
+def test_a_failure_from_before_the_first_look_is_no_time_that_a_watcher_missed() -> None:
+    scene = Scene()
+    began = scene.now.isoformat()
+    scene.store.pass_time(60)
+    scene.beat(start_time=began)
+    scene.put("_error", "boom")
+    scene.store.pass_time(18 * 3600)
+    for recorded in (False, True):
+        if recorded:
+            scene.look()
+        found = view_of(scene).goodput
+        assert found is not None
+        assert (found.over, found.wall_s, found.mean_detect_s, found.failures) == (True, 60, None, 1)
+        assert found.spent[TimeUse.UNNOTICED] == 0
+
+
+def test_starts_in_place_that_no_watcher_saw_count_as_training_says() -> None:
+    scene = Scene()
+    starter = {"token": "launch-2", "restarts": 2, "left": 1, "takes_s": 60}
+    scene.beat(attempt=3, start_time=scene.now.isoformat(), in_place=starter)
+    scene.progress(15)
+    for recorded in (False, True):
+        if recorded:
+            scene.look()
+        found = view_of(scene).goodput
+        assert found is not None
+        assert (found.attempts, found.failures) == (3, 2)

@@ -260,6 +260,16 @@ def test_a_thread_that_died_is_told_unless_the_reason_tells_it() -> None:
     assert "shard 7 is torn" in view.row.reason
 
 
+def test_settings_that_a_run_ignores_are_told() -> None:
+    scene = Scene()
+    scene.beat(ignored_settings=["LASTBEAT_LEARN='banana'", 7, "", "X=\x1b[31m"])
+    view = view_of(scene)
+    assert view.notes == ("This run ignores LASTBEAT_LEARN='banana', X=; correct that where its training starts.",)
+    assert all("ignored_settings" not in beat.facts for beat in view.beats)
+    scene.beat(ignored_settings="all of them")
+    assert view_of(scene).notes == ()
+
+
 STACKS = """No new step for 15 min, at step 7
 
 Thread "MainThread" (main), most recent call last:

@@ -83,6 +83,28 @@ def test_a_refusal_is_final_and_shown() -> None:
     assert later.failures == ("alert 1 (FAILED) was refused by list: 404 no_service",)
 
 
+def test_of_two_alerts_in_one_pass_the_second_does_not_overtake_the_first() -> None:
+    scene = Scene()
+    scene.both(1)
+    scene.look()
+    scene.channel.fault = down
+    scene.after(1200)
+    scene.look()
+    scene.put("_error", "boom")
+    scene.after(60)
+    # The first try of this pass fails, a second one would not.
+    tries = iter([down])
+
+    def once(message: Message) -> DeliveryError | None:
+        return next((fault(message) for fault in tries), None)
+
+    scene.channel.fault = once
+    for _ in range(3):
+        scene.look()
+        scene.after(60)
+    assert scene.channel.events == ["TIMED_OUT", "FAILED"]
+
+
 @pytest.mark.parametrize("fault", [down, refusing])
 def test_one_channel_that_fails_holds_up_none(fault: object) -> None:
     scene = TwoChannels()

@@ -7,6 +7,7 @@ import pytest
 from lastbeat.deliver.document import document
 from lastbeat.deliver.plain import render
 from lastbeat.deliver.slack_blocks import payload
+from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event
 from lastbeat.observe.ranks import MOST_READ
@@ -133,3 +134,50 @@ def test_ranks_stop_no_alert(scene: Scene, operation: str, fault: Exception) -> 
     (alert,) = scene.look().alerts
     assert (alert.event, alert.ranks) == (Event.FAILED, None)
     assert asked(scene) <= 2
+
+
+OUT_OF_MEMORY = (
+    "[rank1]: Traceback (most recent call last):\n"
+    '[rank1]:   File "/home/u/train.py", line 88, in step\n'
+    "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of\n"
+)
+LOST = "[rank0]: RuntimeError: [/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.5]:22966\n"
+
+
+def failed(scene: Scene, rank0: str, rank1: str) -> Message:
+    scene.beat(world_size=2, beat_seconds=30.0)
+    beat(scene, range(2), step=70)
+    scene.look()
+    scene.put("logs/training_log_latest.txt", rank0)
+    scene.put("logs/rank1.txt", rank1)
+    scene.put("_error", "")
+    (alert,) = scene.look().alerts
+    return alert
+
+
+def test_the_host_of_the_rank_whose_log_shows_the_cause_is_known_from_its_heartbeat(scene: Scene) -> None:
+    alert = failed(scene, LOST, OUT_OF_MEMORY)
+    assert (alert.cause, alert.ranks) == ("oom", "rank 1 on host-17, last step 70")
+
+
+def test_log_lines_are_those_around_the_error_whatever_was_printed_after_it(scene: Scene) -> None:
+    before = "".join(f"step {n}/1000 loss 2.5\n" for n in range(60))
+    alert = failed(scene, before + LOST, before + OUT_OF_MEMORY + "".join(f"teardown {n}\n" for n in range(29)))
+    assert alert.log_name == "logs/rank1.txt"
+    assert any("OutOfMemoryError" in line for line in alert.log_tail)
+    assert (alert.log_tail[0], alert.log_tail[-1]) == ("step 50/1000 loss 2.5", "teardown 6")
+    assert len(alert.log_tail) <= 20
+
+
+def test_the_main_log_stands_in_where_the_log_with_the_error_cannot_be_read(scene: Scene) -> None:
+    def refuse(op: str, key: str) -> None:
+        if op == "read" and key.endswith("rank1.txt"):
+            reads.append(key)
+            if len(reads) > 1:
+                raise UnreachableError("no answer")
+
+    reads = list[str]()
+    scene.store.before = refuse
+    alert = failed(scene, "step 1/1000 loss 2.5\nstep 2/1000 loss 2.4\n", OUT_OF_MEMORY)
+    assert (alert.cause, alert.log_name) == ("oom", "")
+    assert alert.log_tail[-1] == "step 2/1000 loss 2.4"

@@ -70,6 +70,15 @@ const Account = (() => {
     return el("span", { class: "muted", title: Format.full(run.since) }, words);
   }
 
+  /** That it stands still, and how to have that watched. */
+  function standsStill(run, now) {
+    const told = Rows.still(run, now);
+    if (told === null) return null;
+    const limit = run.stall_limited === false
+      ? [": ", el("code", {}, `${Data.command("limits", run.run_id)} --stall-minutes 30`), " sets one."] : ["."];
+    return box("doubt", "It stands still: ", told, ...limit);
+  }
+
   /** Status and reason, since when, and all that makes them doubtful. */
   function state(doc, now) {
     const run = doc.run;
@@ -78,6 +87,7 @@ const Account = (() => {
       el("p", { class: "state" }, Draw.statusOf(run), since(run, now)),
       some(run.reason) && !shows(doc, run.reason) ? el("p", { class: "lead-reason" }, run.reason) : null,
       run.doubt ? box("doubt", "This may be out of date: ", run.doubt) : null,
+      standsStill(run, now),
       run.silenced
         ? box("doubt", "Silenced: ", `no alerts until ${run.silenced.until}, by ${run.silenced.by}: ${run.silenced.why}`)
         : null,

@@ -135,7 +135,8 @@ const Data = (() => {
     if (answer.ok) return body;
     const told = body && typeof body.error === "string" ? body.error : `The server refuses (${answer.status}).`;
     const advice = body && typeof body.advice === "string" ? body.advice
-      : answer.status === 401 || answer.status === 403 ? "Open the address that `lastbeat dashboard` printed." : "";
+      : answer.status === 401 ? "Reload the page and enter the token."
+      : answer.status === 403 ? "Open the address that `lastbeat dashboard` printed." : "";
     throw new Fault(told, advice, answer.status);
   }
 

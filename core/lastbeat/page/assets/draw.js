@@ -28,9 +28,10 @@ const Draw = (() => {
 
   const looks = (status) => (Object.hasOwn(STATUSES, status) ? STATUSES[status] : STATUSES.UNKNOWN);
 
-  /** How a run is shown, given its row: one that is recorded as running and seems not to be does not look calm. */
+  /** How a run is shown, given its row: one that is recorded as running does not look calm while it stands still, or
+   * seems not to run. */
   function looksOf(row) {
-    return row.doubt && row.shown === "RUNNING" ? STATUSES["RUNNING (WARNING)"] : looks(row.shown);
+    return (row.doubt || row.stands_still) && row.shown === "RUNNING" ? STATUSES["RUNNING (WARNING)"] : looks(row.shown);
   }
 
   function fill(node, attributes, children) {
@@ -98,17 +99,8 @@ const Draw = (() => {
     return safe ? el("a", { href: address, rel: "noopener noreferrer", target: "_blank" }, text) : el("span", {}, text);
   }
 
-  const MOST_WHOLE = 20, TAIL = 9;
-
-  /** A link to a run's own view. Where its name is too long for its place the middle is left out: runs of one sweep
-   * differ at their ends. */
-  function runLink(id) {
-    const href = `#/runs/${encodeURIComponent(id)}`, letters = Array.from(id);
-    if (letters.length <= MOST_WHOLE) return el("a", { href, class: "run-link" }, id);
-    return el("a", { href, class: "run-link parts", title: id, "aria-label": id },
-      el("span", { class: "head" }, letters.slice(0, -TAIL).join("")),
-      el("span", { class: "tail" }, letters.slice(-TAIL).join("")));
-  }
+  /** A link to a run's own view. Its name is never cut: runs of one sweep differ anywhere. */
+  const runLink = (id) => el("a", { href: `#/runs/${encodeURIComponent(id)}`, class: "run-link" }, id);
 
   /** A path: too long a one without its middle, and whole in its title. */
   const path = (text, most = 60) => el("code", { class: "path", title: text.length > most ? text : null },
@@ -148,8 +140,9 @@ const Draw = (() => {
     return picture;
   }
 
-  /** Spans ([[iso, status, attempt], …], oldest first) as a sentence: RUNNING for 3 h, TIMED_OUT 10:02 for 20 m, … */
-  function stripWords(spans, at) {
+  /** Spans ([[iso, status, attempt], …], oldest first) as a sentence: RUNNING for 3 h, TIMED_OUT 10:02 for 20 m, …
+   * What was before `watched` (milliseconds), no watcher saw. */
+  function stripWords(spans, at, watched) {
     if (spans.length === 0) return "nothing known of the last 24 h";
     const told = spans.slice(-12).map(([since, name, attempt], index, all) => {
       const ends = index + 1 < all.length ? Format.moment(all[index + 1][0]) : at;
@@ -158,12 +151,14 @@ const Draw = (() => {
       return index + 1 < all.length ? `${name} ${Format.time(since, at)} for ${lasted}${another}`
         : `${name} since ${Format.time(since, at)} (${lasted})${another}`;
     });
-    return `${spans.length > 12 ? "… " : ""}${told.join(", ")}`;
+    const unseen = watched === null ? "" : watched >= at ? "; not watched" : `; not watched before ${Format.time(watched / 1000, at)}`;
+    return `${spans.length > 12 ? "… " : ""}${told.join(", ")}${unseen}`;
   }
 
-  /** The last 24 hours before `at` (milliseconds) as a strip; troubles are taller, so that not only colour tells. */
-  function strip(spans, at, width = 96, height = 14) {
-    const words = stripWords(spans, at);
+  /** The last 24 hours before `at` (milliseconds) as a strip; troubles are taller, so that not only colour tells. What
+   * was before `watched`, where that is given, is hatched. */
+  function strip(spans, at, watched = null, width = 96, height = 14) {
+    const words = stripWords(spans, at, watched);
     const picture = svg("svg", { class: "strip", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none",
       role: "img", "aria-label": words }, svg("title", {}, words),
     svg("rect", { class: "ground", x: 0, y: height - 1, width, height: 1 }));
@@ -181,6 +176,13 @@ const Draw = (() => {
         picture.append(svg("rect", { class: "attempt", x: begins.toFixed(1), y: 0, width: 1, height }));
       }
     });
+    if (watched !== null && shown.length > 0) {
+      const until = x(watched);
+      for (let left = x(Format.moment(shown[0][0]) ?? at) + 1; left < until; left += 3) {
+        const wide = Math.min(1.5, until - left);
+        picture.append(svg("rect", { class: "unwatched", x: left.toFixed(1), y: 0, width: wide.toFixed(1), height }));
+      }
+    }
     return picture;
   }
 

@@ -64,6 +64,7 @@ const Fleet = (() => {
   function showRows(most) {
     const { body, lines } = view, around = context();
     const shown = view.order.slice(0, most), wanted = new Set(shown.map((each) => each.key));
+    giveWidth(shown);
     if (body.childElementCount > shown.length && !body.contains(document.activeElement)) empty();
     for (const line of [...body.children]) if (!wanted.has(line.dataset.key)) takeAway(line);
     let place = body.firstChild;
@@ -79,6 +80,32 @@ const Fleet = (() => {
     const more = view.order.length - limit;
     view.more.hidden = more <= 0;
     if (more > 0) setText(view.more, `Show ${Format.integer(Math.min(STEP, more))} more of ${Format.integer(more)}`);
+  }
+
+  /** Names wider than this take the room of columns that each run's own view has, too. */
+  const LONG_NAME = 280;
+  const widths = new Map();
+  let pen = null;
+
+  /** How wide a name is, in pixels, as the table writes it. */
+  function widthOf(id) {
+    let known = widths.get(id);
+    if (known === undefined) {
+      if (pen === null) {
+        pen = document.createElement("canvas").getContext("2d");
+        pen.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
+      }
+      if (widths.size > MOST_KEPT) widths.clear();
+      widths.set(id, (known = pen.measureText(id).width));
+    }
+    return known;
+  }
+
+  /** The column of the runs is as wide as their longest name, as far as there is room. */
+  function giveWidth(shown) {
+    const most = shown.reduce((wide, { id, member }) => (id ? Math.max(wide, widthOf(id) + (member ? 18 : 0)) : wide), 0);
+    view.table.style.setProperty("--run", `${Math.ceil(Math.max(most, 150)) + 4}px`);
+    view.table.classList.toggle("long-names", most > LONG_NAME);
   }
 
   function runLine({ key, id, member }, around) {

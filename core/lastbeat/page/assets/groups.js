@@ -20,19 +20,21 @@ const Groups = (() => {
   /** Figures differ from run to run where the trouble is the same. */
   const withoutFigures = (text) => (text ?? "").replace(/\d[\d.,:]*/g, "#");
 
+  const stands = (row) => Rows.still(row, Data.now() ?? Date.now());
+
   /** What runs of one group have in common; null: such a run stands alone. */
   function kind(row) {
     if (row.complete === false || !Rows.needs(row)) return null;
     let known = kinds.get(row);
     if (known === undefined) {
-      const told = row.action || row.cause ? row.action : row.doubt || row.reason || row.fault;
+      const told = row.action || row.cause ? row.action : row.doubt || (stands(row) && "no step") || row.reason || row.fault;
       known = JSON.stringify([row.shown, Boolean(row.doubt), row.cause, withoutFigures(told)]);
       kinds.set(row, known);
     }
     return known;
   }
 
-  const began = (row) => Format.moment(row.doubt ? row.beat_at : row.since);
+  const began = (row) => Format.moment(row.doubt ? row.beat_at : stands(row) ? row.step_at : row.since);
 
   /** Rows of one kind, told apart by when each got into trouble. */
   function together(rows) {
@@ -97,7 +99,7 @@ const Groups = (() => {
 
   /** What happened to all of them; where each has figures of its own, to the first. */
   function reason(rows) {
-    const of = (row) => row.doubt || row.reason || row.fault || "";
+    const of = (row) => row.doubt || stands(row) || row.reason || row.fault || "";
     return Format.clip(shared(rows, of) ?? `${rows[0].run_id}: ${of(rows[0])}`, 400);
   }
 

@@ -37,7 +37,22 @@ const Losses = (() => {
     return [
       el("span", { class: "what" }, el("code", {}, type), group.signal ? [" · ", el("code", {}, group.signal)] : null),
       group.said ? el("span", { class: "said", title: group.said }, Format.clip(group.said, 160)) : null,
+      fingerprints(group),
     ];
+  }
+
+  /** One mistake each: a cause often has several wordings. */
+  function fingerprints(group) {
+    const each = group.fingerprints ?? [];
+    if (each.length < 2) return null;
+    const more = group.fingerprints_left_out ?? 0;
+    return el("details", { class: "expand" },
+      el("summary", {}, Format.count(each.length + more, "fingerprint")),
+      el("ul", { class: "plain" }, each.map((one) => el("li", {},
+        `${Format.count(one.failures, "failure")}, ${amount(one.lost_hours, !one.at_least)}`,
+        one.last_run ? [" ", Draw.runLink(one.last_run)] : null,
+        one.said ? el("span", { class: "said" }, Format.clip(one.said, 160)) : null)),
+      more > 0 ? el("li", { class: "muted" }, `and ${Format.integer(more)} more`) : null));
   }
 
   function row(kind, group, top, now) {
@@ -75,7 +90,7 @@ const Losses = (() => {
     const one = (use, words) => el("li", {}, el("span", { class: `use use-${use}`, "aria-hidden": "true" }), words);
     return el("ul", { class: "plain uses" },
       one("lost", "Training thrown away"),
-      one("unnoticed", "Dead, until it was seen and started again"),
+      one("unnoticed", "Dead, until it was seen and, if a restart may help, started again"),
       one("unknown", "And more that is not known"));
   }
 

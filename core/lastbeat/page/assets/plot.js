@@ -224,7 +224,11 @@ const Plot = (() => {
         if (plot === null) return;
         const { rows, x } = shared.placing;
         const at = index ?? rows.length - 1;
-        const text = told(column[rows[at]], series.unit);
+        // A figure that few of the points have keeps its last value.
+        let last = at;
+        while (last > 0 && (column[rows[last]] ?? null) === null) last -= 1;
+        const figure = told(column[rows[last]], series.unit);
+        const text = last === at ? figure : `${figure} at ${shared.place(last)}`;
         value.textContent = text;
         host.setAttribute("aria-valuemax", String(rows.length));
         host.setAttribute("aria-valuenow", String(at + 1));

@@ -47,6 +47,13 @@ const Progress = (() => {
     return Number.isFinite(loss) ? words : el("span", { class: "not-a-number" }, `✖ ${words}`);
   }
 
+  /** How old the step is, from some minutes on. */
+  function stepAge(run, now) {
+    const age = Rows.stepAge(run, now);
+    const words = age === null ? "" : ` · ${Format.duration(age)} ago`;
+    return age === null ? null : el("span", { class: run.stands_still ? "late" : "muted", title: Format.full(run.step_at) }, words);
+  }
+
   /** How far it is: step, time left, loss, and whatever else it tells. */
   function progress(doc, now) {
     const run = doc.run;
@@ -72,7 +79,7 @@ const Progress = (() => {
       total ? [meter("progressbar", "Progress", share, words, run.status === "RUNNING" ? "" : "ended")] : null,
       facts(
         [
-          ["Step", some(run.step) ? [Format.integer(step), el("span", { class: "muted" }, of)] : null],
+          ["Step", some(run.step) ? [Format.integer(step), el("span", { class: "muted" }, of), stepAge(run, now)] : null],
           ["Time left", left === null ? null : [Format.duration(left), el("span", { class: "muted" }, until)]],
           ["Loss", loss === null ? null : lossOf(loss)],
           ["Learning rate", Format.number(doc.learning_rate ?? null)],

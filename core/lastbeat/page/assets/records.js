@@ -242,7 +242,7 @@ const Records = (() => {
         ["Last checkpoint", found ? [typeof found.step === "number" ? `step ${Format.integer(found.step)}, ` : null,
           el("code", {}, found.url), found.saved_at ? [", saved ", at(found.saved_at)] : null] : null],
         ["Decided", ruling ? [ruling.action === "restart" ? `restart, attempt ${ruling.attempt ?? ""}: ` : "not restarted: ",
-          ruling.reason, " ", at(ruling.at)] : null],
+          ruling.reason, ruling.lives_on ? `; ${ruling.lives_on}` : "", " ", at(ruling.at)] : null],
       ]),
       ...reactions(known, now),
       known.supervised_by || known.over || doc.run.run_id.startsWith("-") ? null

@@ -15,7 +15,8 @@ const Rows = (() => {
 
   /** Something is, or was, wrong with it: so what happened is said. */
   const troubled = (row) =>
-    !["RUNNING", "SUCCEEDED", "CANCELLED", "PREEMPTED"].includes(row.shown) || Boolean(row.doubt) || (lives(row) && Boolean(row.fault));
+    !["RUNNING", "SUCCEEDED", "CANCELLED", "PREEMPTED"].includes(row.shown) || Boolean(row.doubt) || Boolean(row.stands_still) ||
+    (lives(row) && Boolean(row.fault));
 
   /** Somebody has to look at it, as the order of need has it: what failed or fell silent a day ago is history. */
   function needs(row) {
@@ -34,6 +35,29 @@ const Rows = (() => {
       texts.set(row, known);
     }
     return known;
+  }
+
+  /** The age of a step is shown from this on, in seconds. */
+  const OLD_STEP_S = 300;
+
+  /** How old the step of a run is that is to make more of them, in seconds; null where it is too young to show. */
+  function stepAge(row, at) {
+    const age = row.status === "RUNNING" && row.step !== null ? Format.ageSeconds(row.step_at, at) : null;
+    return age !== null && (row.stands_still || age > OLD_STEP_S) ? age : null;
+  }
+
+  /** That it stands still, and whether a limit holds; null where it does not, or where a warning says so. */
+  function still(row, at) {
+    if (!row.stands_still || row.conditions.includes("stalled")) return null;
+    return `no step for ${Format.age(row.step_at, at)}${row.stall_limited === false ? ", and no stall limit is set" : ""}`;
+  }
+
+  /** What was before this (milliseconds), no watcher saw; null: all that is shown was watched. */
+  function watchedSince(row, at) {
+    if (row.recorded === false) return at;
+    const since = Format.moment(row.watched_since);
+    return since !== null && row.strip.length > 0 && since > Math.max(at - 86400000, Format.moment(row.strip[0][0]) ?? at)
+      ? since : null;
   }
 
   /** How much of it is done, from 0 to 1; null where that is not known. */
@@ -56,14 +80,16 @@ const Rows = (() => {
       el("span", { class: "since", title: `since ${Format.full(row.since)}` }, Format.age(row.since, context.at))];
   }
 
-  function progressCell(row) {
-    const part = done(row);
+  function progressCell(row, context) {
+    const part = done(row), age = stepAge(row, context.at);
     if (row.step === null) return unknown(row);
+    const reached = row.step_at ? `, reached ${Format.full(row.step_at)}` : "";
     const total = row.total_steps === null ? "" : ` / ${Format.compact(row.total_steps)}`;
     const ofAll = row.total_steps === null ? "" : ` of ${Format.integer(row.total_steps)}`;
-    return [el("div", { class: "steps", title: `step ${Format.integer(Format.stepsDone(row))}${ofAll}` },
-      el("span", {}, `${Format.compact(Format.stepsDone(row))}${total}`),
-      part === null ? null : el("span", { class: "muted" }, Format.percent(part))),
+    return [el("div", { class: "steps", title: `step ${Format.integer(Format.stepsDone(row))}${ofAll}${reached}` },
+      el("span", {}, `${Format.compact(Format.stepsDone(row))}${age === null ? total : ""}`),
+      age !== null ? el("span", { class: row.stands_still ? "late" : "muted" }, `${Format.duration(age)} ago`)
+        : part === null ? null : el("span", { class: "muted" }, Format.percent(part))),
     part === null ? null : el("div", { class: "bar", "aria-hidden": "true" },
       el("div", { style: { width: `${part * 100}%` } }))];
   }
@@ -85,8 +111,9 @@ const Rows = (() => {
   }
 
   /** What happened on one line: cause, or conditions, and reason; of a run that is well its phase. */
-  function whyCell(row) {
-    const bad = troubled(row), told = bad ? row.doubt || row.reason : row.reason;
+  function whyCell(row, context) {
+    const bad = troubled(row), stands = still(row, context.at);
+    const told = bad ? row.doubt || [stands, row.reason].filter(Boolean).join("; ") : row.reason;
     const asides = [
       row.job ? `job ${Format.clip(row.job.text, 60)}` : null,
       row.silenced ? `silenced until ${row.silenced.until}: ${Format.clip(row.silenced.why, 100)}` : null,
@@ -109,7 +136,8 @@ const Rows = (() => {
   /** What a row has no room for: all of it, what to do, and where it runs. The same in the line that is open and at
    * the foot of the window. */
   function details(row) {
-    const told = [];
+    const told = [], stands = still(row, Data.now() ?? Date.now());
+    if (stands) told.push(el("p", { class: "doubt" }, "▲ ", stands));
     if (row.doubt) told.push(el("p", { class: "doubt" }, "▲ ", Format.clip(row.doubt, 300)));
     if (row.reason) told.push(el("p", {}, Format.clip(row.reason, 600)));
     if (row.fault) told.push(el("p", {}, `Not all could be read: ${Format.clip(row.fault, 300)}`));
@@ -128,12 +156,13 @@ const Rows = (() => {
    * none: whether a card leaves it out; label: its name on a card. */
   const COLUMNS = Object.freeze([
     { key: "status", title: "Status", hint: "who needs people first", by: (_row, rank) => rank,
-      facts: (row, context) => [row.shown, row.doubt, row.since,
+      facts: (row, context) => [row.shown, row.doubt, row.stands_still, row.since,
         row.since && Format.age(row.since, context.at)], draw: statusCell },
     { key: "run", title: "Run", by: (row) => row.run_id.toLowerCase(), facts: () => [],
       draw: (row) => Draw.runLink(row.run_id) },
     { key: "progress", title: "Progress", down: true, by: done,
-      facts: (row) => [Format.stepsDone(row), row.total_steps, row.complete], draw: progressCell, none: (row) => row.step === null },
+      facts: (row, context) => [Format.stepsDone(row), row.total_steps, row.complete, row.step_at, row.stands_still,
+        stepAge(row, context.at) === null ? null : Format.age(row.step_at, context.at)], draw: progressCell, none: (row) => row.step === null },
     { key: "eta", title: "ETA", label: "ETA", by: (row) => row.eta_s, facts: (row) => [row.eta_s],
       draw: (row) => Format.duration(row.eta_s), none: (row) => row.eta_s === null },
     { key: "loss", title: "Loss", label: "loss", down: true,
@@ -148,16 +177,16 @@ const Rows = (() => {
       none: (row) => !row.beat_at },
     { key: "strip", title: "24 h", hint: "statuses of the last 24 hours; sorts by the latest change",
       by: (row) => newestFirst(row.since),
-      facts: (row, context) => [row.strip, Math.floor(context.at / 300000)],
-      draw: (row, context) => Draw.strip(row.strip, context.at), none: (row) => row.strip.length === 0 },
+      facts: (row, context) => [row.strip, row.watched_since, row.recorded, Math.floor(context.at / 300000)],
+      draw: (row, context) => Draw.strip(row.strip, context.at, watchedSince(row, context.at)), none: (row) => row.strip.length === 0 },
     { key: "cause", title: "What happened", hint: "sorts by cause", by: (row) => row.cause && row.cause.toLowerCase(),
-      facts: (row) => [row.shown, row.cause, row.conditions, row.reason, row.doubt, row.fault, row.pending,
+      facts: (row, context) => [row.shown, row.cause, row.conditions, row.reason, row.doubt, still(row, context.at), row.fault, row.pending,
         row.recorded, row.phase, row.complete, row.silenced, row.job && row.job.text],
       draw: whyCell },
     { key: "attempt", title: "Attempt", down: true, by: (row) => row.attempt,
       facts: (row) => [row.attempt], draw: (row) => Format.integer(row.attempt), none: (row) => row.attempt === 1 },
     { key: "more", title: null, by: null,
-      facts: (row) => [row.reason, row.action, row.doubt, row.fault, row.conditions, row.phase, row.host, row.owner, row.team,
+      facts: (row, context) => [row.reason, row.action, row.doubt, still(row, context.at), row.fault, row.conditions, row.phase, row.host, row.owner, row.team,
         row.attempt, row.shown, row.job && row.job.text],
       draw: details },
   ]);
@@ -204,5 +233,5 @@ const Rows = (() => {
     return { line, update, get row() { return drawn; } };
   }
 
-  return Object.freeze({ COLUMNS, make, details, text, needs });
+  return Object.freeze({ COLUMNS, make, details, text, needs, still, stepAge });
 })();

@@ -3,8 +3,11 @@
 import json
 import logging
 import math
+import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -223,6 +226,98 @@ def test_what_waits_for_a_device_is_not_read_between_two_beats() -> None:
     run.step(10, loss=2.0)
     found = read(ProgressHistory().document(run, time.time()))
     assert [each[1:] for each in found["recent"]] == [[10, 2.0, None]]
+
+
+def calls_of(function: Callable[[], None]) -> list[str]:
+    """The functions that it calls, by name, those in C among them."""
+    called: list[str] = []
+
+    def hear(frame: FrameType, event: str, what: Any) -> None:
+        if event in {"call", "c_call"}:
+            called.append(frame.f_code.co_name if event == "call" else what.__name__)
+
+    sys.setprofile(hear)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return called[1:-1]
+
+
+def test_a_step_of_a_run_that_nothing_times_leaves_its_curve_to_the_beat_thread() -> None:
+    run = Run("run-1", None)
+    for step in range(1_000):
+        run.step(step, loss=2.0 + step % 7, learning_rate=3e-4, tokens=512, grad_norm=0.5)
+    # Each call costs as much as all that a step stores.
+    assert calls_of(lambda: run.step(1_001, loss=3.0, grad_norm=0.5)) == ["step", "len"]
+    run.step(1_002, loss=3.0)
+    assert calls_of(lambda: run.step(1_003, loss=3.0, learning_rate=3e-4, tokens=512)) == ["step"]
+
+
+def test_a_step_that_is_under_way_while_a_beat_takes_the_points_is_told_by_the_next() -> None:
+    run, pace = Run("run-1", None), ProgressHistory()
+    run.step(1, loss=2.0)
+    loaded = run.between
+    pace.document(run, time.time())
+    loaded.add(2, 2, math.nan, None)
+    loaded.keep_metrics(2, {"val_acc": 0.5})
+    run.step(3, loss=2.0)
+    found = read(pace.document(run, time.time()))
+    assert [point[1:3] for point in found["recent"]] == [[1, 2.0], [2, "NaN"], [3, 2.0]]
+    assert [point[1:] for point in found["metric_points"]["val_acc"]] == [[2, 0.5]]
+
+
+def test_points_are_in_order_of_time_whatever_the_clock_does() -> None:
+    run, pace, step = Run("run-1", None), ProgressHistory(), 0
+    for at, set_back in ((AT, False), (AT + 10, False), (AT - 3600, True), (AT - 3500, True)):
+        for step in range(step + 1, step + 11):  # noqa: B020 - steps go on
+            run.step(step, loss=1 / step)
+        found = read(pace.document(run, at))
+        points = [(told, then) for then, told, *_ in found["recent"]]
+        assert points[-1] == (step, at)
+        assert points == sorted(points)
+        times = [then for _, then in points]
+        assert set_back or times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("losses", "least", "greatest"),
+    [
+        pytest.param([5.0 - n / 2_000 for n in range(5_000)], 2.5, 5.0, id="falls with each step"),
+        pytest.param([-1.0 - n for n in range(5_000)], -5_000.0, -1.0, id="falls below zero"),
+        pytest.param([0.0] * 700 + [-1e-9] + [0.0] * 700, -1e-9, 0.0, id="leaves zero"),
+        pytest.param([2.0] * 999 + [1e300, 2.0, 0.01, 2.0], 0.01, 1e300, id="jumps, and dips right after that"),
+    ],
+)
+def test_the_least_and_the_greatest_loss_between_two_beats_are_kept(
+    losses: list[float], least: float, greatest: float
+) -> None:
+    run = Run("run-1", None)
+    for step, loss in enumerate(losses):
+        run.step(step, loss=loss)
+    run.step(len(losses), loss=losses[0])
+    points = read(ProgressHistory().document(run, time.time()))["recent"]
+    kept = [loss for _, _, loss, _ in points]
+    assert (min(kept), max(kept)) == (pytest.approx(least, rel=0.002), pytest.approx(greatest, rel=0.002))
+
+
+def test_an_infinite_loss_between_two_beats_is_kept_and_hides_no_dip() -> None:
+    run = Run("run-1", None)
+    for step in range(3_000):
+        run.step(step, loss={1_111: math.inf, 2_222: 0.5}.get(step, 2.0))
+    points = read(ProgressHistory().document(run, time.time()))["recent"]
+    assert [1_111, "Infinity"] in [[step, loss] for _, step, loss, _ in points]
+    assert [2_222, 0.5] in [[step, loss] for _, step, loss, _ in points]
+
+
+def test_figures_are_told_apart_by_their_names_however_those_are_made() -> None:
+    run = Run("run-1", None)
+    for step in range(60):
+        named: dict[str, Any] = {"/".join(("val" if step % 20 == 10 else "train", "loss")): step / 10}
+        run.step(step, **named)
+    curves = read(ProgressHistory().document(run, time.time()))["metric_points"]
+    assert curves["val/loss"][-1][1:] == [50, 5.0]
+    assert curves["train/loss"][-1][1:] == [59, 5.9]
 
 
 def test_a_step_keeps_to_its_bounds_however_many_there_are() -> None:

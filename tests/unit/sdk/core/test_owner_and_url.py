@@ -75,7 +75,7 @@ def test_the_url_in_s3_is_the_console_s(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_a_run_that_is_off_has_no_url() -> None:
-    with lastbeat.run("no/run") as run:
+    with lastbeat.run("r", root="s3://no") as run:
         assert run.url is None
 
 

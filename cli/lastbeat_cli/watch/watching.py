@@ -1,4 +1,4 @@
-"""``watch``: look at one run, once or until it is over."""
+"""What ``watch`` does: looks at one run, once or until it is over."""
 
 import logging
 import math
@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import click
 
 from lastbeat import opening, wire
 from lastbeat import settings as configuration
@@ -26,59 +24,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-WHAT = "What to watch"
-EPILOG = """\
-\b
-Exit status, by the convention of monitoring plug-ins:
-  0  RUNNING without conditions, or SUCCEEDED
-  1  RUNNING (WARNING), SUCCEEDED with a loss that is no number, or PREEMPTED
-  2  FAILED, TIMED_OUT or CANCELLED
-  3  UNKNOWN: the run could not be observed; also wrong settings or arguments
 
-\b
-Example:
-  lastbeat watch --run-id mistral-20250804-171621 --bucket my-bucket --once
-
-Every setting can also come from the environment or from a .env file in the current folder; .env.example
-lists them all.
-"""
-
-
-@click.command("watch", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
-@options.option("--run-id", metavar="ID", group=WHAT, help="The run: its folder's name below the fleet root.")
-@options.option("--once", is_flag=True, group=WHAT, help="One pass, for cron and Nagios.")
-@options.option("--interval", metavar="SECONDS", default="60", group=WHAT, help="Time between two passes [60].")
-@options.option("--stale-minutes", metavar="N", group=WHAT, help="A heartbeat older than this is stale [10].")
-@options.place
-@options.option(
-    "--log", multiple=True, metavar="PATH", group=options.LOGS, help="A log file on this machine; repeatable."
-)
-@options.signals
-@options.people
-@options.option(
-    "--dry-run",
-    is_flag=True,
-    help="Write and send nothing; print what would be sent, with --json its payloads.",
-)
-@options.form
-def command(  # noqa: PLR0913 - each is an option
+def watch_run(
+    given: dict[str, str | None],
     *,
     run_id: str | None,
     once: bool,
     interval: str,
-    log: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
-    verbose: bool,
-    **given: str | None,
 ) -> int:
-    """Watch one training run: say whether it lives, and alert people when that changes.
-
-    Without --once it goes on until the run is SUCCEEDED, FAILED, TIMED_OUT, CANCELLED or PREEMPTED and its alerts are
-    delivered, or until Ctrl-C.
-    """
-    logs.verbose(on=verbose)
-    settings, name, interval_s = _read(run_id, interval, {**given, "log": ",".join(log) if log else None})
+    """Watch one run as the options of ``watch`` say, of which ``given`` are settings; returns the exit status."""
+    settings, name, interval_s = _read(run_id, interval, given)
     logs.follow(settings)
     for warning in settings.warnings:
         _log.warning("%s", warning)

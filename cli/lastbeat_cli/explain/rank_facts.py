@@ -1,0 +1,53 @@
+"""The world size of a run and the hosts of its ranks, read from its folder."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastbeat.model import runid
+from lastbeat.stores.port import StoreError
+
+if TYPE_CHECKING:
+    from lastbeat.stores.port import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RankFacts:
+    """Reads them from the run ``run_id`` in ``store``. Without a store nothing is known."""
+
+    store: "Store | None" = None
+    run_id: str = ""
+    mask: Callable[[str], str] = str
+
+    @classmethod
+    def of_folder(cls, folder: Path, mask: Callable[[str], str]) -> "RankFacts":
+        """Those of the run in ``folder``, if it is one."""
+        from lastbeat.stores.directory import DirectoryStore  # noqa: PLC0415 - a log alone needs no store
+
+        place = folder.resolve()
+        return cls(DirectoryStore(place.parent), place.name, mask)
+
+    def world_size(self) -> int | None:
+        """How many ranks there are, as metadata.json says."""
+        if self.store is None:
+            return None
+        from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES, read_heartbeat  # noqa: PLC0415 - as above
+
+        try:
+            blob = self.store.read(f"{self.run_id}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
+        except StoreError:
+            return None
+        return None if blob is None else read_heartbeat(blob).world_size
+
+    def hosts(self, ranks: Collection[int]) -> Mapping[int, str]:
+        """The hosts of these ranks, as far as known."""
+        if self.store is None:
+            return {}
+        from lastbeat.model.record import Attempt  # noqa: PLC0415 - as above
+        from lastbeat.observe.ranks import rank_hosts  # noqa: PLC0415 - as above
+
+        return rank_hosts(self.store, self.run_id, self.mask, ranks, Attempt())
+
+
+NO_RANK_FACTS = RankFacts()

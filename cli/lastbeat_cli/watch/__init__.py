@@ -1,0 +1,1 @@
+"""``watch``: one run, once or until it is over."""

@@ -1,0 +1,120 @@
+# ruff: noqa: E501 - lines of logs are as long as they are
+"""All ranks but a few report that a collective timed out: the others are the ones to look at, by name."""
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+import pytest
+
+from lastbeat.causes.explaining import explain
+from lastbeat.causes.log_reader import LogReader
+from lastbeat.model.cause import Explanation
+from lastbeat.signals.loading import load
+from support.missing_ranks import DUMPED, STACK, STEPS, log, ranks
+
+
+def explained(texts: Mapping[int, str], *, world_size: int | None = None, whole: bool = True) -> Explanation:
+    """What the logs of these ranks show together; ``whole``: all of them were read to their end."""
+    catalogue = load("default")
+    summaries = []
+    for rank, text in texts.items():
+        reader = LogReader(catalogue, f"rank{rank}.log", rank=rank)
+        reader.feed(text.encode(), datetime(2026, 11, 20, 19, tzinfo=timezone.utc))
+        reader.finish()
+        summaries.append(reader.summary())
+    return explain(summaries, catalogue, world_size=world_size, whole=whole)
+
+
+CASES = [
+    pytest.param(
+        "Look at rank 7: the only one of 8 that does not report it; its last line is of 18:45, step 3554 (8 of 8 logs read).",
+        ranks(8, 7),
+        id="one of eight is missing",
+    ),
+    pytest.param(
+        "Look at rank 0: the only one of 2 that does not report it; its last line is of 18:45, step 3554 (2 of 2 logs read).",
+        ranks(2, 0),
+        id="rank 0 may be the one",
+    ),
+    pytest.param(
+        "Look at rank 7: the only one of 8 that does not report it; its last line is of 18:55, step 3554 (8 of 8 logs read).",
+        ranks(8, 7, more=DUMPED.format(rank=7)),
+        id="to be asked for a dump by another rank is no report of its own",
+    ),
+    pytest.param(
+        "Look at rank 7: the only one of 8 that does not report it; its last line is of 18:45, step 3554; its stack ends in data.py:88 in load_batch (8 of 8 logs read).",
+        ranks(8, 7, more=STACK),
+        id="its log holds a stack",
+    ),
+    pytest.param(
+        "Look at rank 2 (last line 18:45, step 3554) and rank 5 (last line 18:45, step 3554): 2 of 8 that do not report it (8 of 8 logs read).",
+        ranks(8, 2, 5),
+        id="two are missing",
+    ),
+    pytest.param(
+        "Look at rank 1 (last line 18:45, step 3554), rank 2 (last line 18:45, step 3554), rank 3 (last line 18:45, step 3554) and 2 more: 5 of 16 that do not report it (16 of 16 logs read).",
+        ranks(16, 1, 2, 3, 4, 5),
+        id="of many that are missing, a few are named",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sentence", "texts"), CASES)
+def test_missing_ranks_are_named(sentence: str, texts: Mapping[int, str]) -> None:
+    found = explained(texts, world_size=len(texts))
+    assert found.missing is not None
+    assert found.missing.sentence == sentence
+    assert found.cause is not None
+    assert found.cause.error_type == "nccl_timeout"
+    assert found.cause.hint.startswith(sentence), "what to do begins with it, wherever it is shown"
+    assert "does NOT" not in found.cause.hint
+    assert "py-spy dump" in found.cause.hint
+
+
+def test_its_log_and_host_are_known() -> None:
+    host = "h100-012:4711:4801 [7] NCCL INFO Channel 00/0 : 7[7] -> 0[0] via P2P/CUMEM\n"
+    found = explained({**ranks(8, 7), 7: host + log(7, reports=False)}, world_size=8)
+    assert found.missing is not None
+    only = found.missing.ranks[0]
+    assert (only.rank, only.log, only.step) == (7, "rank7.log", 3554)
+    named = found.located({7: "h100-012"})
+    assert named.hint is not None
+    assert named.hint.startswith("Look at rank 7 on h100-012: the only one of 8 that does not report it;")
+    assert named.missing is not None
+    assert named.missing.ranks[0].host == "h100-012"
+
+
+NOBODY = [
+    pytest.param(ranks(8, 7), 16, True, id="half of the logs are not there"),
+    pytest.param({rank: text for rank, text in ranks(8, 7).items() if rank != 3}, 8, True, id="one log is not there"),
+    pytest.param({rank: text for rank, text in ranks(8, 7).items() if rank != 3}, None, True, id="one log is not there, by the numbers of the others"),
+    pytest.param(ranks(8, 7), 8, False, id="a log was not read to its end"),
+    pytest.param(ranks(8), 8, True, id="all report it"),
+    pytest.param(ranks(8, 1, 2, 3, 4, 5), 8, True, id="most do not report it: they had no part in it"),
+    pytest.param({0: log(0)}, 1, True, id="there is one log alone"),
+    pytest.param(ranks(8, 7), 10**12, True, id="a damaged document names a huge world"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("texts", "world_size", "whole"), NOBODY)
+def test_nobody_is_accused_on_a_guess(texts: Mapping[int, str], world_size: int | None, whole: bool) -> None:
+    found = explained(texts, world_size=world_size, whole=whole)
+    assert found.missing is None
+    assert found.cause is not None
+    assert "does NOT report it" in found.cause.hint
+
+
+def test_a_rank_that_says_what_is_wrong_is_not_missing() -> None:
+    failed = (
+        "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 3, in <module>\nKeyError: 'labels'\n"
+    )
+    found = explained({**ranks(8, 7), 7: STEPS + failed}, world_size=8)
+    assert found.cause is not None
+    assert found.cause.evidence.rank == 7
+    assert found.missing is None
+
+
+def test_logs_alone_tell_how_many_ranks_there_are_if_their_numbers_have_no_gap() -> None:
+    found = explained(ranks(8, 7))
+    assert found.missing is not None
+    assert found.missing.sentence.endswith("(8 of 8 logs read).")

@@ -1,0 +1,173 @@
+"""A timeout that all ranks but one report: alerts, ``show`` and ``explain`` name that one, and show its log."""
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from lastbeat.deliver.document import document
+from lastbeat.deliver.plain import render
+from lastbeat.model.alert import Message
+from lastbeat.model.policy import Policy
+from lastbeat.model.view import RunView
+from lastbeat.signals.loading import load
+from lastbeat.stores.port import UnreachableError
+from lastbeat.views.one_run import RunWatch
+from lastbeat.views.run_document import run_document
+from lastbeat_cli.explain import log_sources, reading
+from lastbeat_cli.explain.document import story_document
+from lastbeat_cli.explain.lines import story_lines
+from lastbeat_cli.explain.rank_facts import RankFacts
+from lastbeat_cli.run.lines import show_lines
+from support.missing_ranks import ranks
+from support.scene import RUN, Scene
+
+NAMED = (
+    "Look at rank 7 on h100-012: the only one of 8 that does not report it; its last line is of 18:45, step 3554 "
+    "(8 of 8 logs read)."
+)
+GENERAL = "does NOT report it"
+ERROR = "torch.distributed.DistBackendError: NCCL timeout\nrank 3 of 8 on h100-008, process 99\n"
+STACKS = 'Thread "MainThread":\n  File "train.py", line 12, in wait_for_the_others\n'
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = Scene(Policy())
+    scene.after((datetime(2026, 11, 20, 18, 56, tzinfo=timezone.utc) - scene.now).total_seconds())
+    return scene
+
+
+def fail(scene: Scene, *missing: int, there: int = 8, world_size: int = 8, error: str = ERROR) -> Message:
+    """The alert of a run of eight ranks whose collective timed out."""
+    scene.beat(world_size=world_size, beat_seconds=30.0)
+    scene.look()
+    for rank, text in ranks(there, *missing).items():
+        scene.put(f"logs/rank{rank}.txt", text)
+        scene.put(f"ranks/{rank}.json", json.dumps({"rank": rank, "host": f"h100-{rank + 5:03}", "step": 3554}))
+    scene.put("logs/training_log_latest.txt", ranks(1)[0])
+    scene.put("logs/stacks.txt", STACKS)
+    scene.put("_error", error)
+    (alert,) = scene.look().alerts
+    return alert
+
+
+def shown(scene: Scene) -> RunView:
+    view = RunWatch(scene.store, Policy(), RUN).look()
+    assert view is not None
+    return view
+
+
+def test_the_alert_names_it_and_shows_its_log(scene: Scene) -> None:
+    alert = fail(scene, 7)
+    assert alert.cause == "nccl_timeout"
+    assert alert.action is not None
+    assert alert.action.startswith(NAMED)
+    assert alert.ranks is not None
+    assert alert.ranks.startswith("rank 7 on h100-012")
+    assert alert.log_name == "logs/rank7.txt"
+    assert alert.log_tail[-1] == "2026-11-20 18:45:00 step 3554/9000 loss 2.35"
+    assert not any("Watchdog caught" in line for line in alert.log_tail), "which only the others print"
+    assert document(alert)["log_name"] == "logs/rank7.txt"
+    text = render(alert)
+    assert "logs/rank7.txt" in text
+    assert GENERAL not in text
+
+
+def test_where_another_rank_hangs_is_not_shown_for_it(scene: Scene) -> None:
+    scene.beat(world_size=8, beat_seconds=30.0)
+    scene.look()
+    for rank, text in ranks(8, 7).items():
+        scene.put(f"logs/rank{rank}.txt", text)
+    scene.put("logs/stacks.txt", STACKS)
+    scene.after(1200)
+    (alert,) = scene.look().alerts
+    assert (alert.cause, alert.stack) == ("nccl_timeout", ())
+
+
+def test_show_says_the_same_whether_it_was_recorded_or_not(scene: Scene) -> None:
+    fail(scene, 7)
+    recorded = shown(scene)
+    scene.delete("_watchdog.json")
+    for view in (recorded, shown(scene)):
+        text = "\n".join("".join(part for part, _ in line) for line in show_lines(view, 300, str))
+        assert NAMED in text
+        assert GENERAL not in text
+        assert "rank 3 on h100-008" not in text, "it wrote _error, and waited as the others did"
+        assert view.log is not None
+        assert view.log.file == "logs/rank7.txt"
+        explained = run_document(view)["explained"]
+        assert isinstance(explained, dict)
+        assert explained["missing"]["ranks"] == [
+            {
+                "rank": 7,
+                "host": "h100-012",
+                "log": "logs/rank7.txt",
+                "last_line_at": "2026-11-20T18:45:00Z",
+                "step": 3554,
+                "stack": None,
+            }
+        ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "there", "world_size"),
+    [
+        pytest.param((7,), 8, 16, id="half of the logs are not there"),
+        pytest.param((), 8, 8, id="all ranks report it"),
+        pytest.param((1, 2, 3, 4, 5), 8, 8, id="most ranks do not report it"),
+    ],
+)
+def test_without_proof_nobody_is_named(scene: Scene, missing: tuple[int, ...], there: int, world_size: int) -> None:
+    alert = fail(scene, *missing, there=there, world_size=world_size, error="")
+    assert alert.action is not None
+    assert "Look at rank" not in alert.action
+    assert alert.log_name == ""
+
+
+def test_a_log_that_could_not_be_read_accuses_nobody(scene: Scene) -> None:
+    def refuse(op: str, key: str) -> None:
+        if op == "read" and key.endswith("logs/rank2.txt"):
+            raise UnreachableError("no answer")
+
+    scene.store.before = refuse
+    alert = fail(scene, 7)
+    assert alert.action is not None
+    assert "Look at rank" not in alert.action
+
+
+def test_a_host_of_an_earlier_attempt_is_not_taken(scene: Scene) -> None:
+    scene.put("ranks/7.json", json.dumps({"rank": 7, "host": "old-host"}), age_s=86_400)
+    scene.beat(start_time=(scene.now - timedelta(hours=1)).isoformat(), world_size=8, beat_seconds=30.0)
+    scene.look()
+    for rank, text in ranks(8, 7).items():
+        scene.put(f"logs/rank{rank}.txt", text)
+    scene.put("_error", "")
+    (alert,) = scene.look().alerts
+    assert alert.action is not None
+    assert alert.action.startswith("Look at rank 7: the only one of 8")
+
+
+def test_explain_of_its_folder_says_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "run-1"
+    for name in ("logs", "ranks"):
+        (folder / name).mkdir(parents=True)
+    for rank, text in ranks(8, 7).items():
+        (folder / "logs" / f"rank{rank}.txt").write_text(text)
+        (folder / "ranks" / f"{rank}.json").write_text(json.dumps({"rank": rank, "host": f"h100-{rank + 5:03}"}))
+    (folder / "metadata.json").write_text(json.dumps({"run_id": "run-1", "world_size": 8}))
+    sources = log_sources.directory(folder, lambda _: None)
+    story = reading.story(sources, load("default"), str, [], [], ranks=RankFacts.of_folder(folder, str))
+    assert story is not None
+    text = "\n".join("".join(part for part, _ in line) for line in story_lines(story, 300, str))
+    assert NAMED in text
+    assert "The end of rank 7's log  rank7.txt\n" in text.replace(f"{folder}/", "")
+    assert "6  2026-11-20 18:45:00 step 3554/9000 loss 2.35" in text
+    document_of_it = story_document(story, str)["missing"]
+    assert isinstance(document_of_it, dict)
+    assert document_of_it["text"] == NAMED
+    (folder / "metadata.json").write_text(json.dumps({"run_id": "run-1", "world_size": 16}))
+    half = reading.story(sources, load("default"), str, [], [], ranks=RankFacts.of_folder(folder, str))
+    assert half is not None
+    assert half.explanation.missing is None, "eight of sixteen logs are here"
