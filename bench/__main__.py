@@ -3,6 +3,7 @@
 import argparse
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -62,18 +63,28 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--minutes", type=float, default=60, help="how long the polling supervisor is watched (60)")
     parser.add_argument("--megabytes", type=int, default=200, help="size of the logs that are read (200)")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into docs/performance.md, each part as a whole"
+    )
     args = parser.parse_args(argv)
     if args.peers:
         sdk.install_peers()
         signals.install_peers()
+    incomplete = False
     for part in (args.only,) if args.only else PARTS:
         lines = [line.rstrip() for line in tables_of(part, args)]
         text = "\n".join(lines) + "\n"
         print(text, end="")
         if args.write:
-            write(part, text)
-    return 0
+            missing = [line for line in lines if "not installed" in line or "| did not run" in line]
+            if missing:
+                # Else figures of another commit would stay beside new ones, or rows would be lost.
+                print("not written, for these rows are missing (--peers installs what people use):", file=sys.stderr)
+                print(*missing, sep="\n", file=sys.stderr)
+                incomplete = True
+            else:
+                write(part, text)
+    return 1 if incomplete else 0
 
 
 def tables_of(part: str, args: argparse.Namespace) -> Iterator[str]:
@@ -121,7 +132,7 @@ def run_tables(args: argparse.Namespace) -> Iterator[str]:
 
 def count_tables() -> Iterator[str]:
     progress("requests and dollars of fleets")
-    yield f"lastbeat {lastbeat.__version__}; such counts are the same on every machine."
+    yield f"lastbeat {lastbeat.__version__} at {_commit()}; such counts are the same on every machine."
     yield ""
     yield from fleet.counted()
 
@@ -204,9 +215,20 @@ def write(part: str, text: str) -> None:
 def machine(how: str) -> Iterator[str]:
     load = os.getloadavg()[0]
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    yield f"lastbeat {lastbeat.__version__} on {_processor()}, {os.cpu_count()} cores, {platform.system()}, Python"
-    yield f"{platform.python_version()}, {versions}. {how}"
+    yield f"lastbeat {lastbeat.__version__} at {_commit()}, on {_processor()}, {os.cpu_count()} cores,"
+    yield f"{platform.system()}, Python {platform.python_version()}, {versions}. {how}"
     yield f"load average at the start {load:.1f}."
+
+
+def _commit() -> str:
+    """The commit that is measured. The page that the tables go into is no change of it."""
+    git = ["git", "-C", str(CHECKOUT)]
+    asked = [*git, "status", "--porcelain", "--", ".", f":!{REPORT.relative_to(CHECKOUT)}"]
+    head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    changed = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if head.returncode or changed.returncode:
+        return "an unknown commit"
+    return f"{head.stdout.strip()}{' with changes' if changed.stdout.strip() else ''}"
 
 
 def _processor() -> str:

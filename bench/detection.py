@@ -6,6 +6,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from bench.server import CHECKOUT, S3
+from bench.server import BUCKET, CHECKOUT, PREFIX, S3
 
 _LIMIT_S = 60.0
 _CHILD = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(600)"
@@ -48,13 +49,14 @@ def _slack() -> Iterator[tuple[str, list[float]]]:
 def delays_s(server: S3, times: int) -> list[float]:
     """Seconds from SIGKILL of the child to the alert, ``times`` times, each with a run of its own."""
     with _slack() as (url, came):
-        environment = {**server.environment, "SLACK_WEBHOOK_URL": url, "PYTHONPATH": f"{CHECKOUT}/core:{CHECKOUT}/cli"}
-        return [_one(f"killed-{number}", environment, came) for number in range(times)]
+        own = {"SLACK_WEBHOOK_URL": url, "MONITORING_ROOT": f"s3://{BUCKET}/{PREFIX}"}
+        environment = {**server.environment, **own, "PYTHONPATH": f"{CHECKOUT}/core:{CHECKOUT}/cli"}
+        with tempfile.TemporaryDirectory(prefix="lastbeat-bench-") as folder:
+            return [_one(f"killed-{number}", Path(folder), environment, came) for number in range(times)]
 
 
-def _one(run_id: str, environment: dict[str, str], came: list[float]) -> float:
+def _one(run_id: str, folder: Path, environment: dict[str, str], came: list[float]) -> float:
     lastbeat = (sys.executable, "-m", "lastbeat_cli")
-    folder = CHECKOUT / "bench"
     wrapper = subprocess.Popen(
         [*lastbeat, "exec", "--run-id", run_id, "--", sys.executable, "-c", _CHILD],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

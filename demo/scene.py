@@ -110,7 +110,7 @@ def play(
     run_dir = root / scene.run_id
     run_dir.mkdir(parents=True)
     train = [sys.executable, str(checkout / "demo" / "train.py"), "--run-dir", str(run_dir)]
-    train += ["--steps", str(scene.steps), "--growth", str(scene.growth), "--seconds-a-step", "0.03"]
+    train += ["--steps", str(scene.steps), "--growth", str(scene.growth), "--seconds-a-step", "0.02"]
     watch = [
         sys.executable,
         str(checkout / "cli" / "monitor.py"),

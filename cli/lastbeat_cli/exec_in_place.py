@@ -34,7 +34,7 @@ from lastbeat.in_place.following import (
     rule,
 )
 from lastbeat.in_place.gpu_memory import MemoryWatch
-from lastbeat.in_place.hangs import HangWatch, Printed
+from lastbeat.in_place.hangs import Hang, HangWatch, Printed
 from lastbeat.in_place.looking import LeftBehind, StoreLook, StoreWatch
 from lastbeat.in_place.output_tail import OutputTail
 from lastbeat.in_place.together import Together, encode_starts
@@ -266,27 +266,35 @@ class CommandInPlace:
     def _await(self, life: CommandStart, child: ChildProcess, monitor: int) -> tuple[HowItEnded, StartsInPlace | None]:
         """Wait until it ends, or end it because it hangs, or because the others make another start, which is returned
         then."""
-        hang = HangWatch(life.began, self._terms.sections, self._terms.stall_s)
-        why: list[str] = []
+        watch = HangWatch(life.began, self._terms.sections, self._terms.stall_s)
+        found: list[Hang] = []
 
         def hangs() -> bool:
             said, now = life.store.said, time.monotonic()
             printed = Printed(life.summary.progress.step, life.summary.count())
-            hang.note(printed, said, now)
+            watch.note(printed, said, now)
             leaves = child.told_to_stop or life.run.stopped is not None or life.run.stop_wanted is not None
-            found = None if leaves else hang.why(said, now)
-            why[:] = [found] if found is not None else []
-            return bool(why) or self._called() is not None
+            hang = None if leaves else watch.hang(said, now)
+            found[:] = [hang] if hang is not None else []
+            return bool(found) or self._called() is not None
 
         ended, text, called = child.wait_until(hangs, _TICK_S), None, None
+        hang = found[0] if found else None
         if ended is None:
             # What it says while it is being ended is not why it hung.
             text, life.last_words = life.tail.text(), life.summary.tail
-            called = None if why else self._called()
-            told = f"hangs, {why[0]}" if called is None else f"ends with those on other nodes ({called.by})"
+            if hang is not None:
+                told, head, phase = f"hangs, {hang.why}", f"Hang: {hang.why}", "ending a hang"
+                # The words that watchers, too, have for a run that falls silent.
+                log.warning("%s: Did not get subsequent heartbeat. Waited %.0f seconds.", self._name, hang.waited_s)
+            else:
+                called = self._called()
+                by = "others" if called is None else called.by
+                told, phase = f"ends with those on other nodes ({by})", "ending with the others"
+                head = f"It {told}"
             self._tell(f"{self._program} {told}: it is being ended")
-            life.run.set_phase("ending a hang" if called is None else "ending with the others", told)
-            life.stacks = dump_waiting(child.pid, tree_of(child.pid), f"Hang: {why[0]}" if why else f"It {told}")
+            life.run.set_phase(phase, told)
+            life.stacks = dump_waiting(child.pid, tree_of(child.pid), head)
             ended, _ = end_all(child, None, {monitor}, self._terms.grace_s)
             if ended is None:
                 child.abandon()
@@ -294,8 +302,9 @@ class CommandInPlace:
         life.meter.root = None
         child.let_go(_OUTPUT_S)
         turn, lived_s = life.turn, time.monotonic() - life.began
+        why = hang.why if hang is not None else None
         how = HowItEnded(
-            ended, why[0] if why else None, text or life.tail.text(), "", LeftBehind(), lived_s, life.step,
+            ended, why, text or life.tail.text(), "", LeftBehind(), lived_s, life.step,
             turn.resume_from, turn.resume_step, os.uname().nodename,
         )  # fmt: skip
         return how, called

@@ -24,6 +24,7 @@ Exit status:
 
 \b
 Examples:
+  lastbeat silence 'mistral-*' --for 2h
   lastbeat silence 'mistral-*' --for 2h --why 'moving to the new cluster'
   lastbeat silence --list
   lastbeat silence --lift 'mistral-*'
@@ -40,7 +41,7 @@ Examples:
 )
 @options.option("--for", "duration", metavar="TIME", group=WHAT, help="How long: 30m, 2h, 1d, 1h30m; at most 30d.")
 @options.option(
-    "--why", metavar="TEXT", group=WHAT, help="The reason, for other people; each run's record keeps it, too."
+    "--why", metavar="TEXT", group=WHAT, help="A reason, for other people [none]; each run's record keeps it, too."
 )
 @options.option("--list", "listed", is_flag=True, group=WHAT, help="Show the silences that are not over.")
 @options.option("--lift", metavar="ID", group=WHAT, help="End a silence now, by its id or by its glob.")
@@ -61,16 +62,16 @@ def command(  # noqa: PLR0913 - one for each option
 
     RUN-GLOB matches whole run ids; upper and lower case differ. * is any text, ? one character, [abc] one of these.
 
-    What happens to these runs is recorded all the same, with who silenced it and why. When the silence ends nothing
-    is sent for what happened during it, not even that a run is still TIMED_OUT. Every watcher of this fleet root
-    honours a silence, at the latest a minute after it was made or lifted. That a watchdog is blind is always told.
-    A glob that is silenced already is silenced for longer.
+    What happens to these runs is recorded all the same, with who silenced it, and why if a reason was given. When the
+    silence ends nothing is sent for what happened during it, not even that a run is still TIMED_OUT. Every watcher of
+    this fleet root honours a silence, at the latest a minute after it was made or lifted. That a watchdog is blind is
+    always told. A glob that is silenced already is silenced for longer.
     """
     logs.verbose(on=verbose)
     faults: list[str] = []
     wish: SilenceWish | None = None
     if (runs is not None) + listed + (lift is not None) != 1:
-        faults.append("ask for one thing: RUN-GLOB with --for and --why, or --list, or --lift ID")
+        faults.append("ask for one thing: RUN-GLOB with --for, or --list, or --lift ID")
     elif runs is not None:
         wish = _wish(runs, duration, why, faults)
     elif (duration, why) != (None, None):
@@ -127,7 +128,7 @@ def _tell(
         return
     for each in silences:
         until = f"{format_time(each.until.replace(microsecond=0))} ({format_duration(each.until - now)} left)"
-        print(one_line(logs.redact(f"{word}: {each.runs} until {until}, id {each.id}, by {each.by}: {each.why}")))
+        print(one_line(logs.redact(f"{word}: {each.runs} until {until}, id {each.id}, by {each.author}")))
     if covered:
         print(f"Covers {counted(covered, 'run')} now")
     for note in notes:

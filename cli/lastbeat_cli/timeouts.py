@@ -1,5 +1,6 @@
 """``timeouts``: the limits that a run has learned of itself, and the data behind them."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,8 +29,10 @@ from lastbeat.model.learned_limits import (
 from lastbeat.model.record import Record, StepWaits
 from lastbeat.model.text import fit
 from lastbeat.model.times import format_duration
+from lastbeat.observe.documents import DOCUMENT_LIMIT_BYTES
 from lastbeat.record.codec import RECORD_LIMIT_BYTES, decode_record
 from lastbeat.record.repository import RecordRepository
+from lastbeat.sdk.learning import EVERY_S
 from lastbeat.sdk.sections import STEP
 from lastbeat.settings import Settings
 from lastbeat.settings.table import LEARN, OUT_OF_SECTION_TIMEOUT, SECTION_TIMEOUTS
@@ -74,26 +77,48 @@ def command(*, run: str, applies: bool, resets: bool, as_json: bool, verbose: bo
     logs.follow(settings)
     store, key = opening.store(settings), f"{name}/{runid.LEARNED}"
     state = _state(store, key)[0]
+    metadata = store.read(f"{name}/{runid.METADATA}", DOCUMENT_LIMIT_BYTES)
     if state is None:
-        if store.read(f"{name}/{runid.METADATA}", 1) is None:
+        if metadata is None:
             raise one_run.unknown(store, name)
         state = LearnedState()
+    learner = _learner(state, metadata.body if metadata is not None else b"")
     if resets or (applies and any(each.limit_s is not None for each in state.learned.values())):
         state = _changed(store, key, resets=resets)
     if resets:
         _have_watchers_forget(store, name)
     seen = _seen_by_watchers(store, name)
     if as_json:
-        print(dump(masked_throughout(document(name, state, seen), settings.redactor)))
+        print(dump(masked_throughout(document(name, state, seen, learner), settings.redactor)))
     else:
         shown = replace(state, learned={_masked(key, settings): known for key, known in state.learned.items()})
-        print("\n".join(lines(name, shown, seen, applies=applies, resets=resets)))
+        print("\n".join(lines(name, shown, seen, learner, applies=applies, resets=resets)))
     known = [each.limit_s for each in state.learned.values()] + [seen.limit_s if seen is not None else None]
     return exits.OK if any(each is not None for each in known) else exits.WARNING
 
 
 def _masked(key: SpanKey, settings: Settings) -> SpanKey:
     return SpanKey(key.kind, harmless(settings.redactor(key.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """What the latest attempt of a run says of its learning."""
+
+    is_on: bool
+    """It has written ``ft_state.json``, as rank 0 does with its first heartbeat."""
+    is_over: bool
+    """It has reported its end."""
+
+
+def _learner(state: LearnedState, metadata: bytes) -> Learner:
+    try:
+        document = json.loads(metadata)
+    except (ValueError, RecursionError):
+        document = None
+    known = document if isinstance(document, dict) else {}
+    is_on = bool(state.attempt) and state.attempt == known.get("start_time")
+    return Learner(is_on, known.get("status", "running") != "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +197,13 @@ def _changed(store: Store, key: str, *, resets: bool) -> LearnedState:
     return new
 
 
-def document(run_id: str, state: LearnedState, seen: SeenByWatchers | None = None) -> dict[str, Any]:
+def document(
+    run_id: str, state: LearnedState, seen: SeenByWatchers | None = None, learner: Learner | None = None
+) -> dict[str, Any]:
     """``state`` for programs."""
     return {
         "run_id": run_id,
+        "learning": learner.is_on if learner is not None and not _was_reset(state) else None,
         "applied": state.applied,
         "limits": [
             {
@@ -201,17 +229,20 @@ def document(run_id: str, state: LearnedState, seen: SeenByWatchers | None = Non
 
 
 def lines(
-    run_id: str, state: LearnedState, seen: SeenByWatchers | None = None, *, applies: bool = False, resets: bool = False
+    run_id: str,
+    state: LearnedState,
+    seen: SeenByWatchers | None = None,
+    learner: Learner | None = None,
+    *,
+    applies: bool = False,
+    resets: bool = False,
 ) -> Iterator[str]:
     """``state`` for people, and what watchers have seen."""
     if resets:
         yield f"Run {run_id}: forgotten; a training that learns begins anew"
         return
     if not state.learned:
-        if seen is None:
-            yield f"Run {run_id} has learned nothing: start its training with {LEARN.name}=on, or learn=True"
-        else:
-            yield _seen_line(run_id, seen)
+        yield _nothing_line(run_id, state, learner) if seen is None else _seen_line(run_id, seen)
         return
     held = "; they stay as they are (--reset forgets them)" if state.applied else ""
     yield f"Run {run_id}: limits that it has learned{held}"
@@ -225,6 +256,25 @@ def lines(
         yield _seen_line(run_id, seen)
     if applies:
         yield from _settings(state.learned)
+
+
+def _was_reset(state: LearnedState) -> bool:
+    """Whether a person has reset it, and no training has written it since."""
+    return bool(state.forgotten_at) and not state.attempt
+
+
+def _nothing_line(run_id: str, state: LearnedState, learner: Learner | None) -> str:
+    """Why a run has learned nothing."""
+    if _was_reset(state):
+        return f"Run {run_id} has learned nothing since it was reset ({harmless(state.forgotten_at)})"
+    if learner is None or not learner.is_on:
+        how = f"training learns with {LEARN.name}=on in its environment, or lastbeat.run(…, learn=True)"
+        return f"Run {run_id} has learned nothing: learning is off in its latest attempt; {how}"
+    if learner.is_over:
+        why = f"its latest attempt was too short: a limit needs {LEAST_SAMPLES} samples, without the first steps"
+    else:
+        why = f"nothing is saved yet: training saves every {format_duration(EVERY_S)}, and when it ends"
+    return f"Run {run_id} has learned nothing: learning is on, but {why}"
 
 
 def _seen_line(run_id: str, seen: SeenByWatchers) -> str:

@@ -1,6 +1,7 @@
 """Silencing on the page: by the keyboard, for who was let in by the token, and never shown as done where it is not."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def test_silencing_a_glob_and_lifting_it_with_the_keyboard(root: Path, dashboard
     expect(page.get_by_label("Silence for")).to_be_focused()
     keys.type("4")
     keys.press("Tab")
-    expect(page.get_by_label("because")).to_be_focused()
+    expect(page.get_by_label("Reason")).to_be_focused()
     keys.type("node <b>repair</b>")
     keys.press("Tab")
     keys.type("Ada")
@@ -87,13 +88,19 @@ def test_a_run_is_silenced_on_its_own_page(root: Path, dashboard: START, tab: Op
     page = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=TOKEN)}?token={TOKEN}").page
     open_run(page, "llama-1")
     page.get_by_text("Silence this run").click()
-    page.get_by_label("because").fill("known")
+    # A reason is optional, and without one nothing stands in its place.
     page.get_by_role("button", name="Silence", exact=True).click()
     expect(panel(page).get_by_role("status")).to_contain_text("llama-1 is silenced until")
     [kept] = held(root)
-    assert (kept["runs"], kept["by"]) == ("llama-1", "token holder, on the page from 127.0.0.1")
+    assert (kept["runs"], kept["why"], kept["by"]) == ("llama-1", "", "token holder, on the page from 127.0.0.1")
+    expect(panel(page).get_by_role("listitem").locator("span")).to_have_text(
+        re.compile(r"^llama-1 until .*, by token holder, on the page from 127\.0\.0\.1$")
+    )
+    page.get_by_label("Reason").fill("known")
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(panel(page).get_by_role("listitem")).to_contain_text("127.0.0.1: known")
     expect(page.get_by_role("button", name="Lift the silence of llama-1")).to_be_visible()
-    expect(page.get_by_label("because")).to_have_value("")
+    expect(page.get_by_label("Reason")).to_have_value("")
 
 
 def test_what_the_store_refuses_is_said_and_not_shown_as_done(root: Path, dashboard: START, tab: OpenTab) -> None:
@@ -104,14 +111,14 @@ def test_what_the_store_refuses_is_said_and_not_shown_as_done(root: Path, dashbo
     expect_fleet(page, ["llama-1"])
     page.get_by_text("Silence runs").click()
     page.get_by_label("Runs", exact=True).fill("llama-1")
-    page.get_by_label("because").fill("known")
-    page.get_by_label("because").press("Enter")
+    page.get_by_label("Reason").fill("known")
+    page.get_by_label("Reason").press("Enter")
     said = panel(page).get_by_role("status")
     expect(said).to_contain_text("done.")
     expect(said).not_to_contain_text("silenced until")
     expect(said).to_have_class("said bad")
     expect(panel(page).get_by_role("listitem")).to_have_count(0)
-    expect(page.get_by_label("because")).to_have_value("known")
+    expect(page.get_by_label("Reason")).to_have_value("known")
 
 
 def test_a_server_that_does_not_answer_leaves_it_open(root: Path, tmp_path: Path, tab: OpenTab) -> None:
@@ -121,8 +128,8 @@ def test_a_server_that_does_not_answer_leaves_it_open(root: Path, tmp_path: Path
         page = opened.page
         open_run(page, "llama-1")
         page.get_by_text("Silence this run").click()
-        page.get_by_label("because").fill("known")
-    page.get_by_label("because").press("Enter")
+        page.get_by_label("Reason").fill("known")
+    page.get_by_label("Reason").press("Enter")
     expect(panel(page).get_by_role("status")).to_contain_text("Not known to be done. The server does not answer.")
     expect(panel(page).get_by_role("listitem")).to_have_count(0)
 

@@ -124,6 +124,35 @@ def test_nothing_at_all_is_told_as_such(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, b"Empty: there is no line in it.")
 
 
+def test_without_a_log_on_a_terminal_it_says_how_it_is_used(tmp_path: Path) -> None:
+    with terminal(LASTBEAT, "explain", cwd=tmp_path) as screen:
+        assert screen.wait_for_end() == 3
+        assert screen.shown.startswith("Usage: lastbeat explain [OPTIONS] FILE…|DIR|RUN")
+        assert "lastbeat explain train.log" in screen.shown
+
+
+def test_so_it_does_where_nothing_can_be_piped_in(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*LASTBEAT, "explain"],
+        stdin=subprocess.DEVNULL, cwd=tmp_path, env=environment(tmp_path), capture_output=True,
+        timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.startswith(b"Usage: lastbeat explain ")
+
+
+def test_a_pipe_in_which_nothing_comes_is_waited_for_and_that_is_said(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*LASTBEAT, "explain"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(tmp_path),
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"Waiting for a log on standard input")
+        out, err = process.communicate(FAILED.encode(), timeout=LIMIT_S)
+    assert (process.returncode, err) == (0, b"")
+    assert out.startswith(b"Cause: oom")
+
+
 def test_the_files_of_a_folder_are_the_ranks_of_one_run(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -114,7 +114,9 @@ def test_an_address_where_nobody_listens_is_not_observed(runs: Path) -> None:
 
     assert text.returncode == 3
     assert text.stdout.count("the connection was refused") == 1
-    assert (found["healthy"], found["level"], found["gpu"], found["ray"]) == (False, "UNKNOWN", None, None)
+    assert (found["healthy"], found["level"], found["ray"]) == (False, "UNKNOWN", None)
+    assert (found["gpu"]["healthy"], found["gpu"]["gpu_count"]) == (False, None)
+    assert "the connection was refused" in found["gpu"]["faults"][0]
 
 
 @pytest.fixture

@@ -189,9 +189,49 @@ def test_without_a_place_for_it_the_catalogue_goes_to_stdout(folder: Path) -> No
     said = run(folder, "import", str(MONITORS / "job.yaml"))
     assert said.returncode == 0
     assert said.stdout.startswith("# Taken over from job.yaml")
-    assert "job.yaml:12: CancelAction (2 entries: quota, bad_flag): a catalogue cancels nothing" in said.stderr
+    assert "job.yaml: it also makes a restart policy, with 3 reactions under on:; --policy-out PATH writes it" in (
+        said.stderr
+    )
     (folder / "taken.yaml").write_text(said.stdout, encoding="utf-8")
     assert run(folder, "check", "taken.yaml").returncode == 0
+
+
+EXPERIMENT = """\
+defaults:
+  - /monitoring: megatron_production
+  - /restart: megatron_transient
+monitoring:
+  log_events:
+    - name: seat_denied
+      pattern: seat denied
+      pattern_type: substring
+      actions:
+        - {class_name: ErrorNoteAction, note: 'no seat for {run_id}'}
+        - {class_name: TerminationAction}
+"""
+
+
+def test_a_configuration_of_hydras_is_taken_over_and_used(folder: Path) -> None:
+    """As a catalogue and a policy: the one knows the signals that the other reacts to."""
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    said = run(folder, "import", "experiment.yaml", "-o", "taken.yaml", "--policy-out", "restarts.yaml")
+    assert (said.returncode, said.stdout) == (0, ""), said.stderr
+    assert read(folder, "list", "--signals", "taken.yaml")["signals"][0]["name"] == "seat_denied"
+    checked = call(LASTBEAT, "policy", "check", "restarts.yaml", cwd=folder, LASTBEAT_SIGNALS="taken.yaml")
+    assert checked.returncode == 0, checked.stderr
+    assert "on seat_denied: note: no seat for {run_id}\n  on seat_denied: stop the job" in checked.stdout
+
+
+def test_a_restart_policy_alone_goes_to_stdout(folder: Path) -> None:
+    (folder / "theirs.yaml").write_text("class_name: AlwaysRestartPolicy\nmax_retries: 2\nreason: again\n")
+    said = run(folder, "import", "theirs.yaml")
+    assert said.returncode == 0
+    assert "theirs.yaml:3: reason: left out; lastbeat says why in its own words" in said.stderr
+    (folder / "restarts.yaml").write_text(said.stdout)
+    assert call(LASTBEAT, "policy", "check", "restarts.yaml", cwd=folder).returncode == 0
+    # And by itself.
+    (folder / "top.yaml").write_text("class_name: AlwaysRestartPolicy\nmax_retries: 2\n")
+    assert call(LASTBEAT, "policy", "check", "top.yaml", cwd=folder).returncode == 0
 
 
 NO_MONITORS = [
@@ -200,6 +240,13 @@ NO_MONITORS = [
     pytest.param(("train.log",), "train.log:", id="a log"),
     pytest.param(("bytes.yaml",), "bytes.yaml is not UTF-8 text", id="no text"),
     pytest.param(("monitor.yaml", "-o", "monitor.yaml"), "is the file that is taken over", id="onto itself"),
+    pytest.param(
+        ("theirs.yaml", "--policy-out", "theirs.yaml"), "is the file that is taken over", id="a policy onto it"
+    ),
+    pytest.param(("theirs.yaml", "-o", "x.yaml"), "use --policy-out in place of --out", id="a policy as signals"),
+    pytest.param(("monitor.yaml", "--policy-out", "x.yaml"), "leave --policy-out out", id="signals as a policy"),
+    pytest.param(("both.yaml", "-o", "x", "--policy-out", "./x"), "x cannot be both files", id="both onto one"),
+    pytest.param(("bad.yaml",), "bad.yaml:2: unknown key 'max_retry' (did you mean 'max_retries'?)", id="a bad policy"),
     pytest.param(("monitor.yaml", "-o", "none/taken.yaml"), "No such file or directory", id="into a folder not there"),
 ]
 
@@ -208,6 +255,9 @@ NO_MONITORS = [
 def test_what_cannot_be_taken_over_is_refused(folder: Path, arguments: tuple[str, ...], message: str) -> None:
     (folder / "bytes.yaml").write_bytes(b"\xff\xfe")
     (folder / "monitor.yaml").write_text("log_events: [{name: s, pattern: x}]")
+    (folder / "theirs.yaml").write_text("class_name: AlwaysRestartPolicy")
+    (folder / "bad.yaml").write_text("class_name: AlwaysRestartPolicy\nmax_retry: 2\n")
+    (folder / "both.yaml").write_text(EXPERIMENT)
     said = run(folder, "import", *arguments)
     assert said.returncode == 3
     assert message in said.stderr

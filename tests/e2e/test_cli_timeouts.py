@@ -83,7 +83,66 @@ def test_a_run_that_has_learned_nothing_says_how_to_begin(tmp_path: Path) -> Non
     (tmp_path / "runs" / "llama" / "metadata.json").write_text("{}")
     done = timeouts(tmp_path, "--apply")
     assert done.returncode == 1
+    assert "learning is off" in done.stdout
     assert "LASTBEAT_LEARN=on" in done.stdout
+
+
+SHORT = """
+import sys, lastbeat
+with lastbeat.run("llama", root="runs") as run:
+    for step in range(int(sys.argv[1])):
+        run.step(step)
+    if len(sys.argv) > 2:
+        raise RuntimeError("it broke")
+"""
+
+
+def train_short(folder: Path, *arguments: str, learn: str = "on") -> None:
+    subprocess.run(
+        [sys.executable, "-c", SHORT, *arguments],
+        cwd=folder,
+        env=environment(folder, LASTBEAT_LEARN=learn),
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("ends", [(), ("fails",)], ids=["it completes", "it fails"])
+def test_a_short_run_keeps_what_it_has_learned_where_the_environment_says_so(
+    tmp_path: Path, ends: tuple[str, ...]
+) -> None:
+    (tmp_path / "runs").mkdir()
+    train_short(tmp_path, "40", *ends)
+    assert limits(tmp_path)["between"]["samples"] == 37
+    train_short(tmp_path, "40", *ends)
+    assert limits(tmp_path)["between"]["samples"] == 74
+
+
+@pytest.mark.parametrize("steps", ["0", "2"])
+def test_a_run_that_was_too_short_to_learn_is_not_called_one_that_does_not(tmp_path: Path, steps: str) -> None:
+    (tmp_path / "runs").mkdir()
+    train_short(tmp_path, steps)
+    done = timeouts(tmp_path)
+    assert (done.returncode, "LASTBEAT_LEARN=on" in done.stdout) == (1, False), done.stdout
+    assert ("learning is on" in done.stdout) or "16 samples are needed" in done.stdout
+
+
+def test_an_attempt_that_does_not_learn_is_told_from_an_earlier_one_that_did(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    train_short(tmp_path, "0")
+    train_short(tmp_path, "40", learn="off")
+    assert "learning is off" in timeouts(tmp_path).stdout
+    assert json.loads(timeouts(tmp_path, "--json").stdout)["learning"] is False
+
+
+def test_a_run_that_was_reset_says_that_it_begins_again(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    train_short(tmp_path, "40")
+    timeouts(tmp_path, "--reset")
+    shown = timeouts(tmp_path).stdout
+    assert "LASTBEAT_LEARN=on" not in shown
+    assert "since it was reset" in shown
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,6 @@ def test_a_script_without_its_first_line_is_run_as_shells_run_it(tmp_path: Path)
 
 
 REFUSED = [
-    pytest.param(("--run-id", "a/b"), ("true",), "a/b", id="a run id that no run may have"),
     pytest.param(("--total-steps", "many"), ("true",), "--total-steps", id="a number that is none"),
     pytest.param(("--root", "ftp://x/y"), ("true",), "--root", id="a root of another kind"),
     pytest.param((), (), "command is missing", id="no command"),

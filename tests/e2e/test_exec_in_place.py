@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -139,6 +140,7 @@ def test_a_hang_is_ended_and_started_again(
     kept = left(tmp_path, "in_place/0.txt") or ""
     assert kept.startswith(f"Hang: {why}"), kept
     assert ": sleeping in " in kept, "where it hung"
+    assert len(re.findall(rb": Did not get subsequent heartbeat\. Waited \d+ seconds\.", done.stderr)) == 1, done.stderr
     assert [each["error_type"] for each in document(tmp_path, "in_place.json")["restarts"]] == ["hang"]
     assert left(tmp_path, "_error") is None
     said = watched(tmp_path)

@@ -86,6 +86,9 @@ def command(
     rank3.log tells which. Where no file has the name, it is the id of a run below the fleet root.
     """
     logs.verbose(on=verbose)
+    if not named and not log_sources.is_piped_in():
+        print(click.get_current_context().get_help(), file=sys.stderr)
+        return exits.UNKNOWN
     settings, wrong = _settings(given)
     looking = _Looking(settings, wrong)
     sources = looking.sources(named)
@@ -154,9 +157,10 @@ class _Looking:
     def sources(self, named: Sequence[str]) -> list[LogInput]:
         """Every log that is named, each once."""
         if not named:
-            if sys.stdin is None or sys.stdin.isatty():
-                raise click.UsageError("what is to be explained? Name a log, a directory, a run, or - for a pipe")
             named = [log_sources.STDIN]
+            if log_sources.is_awaited():
+                what = "Waiting for a log on standard input, since none is named; 'lastbeat explain --help' says more."
+                print(what, file=sys.stderr, flush=True)
         found: dict[str, LogInput] = {}
         for name in dict.fromkeys(named):
             found.update((source.name, source) for source in self._logs_of(name))

@@ -1,6 +1,7 @@
 """What was named on the command line → logs to read: files, what is piped in, and the logs of a directory."""
 
 import os
+import select
 import stat
 import sys
 import tempfile
@@ -20,6 +21,8 @@ _MOST_DEPTH = 6
 _MOST_ENTRIES = 100_000
 _SPOOL_IN_MEMORY_BYTES = 16 * 1024 * 1024
 _SPOOL_BYTES = 1 << 30
+_AWAITED_S: Final = 2.0
+"""Seconds without input after which people hear what is awaited."""
 _ROOT_ENTRIES: Final = 5_000
 """So many entries of a folder are looked at."""
 _ROOT_SHOWN: Final = 5
@@ -36,6 +39,20 @@ class LogInput:
     size_bytes: int | None = None
     written_at: datetime | None = None
     """When it was last written to: tells the year of times that name none."""
+
+
+def is_piped_in() -> bool:
+    """Whether standard input is a pipe, a socket or a file. A terminal and /dev/null have no log."""
+    try:
+        return sys.stdin is not None and not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def is_awaited() -> bool:
+    """Whether standard input still has neither data nor an end, :data:`_AWAITED_S` after the call."""
+    ready, _, _ = select.select([sys.stdin], [], [], _AWAITED_S)
+    return not ready
 
 
 def stdin() -> LogInput:

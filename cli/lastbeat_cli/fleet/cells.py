@@ -148,7 +148,8 @@ def why(row: Row, sight: Sight) -> Cell:
     if row.silence is None:
         return said, ""
     left = "" if sight.at is None else f" {short_duration((row.silence.until - sight.at).total_seconds())}"
-    told = f"silenced{left}: {signs.harmless(row.silence.why, 100)}"
+    because = f": {signs.harmless(row.silence.why, 100)}" if row.silence.why else ""
+    told = f"silenced{left}{because}"
     return f"{told}; {said}" if said else told, ""
 
 

@@ -76,7 +76,7 @@ def _head(view: RunView, columns: int) -> Iterator[Line]:
         yield from _labelled("In doubt", row.doubt, columns, "mark")
     if row.silence is not None:
         until = format_time(row.silence.until.replace(microsecond=0))
-        by = f"by {row.silence.by}: {row.silence.why}"
+        by = f"by {row.silence.author}"
         yield from _labelled("Silenced", f"no alerts until {until}, {by}", columns, "mark")
     if row.fault and not any(row.fault in text for text in view.conditions.values()):
         yield from _labelled("Unreadable", row.fault, columns, "mark")

@@ -17,7 +17,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "show": ("lastbeat_cli.signals.listing", "show", "All about a signal, an error type or a catalogue."),
     "test": ("lastbeat_cli.signals.trying", "test", "Which lines of a log each signal matches."),
     "check": ("lastbeat_cli.signals.trying", "check", "Whether a catalogue file of your own can be used."),
-    "import": ("lastbeat_cli.signals.taking_over", "command", "A catalogue of a Megatron launcher's log monitor."),
+    "import": (
+        "lastbeat_cli.signals.taking_over",
+        "command",
+        "Take over a Megatron launcher's log monitor and restart policy.",
+    ),
     "eval": ("lastbeat_cli.signals.evaluation", "evaluate", "Score a catalogue on folders of labelled logs."),
 }
 

@@ -1,7 +1,8 @@
-"""``signals import``: the log monitor of another launcher, taken over as a catalogue."""
+"""``signals import``: another launcher's log monitor and restart policy, taken over."""
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,15 +10,19 @@ from lastbeat.model.secrets import mask_tokens
 from lastbeat.settings import SettingsError
 from lastbeat_cli import exits, logs, options
 
+if TYPE_CHECKING:
+    from lastbeat.restarts.importing import ImportedConfiguration
+
 EPILOG = """\
 \b
 Exit status:
-  0  the catalogue was made; stderr lists what has no counterpart
-  3  FILE is no such monitor, or something is wrong with it
+  0  the files were made; stderr lists what has no counterpart
+  3  FILE has neither a monitor nor a restart policy, or something is wrong with it
 
 \b
 Examples:
   lastbeat signals import megatron_production.yaml -o cluster.yaml
+  lastbeat signals import experiment.yaml -o cluster.yaml --policy-out restarts.yaml
   lastbeat signals check cluster.yaml
   lastbeat signals test slurm-4711.out --signals cluster.yaml
 """
@@ -25,31 +30,59 @@ Examples:
 
 @click.command("import", cls=options.Grouped, epilog=EPILOG, context_settings=options.HELP)
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@options.option("-o", "--out", metavar="PATH", type=click.Path(path_type=Path), help="Write it there, not to stdout.")
+@options.option(
+    "-o",
+    "--out",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Write the catalogue to this file, not to stdout.",
+)
+@options.option(
+    "--policy-out", metavar="PATH", type=click.Path(path_type=Path), help="Write the restart policy to this file."
+)
 @options.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done, with tracebacks.")
-def command(*, file: Path, out: Path | None, verbose: bool) -> int:
-    """Make a catalogue of FILE, a launcher's log monitor (SlurmLogMonitor, or a job with log_events).
+def command(*, file: Path, out: Path | None, policy_out: Path | None, verbose: bool) -> int:
+    """Make a catalogue and a restart policy of FILE, which another launcher reads.
 
-    Patterns, states, metadata and limits are converted. What has no counterpart is listed on stderr, with what to do
-    instead.
+    FILE is a log monitor (SlurmLogMonitor, or a job with log_events), a restart policy, or a configuration of Hydra's
+    whose defaults name /monitoring and /restart. Patterns, states, metadata and limits become a catalogue. Restarts,
+    commands, notes and stops become a policy. What has no counterpart is listed on stderr, with what to do instead.
     """
     logs.verbose(on=verbose)
-    from lastbeat.signals import importing, loading  # noqa: PLC0415 - PyYAML and pydantic
+    from lastbeat.restarts.importing import import_configuration  # noqa: PLC0415 - PyYAML and pydantic
+    from lastbeat.restarts.loading import RestartPolicyError  # noqa: PLC0415 - as above
+    from lastbeat.signals import loading  # noqa: PLC0415 - as above
 
     try:
-        found = importing.import_monitor(loading.read_file(str(file)), str(file))
+        found = import_configuration(loading.read_file(str(file)), str(file))
     except UnicodeDecodeError as fault:
         raise SettingsError([f"{file} is not UTF-8 text ({fault.reason}); save it as that"]) from None
     except OSError as fault:
         raise SettingsError([f"{file} cannot be read: {fault.strerror}; check the path"]) from None
-    except loading.CatalogueError as fault:
+    except (loading.CatalogueError, RestartPolicyError) as fault:
         raise SettingsError(str(fault).splitlines()) from None
+    _check_places(file, found, out, policy_out)
     for note in found.notes:
         print(mask_tokens(logs.redact(note)), file=sys.stderr)
-    if out is None:
-        print(found.text, end="")
-        return exits.OK
-    if out.exists() and out.samefile(file):
-        raise SettingsError([f"{out} is the file that is taken over; give another name with --out"])
-    out.write_text(found.text, encoding="utf-8")
+    if policy_out is None and found.policy and found.catalogue:
+        what = f"{file}: it also makes a restart policy, with {found.reactions} reactions under on:"
+        print(f"{what}; --policy-out PATH writes it", file=sys.stderr)
+    if out is not None:
+        out.write_text(found.catalogue, encoding="utf-8")
+    if policy_out is not None:
+        policy_out.write_text(found.policy, encoding="utf-8")
+    if out is None and (found.catalogue or policy_out is None):
+        print(found.catalogue or found.policy, end="")
     return exits.OK
+
+
+def _check_places(file: Path, found: "ImportedConfiguration", out: Path | None, policy_out: Path | None) -> None:
+    if out is not None and not found.catalogue:
+        raise SettingsError([f"{file} has a restart policy and no signals; use --policy-out in place of --out"])
+    if policy_out is not None and not found.policy:
+        raise SettingsError([f"{file} says nothing of restarts; leave --policy-out out"])
+    for place in (out, policy_out):
+        if place is not None and place.exists() and place.samefile(file):
+            raise SettingsError([f"{place} is the file that is taken over; give another name"])
+    if out is not None and policy_out is not None and out.resolve() == policy_out.resolve():
+        raise SettingsError([f"{out} cannot be both files; give --out and --policy-out two names"])

@@ -25,6 +25,16 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
+class Hang:
+    """Why a command counts as hanging."""
+
+    why: str
+    """``rank 3: checkpointing for 14m (limit 7m)``."""
+    waited_s: float
+    """Seconds since the section began, or since the last step or output."""
+
+
+@dataclass(frozen=True, slots=True)
 class SaidOfItself:
     """What training says in the store, as one look saw it."""
 
@@ -32,11 +42,11 @@ class SaidOfItself:
     """By the monotonic clock."""
     reports: bool = False
     """It writes its heartbeats itself, with the SDK."""
-    late: str | None = None
-    """A rank of it is in a section for longer than it may: ``rank 3: checkpointing for 14m (limit 7m)``."""
+    late: Hang | None = None
+    """A rank of it is in a section for longer than it may."""
     late_limit_s: float = 0.0
     """Of that section."""
-    silent: str | None = None
+    silent: Hang | None = None
     """The same of a rank that has not been heard of for :data:`SILENT_S`."""
     busy: bool = False
     """Rank 0 is in a section with a limit, other than a step, in time."""
@@ -78,8 +88,8 @@ class HangWatch:
             # What a checkpoint takes is no standstill: the clock begins anew when it is done.
             self._resumed = now
 
-    def why(self, said: SaidOfItself | None, now: float) -> str | None:
-        """Why it counts as hanging; None: it does not.
+    def hang(self, said: SaidOfItself | None, now: float) -> Hang | None:
+        """Returns the hang, or None if the command does not count as hanging.
 
         1. What training says of its ranks counts as it says it, while the store can be read; of a rank that is silent,
            what it said last, once nothing was printed for as long.
@@ -100,7 +110,7 @@ class HangWatch:
         # What it does not print, only the store shows.
         return self._stalled(now) if fresh or self._step[0] is not None else None
 
-    def _late(self, now: float) -> str | None:
+    def _late(self, now: float) -> Hang | None:
         limits, open_s = self._limits, now - self._stepped
         if self._knows_step and STEP in limits.sections:
             limit_s: float | None = limits.sections[STEP]
@@ -110,16 +120,17 @@ class HangWatch:
             what = "in no section"
         if limit_s is None or open_s <= limit_s:
             return None
-        return f"{what} for {format_duration(open_s)} (limit {format_duration(limit_s)})"
+        return Hang(f"{what} for {format_duration(open_s)} (limit {format_duration(limit_s)})", open_s)
 
-    def _stalled(self, now: float) -> str | None:
+    def _stalled(self, now: float) -> Hang | None:
         if self._stall_s is None:
             return None
         what, since = ("step", self._stepped) if self._knows_step else ("output", self._moved)
         still_s = now - max(since, self._resumed)
         if still_s < self._stall_s:
             return None
-        return f"no new {what} for {format_duration(still_s)} (limit {format_duration(self._stall_s)})"
+        why = f"no new {what} for {format_duration(still_s)} (limit {format_duration(self._stall_s)})"
+        return Hang(why, still_s)
 
     @property
     def _knows_step(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 from lastbeat.decide.late_sections import LateSection, behind, late_sections, leader_step, told_of
 from lastbeat.decide.silent_ranks import silence_limit_s
 from lastbeat.in_place.attention import begin_thread
-from lastbeat.in_place.hangs import SILENT_S, SaidOfItself
+from lastbeat.in_place.hangs import SILENT_S, Hang, SaidOfItself
 from lastbeat.model import runid
 from lastbeat.model.in_place import InPlace
 from lastbeat.model.observation import Heartbeat, Seen
@@ -106,9 +106,9 @@ class StoreLook:
         return SaidOfItself(
             at,
             self._reports,
-            self._told(late, attempt, seen, now) if late else None,
+            Hang(self._told(late, attempt, seen, now), late[0].open_s) if late else None,
             late[0].limit_s if late else 0.0,
-            f"{told_of(silent)}; it is silent" if silent else None,
+            Hang(f"{told_of(silent)}; it is silent", silent[0].open_s) if silent else None,
             _is_busy(metadata),
             step,
         )

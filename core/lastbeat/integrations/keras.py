@@ -31,6 +31,9 @@ class LastbeatCallback(ContextCallback, Callback):
         """Begin an attempt."""
         self._steps, self._epoch = 0, 0
         self._session.begin(_total_steps(self.params or {}))
+        # No hook is called when ModelCheckpoint saves; these are what it calls.
+        self._session.report_saves(self.model, "save")
+        self._session.report_saves(self.model, "save_weights")
 
     @never_raises
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:

@@ -50,6 +50,8 @@ class LastbeatCallback(ContextCallback, Callback):
             self._total_known = False
             self._stops, self._asked_step = False, -1
             self._session.set_phase("setup")
+            # ``on_save_checkpoint`` comes before a save, and no hook after it.
+            self._session.report_saves(trainer, "save_checkpoint")
             # Lightning puts its own handler there after this.
             self._sigterm_before = signal.getsignal(signal.SIGTERM)
 
@@ -84,7 +86,6 @@ class LastbeatCallback(ContextCallback, Callback):
         self._stops = self._session.stops() and self._session.run is not None and not self._session.run.is_done
 
     def _save_and_leave(self, trainer: Any) -> None:
-        self._session.set_phase("saving")
         beside = getattr(trainer.checkpoint_callback, "dirpath", None)
         folder = str(beside or f"{trainer.default_root_dir}/checkpoints")
         # As Lightning names its own.

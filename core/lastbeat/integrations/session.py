@@ -67,6 +67,7 @@ class Session:
         self._pid = os.getpid()
         self._stopping = False
         self._saved: tuple[str, object] | None = None
+        self._wrapped: list[tuple[object, str, Callable[..., Any]]] = []
 
     @property
     def active(self) -> bool:
@@ -75,6 +76,7 @@ class Session:
 
     def begin(self, total_steps: Any, rank: int | None = None, world_size: int | None = None) -> Run:
         """A training begins. If the previous one has not ended, it fails."""
+        self._unwrap()
         if self.run is not None and not self.run.ended:
             self.run.fail(REPLACED)
         options = {"rank": rank, "world_size": world_size} | self._options
@@ -107,6 +109,7 @@ class Session:
     def end(self, error: BaseException | None = None) -> None:
         """The training has ended, with this exception or without one."""
         atexit.unregister(self.leave)
+        self._unwrap()
         if self.run is None or self.run.ended:
             return
         if error is None and self._stopping and self._saved is not None and not self._all_done:
@@ -129,6 +132,28 @@ class Session:
                 self.run.fail_unexplained(ABANDONED)
             else:
                 self.run.end_with(error)
+
+    def report_saves(self, owner: object, name: str) -> None:
+        """Have each call of the method ``name`` of ``owner`` reported as the phase ``saving``, until the training ends.
+        For frameworks that do not tell their callbacks when they save."""
+        save = getattr(owner, name)
+
+        @functools.wraps(save)
+        def saving(*args: Any, **kwargs: Any) -> Any:
+            if not self.active or self.run is None:
+                return save(*args, **kwargs)
+            with self.run.phase("saving"):
+                return save(*args, **kwargs)
+
+        # Past a ``__setattr__`` of the framework's own, which would count it as a part of the model.
+        object.__setattr__(owner, name, saving)
+        self._wrapped.append((owner, name, saving))
+
+    def _unwrap(self) -> None:
+        wrapped, self._wrapped = self._wrapped, []
+        for owner, name, saving in wrapped:
+            if vars(owner).get(name) is saving:
+                object.__delattr__(owner, name)
 
     def set_phase(self, name: str) -> None:
         """Name what a training does, if one is active."""

@@ -35,6 +35,7 @@ class Silence(Persisted):
     starts_at: datetime
     until: datetime
     why: str
+    """The reason; empty if none was given."""
     by: str
     """Who made it: ``user@host``, or on the page the name that somebody gave and the address that they came from."""
 
@@ -49,7 +50,13 @@ class Silence(Persisted):
     def summary(self) -> str:
         """Who silenced what and why, in one line, for the record."""
         until = format_time(self.until.replace(microsecond=0))
-        return f"{self.why} (silence {self.id} of {self.runs} until {until}, by {self.by})"
+        which = f"silence {self.id} of {self.runs} until {until}, by {self.by}"
+        return f"{self.why} ({which})" if self.why else which
+
+    @property
+    def author(self) -> str:
+        """Who silenced it, and the reason where one was given: ``ana@desk: node repair``."""
+        return f"{self.by}: {self.why}" if self.why else self.by
 
 
 def check_glob(text: str) -> str:
@@ -79,10 +86,8 @@ def is_pattern(glob: str) -> bool:
 
 
 def check_why(text: str) -> str:
-    """Return ``text`` in one line, or raise :class:`InvalidSilenceError`."""
+    """Return ``text`` in one line, empty if it gives no reason, or raise :class:`InvalidSilenceError`."""
     why = one_line(text)
-    if not why:
-        raise InvalidSilenceError("the reason is missing; people who wonder read it: --why 'moving to the new cluster'")
     if len(why) > WHY_LIMIT:
         raise InvalidSilenceError(f"the reason has {len(why)} characters; {WHY_LIMIT} is the most")
     return why

@@ -17,7 +17,7 @@ from lastbeat.stores.port import Blob, Store, StoreError
 log = logging.getLogger(__name__)
 
 MOST = 200
-_NEW = "lastbeat silence RUN-GLOB --for 2h --why …"
+_NEW = "lastbeat silence RUN-GLOB --for 2h"
 
 Silenced = tuple[Silence, ...]
 
@@ -104,7 +104,8 @@ class Silences:
                     raise StoreError(f"there are {len(lasting)} silences already", "lift some: lastbeat silence --list")
                 made = MadeSilence(silence, None, note)
                 return replace(held, silences=(*lasting, silence))
-            longer = replace(before, until=max(before.until, silence.until), why=silence.why, by=silence.by)
+            until, why = max(before.until, silence.until), silence.why or before.why
+            longer = replace(before, until=until, why=why, by=silence.by)
             made = MadeSilence(longer, None if before.id == silence.id else (made.extended or before), note)
             if same == [longer]:
                 return None

@@ -130,3 +130,12 @@ def shown(value: object) -> str:
     """``value`` for people."""
     found = number(value)
     return f"{found:.6g}" if found is not None else fit(one_line(type_name(value)), _VALUE_CHARS)
+
+
+def shown_apart(one: object, other: object) -> tuple[str, str]:
+    """Both for people, with enough digits to tell two different numbers apart."""
+    texts = shown(one), shown(other)
+    numbers = number(one), number(other)
+    if texts[0] != texts[1] or None in numbers or numbers[0] == numbers[1]:
+        return texts
+    return repr(numbers[0]), repr(numbers[1])

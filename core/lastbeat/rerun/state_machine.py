@@ -28,7 +28,7 @@ from lastbeat.rerun.attribution import (
 )
 from lastbeat.rerun.data import RerunDataIterator
 from lastbeat.rerun.devices import ComputeDevice, present_device
-from lastbeat.rerun.given import GivenResult, GivenResults, difference, number, shown
+from lastbeat.rerun.given import GivenResult, GivenResults, difference, number, shown, shown_apart
 from lastbeat.rerun.injection import ErrorInjector, read_injection
 from lastbeat.rerun.peers import decides_alone, from_all, on_any, own_rank, tells_for_all
 from lastbeat.rerun.random_state import RandomState
@@ -448,10 +448,12 @@ class RerunStateMachine:
         suspect = self._suspect
         verdict = next((VERDICTS[each] for each in _EVENTS if each in found.events and each in VERDICTS), None)
         if suspect is not None and verdict is not None:
-            now = shown(found.again.value) if found.again is not None else "nothing"
-            what = f"{suspect.why} ({shown(suspect.value)}, then {now})"
+            then, now = shown(suspect.value), "nothing"
+            if found.again is not None:
+                then, now = shown_apart(suspect.value, found.again.value)
+            what = f"{suspect.why} ({then}, then {now})"
             finding = RerunFinding(verdict, suspect.rank, suspect.host, suspect.device, suspect.iteration, what)
-            self._say_verdict(finding, suspect, now)
+            self._say_verdict(finding, suspect, then, now)
             mine.append(finding.document())
         told = tuple(each for said in from_all(mine) for each in read_findings(said))
         self.verdicts = (*self.verdicts, *told)
@@ -464,22 +466,26 @@ class RerunStateMachine:
         what = "Unexpected result %s on rank %d at iteration #%d invocation #%d (message='%s')"
         safe_log(logging.ERROR, what, shown(fresh.value), own_rank(), self.iteration, fresh.number, fresh.why)
 
-    def _say_verdict(self, finding: RerunFinding, suspect: Suspect, now: str) -> None:
-        then = shown(suspect.value)
+    def _say_verdict(self, finding: RerunFinding, suspect: Suspect, then: str, now: str) -> None:
+        same, differs = f"{now}, after {then}", f"{now} != {then}"
+        if now == then:
+            once = "the first time" if finding.verdict is RerunVerdict.TRANSIENT_ERROR else "on the first GPU"
+            twice = f"{now} both times" if number(suspect.value) is not None else now
+            differs = twice if suspect.injected else f"{twice}, rejected {once} alone"
+        if suspect.injected:
+            same, differs = (f"{each}: the error was injected on purpose" for each in (same, differs))
         first = {
             RerunVerdict.TRANSIENT_ERROR: (
-                f"First rerun: unexpected result is not reproducible within the tolerance ({now} != {then})"
+                f"First rerun: unexpected result is not reproducible within the tolerance ({differs})"
             ),
-            RerunVerdict.REPRODUCED: (
-                f"First rerun: unexpected result is reproducible within the tolerance ({now}, after {then})"
-            ),
+            RerunVerdict.REPRODUCED: (f"First rerun: unexpected result is reproducible within the tolerance ({same})"),
             RerunVerdict.PERSISTENT_ERROR: (
                 "Second rerun: unexpected result is not reproducible on a different GPU, therefore was likely incorrect"
-                f" ({now} != {then})"
+                f" ({differs})"
             ),
             RerunVerdict.CORRECT_RESULT: (
                 "Second rerun: unexpected result is reproducible on a different GPU, therefore it was likely correct"
-                f" ({now}, after {then})"
+                f" ({same})"
             ),
         }.get(finding.verdict)
         if first is not None:

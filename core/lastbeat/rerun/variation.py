@@ -1,15 +1,14 @@
 """By how much results of the same step differ on the same device: what ``report_stats`` measures."""
 
-import logging
 import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from lastbeat.own_log import announce
 from lastbeat.rerun.given import GivenResult, GivenResults
 from lastbeat.rerun.peers import from_all, tells_for_all
-from lastbeat.sdk.safe_log import safe_log
 
 KEPT: Final = 4096
 """So many of the latest differences give the percentiles."""
@@ -126,5 +125,5 @@ class Measurement:
         found = combined(from_all({name: asdict(each) for name, each in self.summaries().items()}))
         if tells_for_all():
             for name, each in found.items():
-                safe_log(logging.INFO, "lastbeat.rerun: %s after %d steps: %s", name, steps, each)
+                announce(f"lastbeat.rerun: {name} after {steps} steps: {each}")
         return {name: each.largest for name, each in found.items()}

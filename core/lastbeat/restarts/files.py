@@ -1,6 +1,7 @@
 """A restart policy's file → :class:`RestartPolicy`, or all faults in it, each with its line."""
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -15,6 +16,9 @@ from lastbeat.restarts.names import CHECKPOINT_SAVED, TRANSITIONS, KnownNames
 VALUES: Final = ("run_id", "attempt", "status", "reason", "error_type", "signal", "step", "checkpoint", "job_id")
 """What ``{name}`` may stand for in a command or a note."""
 MOST_ARGUMENTS: Final = 100
+
+TOP_MODES: Final = (Mode.CRASH, Mode.STALL, Mode.TIMEOUT)
+"""The modes of a policy with ``class_name`` at its top, which has no block for each."""
 
 _KINDS: Final[dict[str, Literal["never", "always", "selective"]]] = {
     "NoRestartPolicy": "never",
@@ -131,7 +135,7 @@ Reactions = Annotated[
 
 
 class RestartPolicyFile(HandwrittenModel):
-    """When a job is started again, and how often."""
+    """When a job is started again, and how often. In place of ``policies`` one implementation may stand at the top."""
 
     description: Text = UNSAID
     policies: Annotated[list[ModeEntry], Field(max_length=5)] = UNSAID
@@ -167,10 +171,27 @@ def policy(text: str, file: str, name: str, known: KnownNames, faults: list[File
 
 def of_document(document: Document, name: str, known: KnownNames, faults: list[FileFault]) -> RestartPolicy | None:
     """The same of what was read already, as a part of another file."""
+    top = None
+    if isinstance(document.value, dict) and "class_name" in document.value:
+        implementation, document = _split(document, faults)
+        top, _ = handwritten.checked(ImplementationEntry, implementation, faults)
+        if top is None:
+            return None
     found, _ = handwritten.checked(RestartPolicyFile, document, faults)
     if found is None:
         return None
-    return _Reader(document, known, faults).policy(found, name)
+    return _Reader(document, known, faults).policy(found, name, top)
+
+
+def _split(document: Document, faults: list[FileFault]) -> tuple[Document, Document]:
+    """The implementation at the top of ``document``, and what stands beside it."""
+    beside = RestartPolicyFile.model_fields.keys()
+    if "policies" in document.value:
+        what = "policies and class_name both stand here; give each mode its own block, or take policies out"
+        faults.append(FileFault(document.file, document.key_line("policies"), what))
+    top = {key: value for key, value in document.value.items() if key not in beside}
+    rest = {key: value for key, value in document.value.items() if key in beside and key != "policies"}
+    return replace(document, value=top), replace(document, value=rest)
 
 
 def description(text: str, file: str) -> str:
@@ -187,13 +208,15 @@ class _Reader:
         self._known = known
         self._faults = faults
 
-    def policy(self, found: RestartPolicyFile, name: str) -> RestartPolicy:
+    def policy(self, found: RestartPolicyFile, name: str, top: ImplementationEntry | None) -> RestartPolicy:
         rules: dict[Mode, RestartRule] = {}
+        if top is not None:
+            rules = dict.fromkeys(TOP_MODES, self._rule(top))
         for index, block in enumerate(found.policies or ()):
             mode = Mode(block.mode)
             if mode in rules:
                 self._fault(f"the mode {block.mode} has a block already; put both into one", "policies", index, "mode")
-            rules[mode] = self._rule(block.implementation, index)
+            rules[mode] = self._rule(block.implementation, "policies", index, "implementation")
         budgets = found.budgets or BudgetsEntry()
         for error_type in budgets.error_types or ():
             self._error_type(error_type, "budgets", "error_types", error_type)
@@ -217,8 +240,7 @@ class _Reader:
             **said,
         )
 
-    def _rule(self, entry: ImplementationEntry, index: int) -> RestartRule:
-        place = ("policies", index, "implementation")
+    def _rule(self, entry: ImplementationEntry, *place: str | int) -> RestartRule:
         kind = _KINDS[entry.class_name]
         usual = {"never": 0, "always": None, "selective": 3}[kind]
         for key in ("restart_on_error_types", "exclude_error_types"):

@@ -38,6 +38,8 @@ from lastbeat.stores.port import ConflictError, DeniedError, Entry, Expect, Stor
 
 EVERY_S: Final = 300.0
 """So often rank 0 asks the others, and they look what it has learned."""
+_FIRST_S: Final = 60.0
+"""So soon it asks them for the second time: a run that is killed within minutes has saved something by then."""
 _BUDGET_S: Final = 2.0
 """So long a beat may take for that; the next one goes on with it."""
 _RANK_BYTES: Final = 1 << 16
@@ -117,6 +119,7 @@ class Learning:
         self._by_hand = by_hand
         self._every_s = every_s
         self._next = 0.0
+        self._has_asked = False
         self._state: LearnedState | None = None
         """None: what is kept has not been read yet."""
         self._version: str | None = None
@@ -154,7 +157,8 @@ class Learning:
         if self._reading is None:
             if time.monotonic() < self._next:
                 return
-            self._next = time.monotonic() + self._every_s
+            self._next = time.monotonic() + (self._every_s if self._has_asked else min(_FIRST_S, self._every_s))
+            self._has_asked = True
             self._reading = self._ranks(beat)
             self._asked = {}
         try:

@@ -181,7 +181,7 @@ class Run:
         sections, between = self.sections, self.between
         sections.stepped = True
         if sections.watched:
-            sections.step()
+            sections.step(step)
         if type(loss) is float and (steps >= between.due or not between.low <= loss <= between.high):
             between.add(steps, step, loss, learning_rate)
         if self.phase_now[0] is STARTING:
@@ -379,11 +379,16 @@ class Run:
             self.set_phase(*before)
 
     def set_phase(self, name: str, detail: str | None = None) -> None:
-        """Name what training does from now on."""
+        """Name what training does from now on.
+
+        Saving and evaluation, by any usual name, are a section, too: ``checkpointing`` or ``evaluation``. It ends with
+        the next phase or step. Its limit counts in that time, and no limit of ``step`` does.
+        """
         # Compared by identity: the name may be any object, and comparing it could run any code.
         if name is not self.phase_now[0]:
             self.phases.append((time(), name))
         self.phase_now = (name, detail)
+        self.sections.set_phase(name)
 
     def complete(self, note: object = "", *, wait_s: float | None = None) -> bool:
         """End the run as succeeded: write ``_complete``. Returns whether it was written within ``wait_s``.

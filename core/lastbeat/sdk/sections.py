@@ -7,8 +7,9 @@ it; the beat thread copies that dictionary. All times are of this process's mono
 import functools
 import inspect
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import get_ident
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
@@ -32,6 +33,16 @@ _LONG_S: Final = 1.0
 _LATELY_S: Final = 900.0
 """and say that they do for as long as this after it, if they beat."""
 _COMPUTE: Final = "compute"
+CHECKPOINTING: Final = "checkpointing"
+EVALUATION: Final = "evaluation"
+_ASIDES: Final = {
+    **dict.fromkeys(("save", "saving", "checkpoint", CHECKPOINTING), CHECKPOINTING),
+    **dict.fromkeys(("eval", "evaluate", "evaluating", EVALUATION), EVALUATION),
+    **dict.fromkeys(("val", "validate", "validating", "validation", "test", "testing"), EVALUATION),
+}
+"""Names of phases and sections that are no part of a step → the section whose limit counts for the phase."""
+_ASIDE_VERBS: Final = ("saving ", "save ", "evaluating ", "validating ")
+"""A phase that begins like this is one, too: ``saving checkpoint-400``."""
 _PATIENCE_S: Final = 1800.0
 """What is being learned may last so long where its limit says nothing of it: a first step, which compiles; and so long
 other ranks wait for one that is in a section without a limit yet."""
@@ -91,7 +102,20 @@ class OpenSpan:
 class Sections:
     """The sections of one run. What :class:`Section` and ``Run.step`` do to it is safe from any thread."""
 
-    __slots__ = ("_limits", "_steps", "_times", "left", "marked", "names", "open", "stepped", "watched")
+    __slots__ = (
+        "_limits",
+        "_phase",
+        "_phase_name",
+        "_step",
+        "_steps",
+        "_times",
+        "left",
+        "marked",
+        "names",
+        "open",
+        "stepped",
+        "watched",
+    )
 
     def __init__(self) -> None:
         self.open: dict[Section, float] = {}
@@ -109,6 +133,11 @@ class Sections:
         self._limits = SectionLimits()
         self._times: SpanTimes | None = None
         self._steps: StepTimes | None = None
+        self._phase: Section | None = None
+        """The section that the phase has opened."""
+        self._phase_name: object = None
+        self._step: object = None
+        """The latest step while :attr:`watched`."""
 
     @property
     def limits(self) -> SectionLimits:
@@ -120,6 +149,8 @@ class Sections:
         self._limits = limits
         if limits.any or limits.starting_s is not None:
             self.watch()
+        # The beat thread sets them. Training may be saving already.
+        self.set_phase(self._phase_name)
 
     @property
     def times(self) -> "SpanTimes | None":
@@ -130,6 +161,7 @@ class Sections:
     def times(self, times: "SpanTimes | None") -> None:
         self._times = times
         self.watch()
+        self.set_phase(self._phase_name)
 
     @property
     def steps(self) -> "StepTimes | None":
@@ -148,9 +180,13 @@ class Sections:
                 self.marked = monotonic()
             self.watched = True
 
-    def step(self) -> None:
-        """Training has made a step."""
+    def step(self, step: object) -> None:
+        """Training has made a step. It ends the section of a phase, unless ``step`` was reported before: frameworks
+        report a step once more while they save or evaluate."""
         now = monotonic()
+        if self._phase is not None and not (type(step) is int and type(self._step) is int and step == self._step):
+            self._leave_phase()
+        self._step = step
         self.mark(now)
         if self._steps is not None:
             self._steps.step(now)
@@ -160,6 +196,40 @@ class Sections:
         if self._times is not None and not self.open:
             self._times.add(self._idle_key(), now - self.marked)
         self.marked = now
+
+    def set_phase(self, name: object) -> None:
+        """Open the section that the phase ``name`` stands for, and leave that of the phase before. Most phases stand
+        for none. A run that uses neither limits nor sections gets none, and says nothing of them."""
+        self._phase_name = name
+        aside, now_open = self._aside(name), self._phase
+        if now_open is not None:
+            if now_open.name == aside:
+                return
+            self._leave_phase()
+        if aside is not None and self._is_used(aside):
+            self._phase = phase = PhaseSection(self, aside)
+            phase.__enter__()
+
+    def _aside(self, name: object) -> str | None:
+        if type(name) is not str:
+            return None
+        aside = _ASIDES.get(name.lower())
+        if aside is None and name.lower().startswith(_ASIDE_VERBS):
+            aside = _ASIDES[name.lower().partition(" ")[0]]
+        # A limit for the very name of the phase counts.
+        return name if aside is not None and name in self._limits.sections else aside
+
+    def _is_used(self, aside: str) -> bool:
+        """Before the first step, the limit for starting covers an evaluation that has no limit of its own."""
+        used = self._limits.any or self._times is not None or bool(self.names)
+        return used and (self.stepped or aside in self._limits.sections)
+
+    def _leave_phase(self) -> None:
+        self._phase = None
+        # All of them: two threads that change the phase at once may have opened one each.
+        for one in self.open.copy():
+            if isinstance(one, PhaseSection):
+                one.__exit__(None, None, None)
 
     def _idle_key(self) -> tuple[str, str]:
         """What the time is counted as in which no section is open."""
@@ -174,7 +244,7 @@ class Sections:
         now = monotonic() if now is None else now
         if held:
             oldest = sorted(held.items(), key=lambda each: each[1])
-            named = [self._named(one.name, max(0.0, now - at), ("section", one.name)) for one, at in oldest]
+            named = [self._open_span(one, max(0.0, now - max(at, one.resumed)), held) for one, at in oldest]
             late = [span for span in named if span.is_late]
             # One that is late is told whatever else is open.
             return [*late, *(span for span in named if not span.is_late)][:MOST_TOLD]
@@ -186,6 +256,11 @@ class Sections:
         usual_s = limits.usual_s.get(key)
         limit_s = self._in_force(key, limit_s)
         return [OpenSpan(None, idle_s, limit_s, usual_s)] if self.names or limit_s is not None else []
+
+    def _open_span(self, one: "Section", open_s: float, held: Iterable["Section"]) -> OpenSpan:
+        if one.name == STEP and any(other.suspends(one) for other in held):
+            return OpenSpan(STEP, open_s)
+        return self._named(one.name, open_s, ("section", one.name))
 
     def _named(self, name: str, open_s: float, key: tuple[str, str]) -> OpenSpan:
         limits = self.limits
@@ -204,12 +279,20 @@ class Section:
     """One section of a run, for a ``with`` block or as a decorator. It may be entered again while it is open, and then
     is open until it was left as often."""
 
-    __slots__ = ("_depth", "_sections", "name")
+    __slots__ = ("_depth", "_sections", "name", "resumed", "thread")
 
     def __init__(self, sections: Sections, name: str) -> None:
         self._sections = sections
         self.name = name
         self._depth = 0
+        self.resumed = 0.0
+        """When what suspended it was last left. Its time counts from then."""
+        self.thread = 0
+        """The thread that entered it last."""
+
+    def suspends(self, step: "Section") -> bool:
+        """Whether the time of the open section ``step`` stands still while this one is open."""
+        return self.name in _ASIDES and self.thread == step.thread
 
     def is_of(self, sections: Sections) -> bool:
         """Whether it is one of these."""
@@ -224,6 +307,7 @@ class Section:
             now = monotonic()
             if sections.times is not None and not held:
                 sections.mark(now)
+            self.thread = get_ident()
             held[self] = now
             if sections.steps is not None and self.name == _COMPUTE:
                 sections.steps.enter()
@@ -239,6 +323,11 @@ class Section:
         sections.marked = now = monotonic()
         if entered is None:
             return
+        if self.name in _ASIDES:
+            for one in sections.open.copy():
+                if one.name == STEP and self.suspends(one):
+                    one.resumed = now
+        entered = max(entered, self.resumed)
         if sections.steps is not None and self.name == _COMPUTE:
             sections.steps.leave(now - entered)
         if now - entered > _LONG_S and self.name != STEP:
@@ -274,6 +363,16 @@ class Section:
                 return function(*args, **kwargs)
 
         return within
+
+
+class PhaseSection(Section):
+    """The section of a phase, such as ``saving``. It suspends the step of every thread."""
+
+    __slots__ = ()
+
+    def suspends(self, step: Section) -> bool:  # noqa: ARG002 - see the other
+        """Whether the time of the open section ``step`` stands still: always."""
+        return True
 
 
 def time_fields(sections: Sections) -> dict[str, Any]:

@@ -135,7 +135,9 @@ def as_text(value: object) -> str | None:
 
 
 def as_bool(value: object) -> bool | None:
-    """Whether ``value`` is true; None if it cannot tell."""
+    """Whether ``value`` is true. None if it is None, which says neither, or if it cannot be read."""
+    if value is None:
+        return None
     try:
         return bool(_plain(value))
     except BaseException:  # noqa: BLE001 - an array of two, for example

@@ -2,13 +2,17 @@
 
 Such a file (``class_name: SlurmLogMonitor``, or a job with ``log_events``) lists patterns with the state, the actions
 and the metadata of each. There are three generations of it: ``log_signals`` with ``action`` and ``mode``;
-``log_events`` with ``state`` and ``actions``; ``log_events`` with one ``action`` and a ``condition``.
+``log_events`` with ``state`` and ``actions``; ``log_events`` with one ``action`` and a ``condition``. Hydra's
+configurations name monitors and restart policies under ``defaults``.
+
+What the actions become is decided in ``restarts.importing``, which knows what a restart policy may say.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple, get_args
 
 import yaml
@@ -29,6 +33,12 @@ DEPTH_LIMIT: Final = 24
 _SECTIONS: Final = ("monitoring", "monitor", "job")
 """Where a whole configuration has its monitor."""
 _ENTRIES: Final = ("log_signals", "log_events")
+_POLICY_SECTIONS: Final = ("restart", "restart_policy")
+"""Where a whole configuration has its restart policy."""
+_MONITOR_GROUPS: Final = ("monitoring", "monitor")
+"""Hydra's groups of monitors. Those of restart policies are named as their sections."""
+_DEFAULT: Final = re.compile(r"(?:(?:override|optional)\s+)*/?([^@]*)(?:@.*)?", re.DOTALL)
+"""A group or a path under Hydra's ``defaults``: keywords, the name, and the package to which it goes."""
 _LIMITS: Final = {
     "inactivity_threshold_seconds": "inactivity_s",
     "inactivity_timeout_s": "inactivity_s",
@@ -47,6 +57,7 @@ _VERDICTS: Final = {
     "run_finished": "success",
     "RestartAction": "crash",
     "CancelAction": "crash",
+    "TerminationAction": "crash",
     "FinishAction": "success",
 }
 """What a state, a mode or an action says of the line that it belongs to."""
@@ -55,10 +66,12 @@ _DONE: Final = (None, "completion", "completed", "complete", "done", "finished",
 _PARTICULAR: Final = ("traceback", "chain", "exception", "nan", "restart", "retry", "quiet", "announced", "expected")
 """Kinds that mean something of their own here."""
 _SEVERITIES: Final = {**{name: name for name in get_args(Severity)}, "fatal": "critical", "warn": "warning"}
+_ABOUT_RESTARTS: Final = ("RestartAction", "CancelAction", "TerminationAction")
 _METADATA: Final = ("severity", "error_type", "subsystem", "kind")
 _UNDERSTOOD: Final = (
     *("class_name", "state", "mode", "action", "actions", "metadata", "extract_groups"),
     *("inactivity_timeout_s", "progress_timeout_s", "progress_group", "progress_mode", "progress_polls"),
+    *("condition", "conditions"),
 )
 """Keys of an entry that something is made of."""
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {}, False)
@@ -66,16 +79,11 @@ _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 _LOGS = "name logs with --log or LASTBEAT_LOGS, which take * and Slurm's %j, or let them lie in the run's logs/"
 _BEGIN = "a watch may begin before its run does: LASTBEAT_START_MINUTES gives it time to its first heartbeat"
 _ONCE = "not needed: people are told once of each change of a run's status"
-_OTHER_ACTION = "lastbeat tells people; what LASTBEAT_WEBHOOK_URL calls can do the rest"
 _ADVICE: Final = {
     **dict.fromkeys(("log_path", "log_path_template", "log_path_current", "output_paths"), _LOGS),
     **dict.fromkeys(("start_condition", "start_condition_cmd", "start_condition_interval_seconds"), _BEGIN),
     "termination_command": "run the program under 'lastbeat exec', or let it call 'lastbeat complete'",
     "state_events": "a job's state is not asked for: lastbeat learns of an end from sentinels, logs and silence",
-    "RestartAction": "a catalogue restarts nothing, supervise does; alerts say if it helps (restartable: true)",
-    "CancelAction": "a catalogue cancels nothing; alerts say that a restart does not help (restartable: false)",
-    **dict.fromkeys(("LogAction", "ErrorNoteAction"), "alerts go to the channels that are set (SLACK_WEBHOOK_URL, …)"),
-    **dict.fromkeys(("condition", "conditions"), "it goes with the action that it belongs to"),
     "match_once": _ONCE,
     "inactivity_polls": "not needed: inactivity is measured in seconds",
 }
@@ -83,30 +91,74 @@ _MOST_OF: Final = 0.7
 _LEFT_OUT = "left out; nothing here uses it"
 
 
+class EntryAction(NamedTuple):
+    """What an entry does, as its file says it."""
+
+    said: Mapping[str, Any]
+    """The action by itself, with its ``class_name``."""
+    conditions: tuple[Any, ...] = ()
+    """On it, and on all that it stands in."""
+
+    @property
+    def called(self) -> str:
+        return _shown(self.said["class_name"]).removeprefix("Oellm")
+
+
+class EntryActions(NamedTuple):
+    """The actions of one entry, and what they answer."""
+
+    entry: str
+    line: int
+    actions: tuple[EntryAction, ...]
+    signal: str = ""
+    """The entry's signal in the catalogue. Empty for a state of the job, and for a stall."""
+    state: str = ""
+    """The verdict of the signal, or the state of the job as the file names it."""
+    kind: str = ""
+    error_type: str = UNKNOWN
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    extract: tuple[str, ...] = ()
+    """The fields that the pattern extracts, by which actions name them."""
+
+
 class ImportedMonitor(NamedTuple):
     """A monitor as a catalogue, with notes for its user."""
 
     text: str
-    """YAML."""
+    """YAML. Empty if the file has no monitor, and names none."""
     notes: tuple[str, ...]
     """One per thing without a counterpart: where, what, and what to do instead."""
+    wanted: tuple[EntryActions, ...] = ()
+    policies: tuple[tuple[str, int], ...] = ()
+    """Restart policies that ``defaults`` names, with their lines."""
+    policy: Document | None = None
+    """The restart policy that stands in the file, or None."""
 
 
 def import_monitor(text: str, file: str) -> ImportedMonitor:
     """Convert the monitor in ``text`` to a usable catalogue. Raises :class:`CatalogueError` if it is none."""
     faults: list[FileFault] = []
     document = handwritten.read(text, file, faults, depth=DEPTH_LIMIT)
-    section = _section(document, faults) if document is not None else None
+    if document is None or faults:
+        raise CatalogueError(faults)
+    policy = _policy(document)
+    section = _section(document, policy, faults)
     monitor = handwritten.checked(_Monitor, section, faults)[0] if section is not None else None
     if section is None or monitor is None or faults:
         raise CatalogueError(faults)
-    importer = _Importer(monitor, section)
-    said = yaml.safe_dump(importer.catalogue(), sort_keys=False, allow_unicode=True, width=1000)
+    importer = _Importer(monitor, section, policy)
+    for each in (document, section) if section.value is not document.value else (document,):
+        importer.defaults(each, of_policy=policy is not None and policy.value is document.value)
+    catalogue = importer.catalogue()
+    policies = tuple(importer.policies)
+    if not section.value and not importer.extends:
+        return ImportedMonitor("", tuple(importer.notes.lines()), tuple(importer.wanted), policies, policy)
+    said = yaml.safe_dump(catalogue, sort_keys=False, allow_unicode=True, width=1000)
     head = f"# Taken over from {PurePath(file).name} by 'lastbeat signals import'."
     written = f"{head} 'extends: []' leaves out what lastbeat knows itself.\n{said}"
     # The result must be usable as it is.
     load_setting("./imported.yaml", lambda _: written)
-    return ImportedMonitor(written, tuple(importer.notes.lines()))
+    return ImportedMonitor(written, tuple(importer.notes.lines()), tuple(importer.wanted), policies, policy)
 
 
 # The file.
@@ -140,23 +192,56 @@ class _Monitor(HandwrittenModel):
     log_events: Annotated[list[_Event], BeforeValidator(_lists)] = UNSAID
 
 
-def _section(document: Document, faults: list[FileFault]) -> Document | None:
-    """The part that is a monitor, by itself."""
+def _section(document: Document, policy: Document | None, faults: list[FileFault]) -> Document | None:
+    """The part that is a monitor, by itself. Nothing of a file that has only a policy, or only names things."""
     whole = document.value if isinstance(document.value, dict) else {}
     for key, value in (((), whole), *(((name,), whole.get(name)) for name in _SECTIONS)):
-        if isinstance(value, dict) and value.keys() & {*_ENTRIES, "inactivity_threshold_seconds"}:
-            lines = {place[len(key) :]: at for place, at in document.lines.items() if place[: len(key)] == key}
-            return Document(document.file, value, lines)
+        if isinstance(value, dict) and value.keys() & {*_ENTRIES, "inactivity_threshold_seconds", "state_events"}:
+            return _part(document, key, value)
+    if policy is not None or any(_names_monitor_or_policy(each) for each in _listed(whole.get("defaults"))):
+        return Document(document.file, {}, {})
     where = f"neither it nor {', '.join(_SECTIONS)} in it has {' or '.join(_ENTRIES)}"
-    faults.append(FileFault(document.file, 0, f"{where}; name the file of a log monitor"))
+    others = "a restart policy (policies, class_name), or a configuration whose defaults name /monitoring or /restart"
+    faults.append(FileFault(document.file, 0, f"{where}; name the file of a log monitor, {others}"))
     return None
+
+
+def _policy(document: Document) -> Document | None:
+    """The restart policy that stands in ``document``: the whole file, or a part of it."""
+    whole = document.value if isinstance(document.value, dict) else {}
+    for key, value in (((), whole), *(((name,), whole.get(name)) for name in _POLICY_SECTIONS)):
+        if not isinstance(value, dict) or value.keys() & {*_ENTRIES}:
+            continue
+        if "policies" in value or str(value.get("class_name")).endswith("RestartPolicy"):
+            return _part(document, key, value)
+    return None
+
+
+def _part(document: Document, key: tuple[str, ...], value: Mapping[str, Any]) -> Document:
+    lines = {place[len(key) :]: at for place, at in document.lines.items() if place[: len(key)] == key}
+    return Document(document.file, value, lines)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _names_monitor_or_policy(default: Any) -> bool:
+    groups = default if isinstance(default, dict) else [str(default).rpartition("/")[0]]
+    return any(_group(str(each)) in {*_MONITOR_GROUPS, *_POLICY_SECTIONS} for each in groups)
+
+
+def _group(text: str) -> str:
+    """A group, or the path of a file, as Hydra's ``defaults`` name it."""
+    found = _DEFAULT.fullmatch(text)
+    return found[1].strip() if found is not None else ""
 
 
 # What has no counterpart.
 
 
 @dataclass
-class _Notes:
+class ImportNotes:
     """The same thing of many entries is one note."""
 
     file: str
@@ -179,8 +264,9 @@ class _Notes:
 
 
 class _Importer:
-    def __init__(self, monitor: _Monitor, document: Document) -> None:
-        self.notes = _Notes(document.file)
+    def __init__(self, monitor: _Monitor, document: Document, policy: Document | None) -> None:
+        self.notes = ImportNotes(document.file)
+        self._policy = policy.value if policy is not None else None
         self._document = document
         self._settings = monitor.model_extra or {}
         self._events = [
@@ -189,7 +275,9 @@ class _Importer:
             for index, event in enumerate(getattr(monitor, key) or ())
         ]
         self._origin = f"Taken over from {PurePath(document.file).name}."
-        self._extends: list[str] = []
+        self.extends: list[str] = []
+        self.policies: list[tuple[str, int]] = []
+        self.wanted: list[EntryActions] = []
         self._limits: dict[str, float] = {}
         self._types: dict[str, dict[str, Any]] = {}
         self._signals: dict[str, dict[str, Any]] = {}
@@ -197,7 +285,7 @@ class _Importer:
     def catalogue(self) -> dict[str, Any]:
         """What the monitor says, as a catalogue file says it."""
         for key, value in self._settings.items():
-            if value not in _NOTHING:
+            if value not in _NOTHING and key != "defaults" and value is not self._policy:
                 self._setting(key, value, self._document.key_line(key))
         # Jobs of the latest generation, which are no monitors by name, mean plain text where they do not say.
         latest = any(isinstance(entry.said.get("action"), dict) for entry in self._events)
@@ -205,23 +293,22 @@ class _Importer:
         for entry in self._events:
             self._entry(entry, default)
         parts = {"error_types": self._types, "signals": self._signals, "limits": self._limits}
-        whole = {"description": self._origin, "extends": self._extends or [DEFAULT], **parts}
+        whole = {"description": self._origin, "extends": self.extends or [DEFAULT], **parts}
         return {key: value for key, value in whole.items() if value}
 
     def _setting(self, key: str, value: Any, line: int) -> None:
         if key in _LIMITS:
             self._limit(key, value, line)
-        elif key == "defaults":
-            for each in value if isinstance(value, list) else [value]:
-                self._default(each, line)
         elif key == "termination_string" and python_patterns.unfit(str(value), substring=True) is None:
             self._put(key, {"substring": str(value), "verdict": "success", "kind": "done"}, line)
         elif key == "state_events":
-            for index, each in enumerate(value if isinstance(value, list) else [value]):
+            for index, each in enumerate(_listed(value)):
                 said = each if isinstance(each, dict) else {}
                 name, its_line = _shown(said.get("name")), self._document.line(key, index)
                 self.notes.add(its_line, key, _ADVICE[key], name)
-                _Actions.of(said, its_line, name, self.notes)
+                state = said.get("state") or said.get("name")
+                state = state.get("class_name") if isinstance(state, dict) else state
+                self.wanted.append(EntryActions(name, its_line, _Actions.of(said).found, state=_shown(state)))
         elif key != "class_name":
             self.notes.add(line, key, _ADVICE.get(key, _LEFT_OUT))
         elif value == "NullMonitor":
@@ -235,15 +322,39 @@ class _Importer:
         else:
             self.notes.add(line, f"{key}: {_shown(value)}", f"that is no number of seconds; write {name} under limits")
 
-    def _default(self, name: Any, line: int) -> None:
-        if isinstance(name, str) and name in names():
-            self._extends.append(name)
+    def defaults(self, document: Document, *, of_policy: bool) -> None:
+        """What Hydra's ``defaults`` of ``document`` name; a name without a group is one of its own kind."""
+        said = document.value.get("defaults")
+        for index, each in enumerate(_listed(said)):
+            line = document.line("defaults", index)
+            if isinstance(each, dict):
+                for group, options in each.items():
+                    for option in _listed(options):
+                        self._default(_group(group), option, line)
+            elif isinstance(each, str):
+                group, _, name = _group(each).rpartition("/")
+                self._default(group or ("restart" if of_policy else ""), name, line)
+            elif each is not None:
+                self.notes.add(line, f"defaults: {_shown(each)}", "that is no name; left out")
+
+    def _default(self, group: str, option: Any, line: int) -> None:
+        # null takes nothing; of several the last one wins in Hydra, and the first one under extends.
+        name = str(option).removesuffix(".yaml")
+        if option is None or name == "_self_":
+            return
+        shown = f"defaults: {f'/{group}: ' if group else ''}{_shown(name)}"
+        if group in _POLICY_SECTIONS:
+            self.policies.append((name, line))
+        elif group and group not in _MONITOR_GROUPS:
+            self.notes.add(line, "defaults of other groups", _LEFT_OUT, f"{_shown(group)}: {_shown(name)}")
+        elif name in names():
+            if name not in self.extends:
+                self.extends.insert(0, name)
             if name != DEFAULT:
                 advice = f"lastbeat's own catalogue stands in for it, see 'lastbeat signals show {name}'"
-                self.notes.add(line, f"defaults: {name}", advice)
-        elif name != "_self_":
-            advice = "import that file as well, and name its catalogue under extends"
-            self.notes.add(line, f"defaults: {_shown(name)}", advice)
+                self.notes.add(line, shown, advice)
+        else:
+            self.notes.add(line, shown, "import that file as well, and name its catalogue under extends")
 
     def _entry(self, entry: "_Entry", default: str) -> None:
         kind = entry.event.pattern_type or default
@@ -260,9 +371,27 @@ class _Importer:
             if found is not None:
                 meaning = entry.meaning(found)
                 self._declare(meaning, entry)
-                self._put(entry.event.name, {**found, **meaning}, entry.line)
+                signal = self._put(entry.event.name, {**found, **meaning}, entry.line)
+                self._want(entry, signal, meaning, tuple(found.get("extract", ())))
+
+    def _want(self, entry: "_Entry", signal: str, meaning: Mapping[str, Any], extract: tuple[str, ...] = ()) -> None:
+        metadata = entry.said.get("metadata")
+        self.wanted.append(
+            EntryActions(
+                _shown(entry.event.name),
+                entry.line,
+                entry.actions.found,
+                signal,
+                meaning.get("verdict", ""),
+                meaning.get("kind", ""),
+                meaning.get("error_type", UNKNOWN),
+                metadata if isinstance(metadata, dict) else {},
+                extract,
+            )
+        )
 
     def _inactivity(self, entry: "_Entry") -> None:
+        self._want(entry, "", {"verdict": "stalled"})
         own = entry.said.get("inactivity_timeout_s")
         if own not in _NOTHING:
             self._limit("inactivity_timeout_s", own, entry.line)
@@ -270,6 +399,7 @@ class _Importer:
             entry.note("pattern_type: inactivity", "it says no time; write inactivity_s under limits")
 
     def _progress(self, entry: "_Entry") -> None:
+        self._want(entry, "", {"verdict": "stalled"})
         seconds = entry.said.get("progress_timeout_s")
         minutes = f"={seconds / 60:g}" if isinstance(seconds, int | float) and seconds > 0 else ""
         entry.note("pattern_type: progress", f"set LASTBEAT_STALL_MINUTES{minutes}: no new step for so long is a stall")
@@ -286,7 +416,8 @@ class _Importer:
             advice = "it is none of lastbeat's; say under error_types what it means, and what to do"
             self.notes.add(entry.line, f"error_type: {name}", advice)
 
-    def _put(self, name: str, fields: dict[str, Any], line: int) -> None:
+    def _put(self, name: str, fields: dict[str, Any], line: int) -> str:
+        """The name of the new signal."""
         plain = re.sub(r"[^\w.-]+", "_", name).strip("_.-")[:90]
         plain = plain if re.match(r"[A-Za-z0-9]", plain) else f"signal_{plain}".rstrip("_")
         chosen, count = plain, 1
@@ -296,6 +427,7 @@ class _Importer:
         if chosen != name:
             self.notes.add(line, f"name: {_shown(name)}", f"its signal is called {chosen}")
         self._signals[chosen] = fields
+        return chosen
 
 
 @dataclass
@@ -304,12 +436,12 @@ class _Entry:
 
     event: _Event
     line: int
-    notes: _Notes
+    notes: ImportNotes
     actions: "_Actions" = field(init=False)
     """What is done about such a line."""
 
     def __post_init__(self) -> None:
-        self.actions = _Actions.of(self.said, self.line, _shown(self.event.name), self.notes)
+        self.actions = _Actions.of(self.said)
 
     @property
     def said(self) -> Mapping[str, Any]:
@@ -424,40 +556,40 @@ class _Entry:
 class _Actions:
     """What an entry has done about a line that it finds."""
 
-    classes: list[str] = field(default_factory=list)
+    found: tuple[EntryAction, ...] = ()
     reason: str = ""
-    conditions: bool = False
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], line: int, entry: str, notes: _Notes) -> "_Actions":
-        """Those of an entry, each with its note."""
-        found = cls()
-        for key in ("action", "actions"):
-            found._add(said.get(key))
-        for called in found.classes:
-            if called != "FinishAction":
-                notes.add(line, called, _ADVICE.get(called, _OTHER_ACTION), entry)
-        if found.conditions:
-            notes.add(line, "conditions of actions", _ADVICE["conditions"], entry)
-        return found
+    def of(cls, said: Mapping[str, Any]) -> "_Actions":
+        """Those of an entry. What is on the entry itself is on each of them."""
+        actions = [each for key in ("action", "actions") for each in _actions(said.get(key), _conditions(said))]
+        reasons = (each.said["reason"] for each in actions if isinstance(each.said.get("reason"), str))
+        return cls(tuple(actions), " ".join(next(reasons, "").replace("\0", " ").split()))
 
-    def _add(self, action: Any) -> None:
-        if isinstance(action, list):
-            for each in action:
-                self._add(each)
-        elif isinstance(action, dict) and "action" in action:
-            self.conditions = self.conditions or bool(action.get("conditions") or action.get("condition"))
-            self._add(action["action"])
-        elif isinstance(action, dict):
-            called, reason = action.get("class_name"), action.get("reason")
-            self.classes += [called[:60]] if isinstance(called, str) else []
-            self.reason = self.reason or (" ".join(reason.split()) if isinstance(reason, str) else "")
+    @property
+    def classes(self) -> list[str]:
+        return [each.called for each in self.found]
 
     @property
     def restartable(self) -> bool | None:
-        """Whether the same run is to be begun again; None: nothing says, or both."""
-        said = {name for name in self.classes if name in {"RestartAction", "CancelAction"}}
-        return "RestartAction" in said if len(said) == 1 else None
+        """Whether the same run is to be started again; None if nothing says so, or both are said."""
+        said = {name == "RestartAction" for name in self.classes if name in _ABOUT_RESTARTS}
+        return said.pop() if len(said) == 1 else None
+
+
+def _actions(action: Any, conditions: tuple[Any, ...]) -> Iterator[EntryAction]:
+    if isinstance(action, list):
+        for each in action:
+            yield from _actions(each, conditions)
+    elif isinstance(action, dict) and "action" in action:
+        yield from _actions(action["action"], (*conditions, *_conditions(action)))
+    elif isinstance(action, dict) and isinstance(action.get("class_name"), str):
+        yield EntryAction(action, (*conditions, *_conditions(action)))
+
+
+def _conditions(said: Mapping[str, Any]) -> tuple[Any, ...]:
+    found = (each for key in ("condition", "conditions") for each in _listed(said.get(key)))
+    return tuple(each for each in found if each not in _NOTHING)
 
 
 def _known(found: Mapping[str, Any]) -> dict[str, str] | None:

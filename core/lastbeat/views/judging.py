@@ -11,8 +11,9 @@ from lastbeat.model import runid
 from lastbeat.model.observation import NeverSeen, Seen
 from lastbeat.model.policy import Policy
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
+from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.record import Attempt, Record, RecordedCause
-from lastbeat.model.status import Status
+from lastbeat.model.status import Status, as_shown
 from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
@@ -119,7 +120,7 @@ class Judge:
             )
         verdict = decision.verdict
         return Judged(
-            verdict.status,
+            as_shown(verdict.status, verdict.reason),
             verdict.reason,
             None,
             verdict.cause,
@@ -175,6 +176,7 @@ def documents(files: Mapping[str, Entry]) -> dict[str, FilePiece]:
         runid.ERROR: ERROR_LIMIT_BYTES,
         runid.PREEMPTED: PREEMPTED_LIMIT_BYTES,
         runid.STACKS: STACKS_LIMIT_BYTES,
+        runid.ALERTS: ALERTS_LIMIT_BYTES,
     }
     if {runid.ERROR, runid.PREEMPTED} & files.keys():
         limits[runid.STOP] = STOP_LIMIT_BYTES
@@ -195,7 +197,7 @@ def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
 
 def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple[str, ...]) -> Judged:
     return Judged(
-        record.status or Status.UNKNOWN,
+        as_shown(record.status or Status.UNKNOWN, record.reason),
         record.reason,
         record,
         record.cause,

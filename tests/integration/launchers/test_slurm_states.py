@@ -121,6 +121,8 @@ def test_a_job_that_slurm_starts_again_is_the_same_job(
 ) -> None:
     job = submit(f"echo begun >> {tmp_path}/begun; [ $(wc -l < {tmp_path}/begun) -gt 1 ] || sleep 300")
     in_state(launcher, job, JobState.RUNNING)
+    # Slurm calls it running before it starts the script.
+    text_in(tmp_path / "begun")
     ask(conf, "scontrol", "requeue", job)
     waiting = until(lambda: launcher.state(job), lambda report: report.restarts == 1)
     # It may have ended by the time that anybody looks.

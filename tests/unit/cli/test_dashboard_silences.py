@@ -44,6 +44,14 @@ def test_a_silence_is_made_extended_and_lifted() -> None:
     assert ask(store, lift=told["silences"][0]["id"])[0] == 404
 
 
+@pytest.mark.parametrize("why", [{}, {"why": ""}, {"why": " \n"}], ids=["left out", "empty", "blank"])
+def test_a_reason_is_optional(why: dict[str, str]) -> None:
+    store = MemoryStore()
+    status, told = ask(store, runs="mistral-*", for_s=3600, **why)
+    assert (status, told["silences"][0]["why"]) == (200, "")
+    assert held(store) == [("mistral-*", "", f"token holder, on the page from {FROM}", 3600)]
+
+
 def test_that_it_matches_no_run_is_said() -> None:
     status, told = ask(MemoryStore(), **WISH)
     assert (status, told["matches"]) == (200, 0)
@@ -53,13 +61,12 @@ def test_that_it_matches_no_run_is_said() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        pytest.param({}, "runs, for_s and why", id="nothing"),
+        pytest.param({}, "runs and for_s", id="nothing"),
         pytest.param({**WISH, "until": "never"}, "nothing else", id="more than there is"),
         pytest.param({**WISH, "lift": "1"}, "nothing else", id="two things at once"),
         pytest.param({"lift": ""}, "by its id", id="to lift nothing"),
         pytest.param({"lift": ["a"]}, "by its id", id="to lift what is no text"),
         pytest.param({"lift": "x" * 201}, "by its id", id="to lift a long text"),
-        pytest.param({**WISH, "why": " \n"}, "The reason is missing", id="no reason"),
         pytest.param({**WISH, "why": "x" * 201}, "200 is the most", id="a long reason"),
         pytest.param({**WISH, "why": None}, "have to be texts", id="a reason that is no text"),
         pytest.param({**WISH, "by": "x" * 51}, "50 is the most", id="a long name"),

@@ -59,6 +59,8 @@ def test_a_silenced_run_says_for_how_long_and_why() -> None:
     silence = Silence("ab12cd34", "vit*", NOW, NOW + timedelta(hours=3), "node repair", "ana@desk")
     _, lives = shown([replace(LIVES, silence=silence)], 120)
     assert lives.endswith("silenced 3h: node repair")
+    _, unexplained = shown([replace(LIVES, silence=replace(silence, why=""))], 120)
+    assert unexplained.endswith("silenced 3h")
     _, failed = shown([replace(FAILED, silence=silence)], 200)
     assert "silenced 3h: node repair; oom: torch.OutOfMemoryError" in failed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastbeat.in_place.hangs import HangWatch, Printed, SaidOfItself
+from lastbeat.in_place.hangs import Hang, HangWatch, Printed, SaidOfItself
 from lastbeat.sdk.sections import SectionLimits
 
 LIMITS = SectionLimits({"step": 60.0, "checkpointing": 600.0}, 300.0, 1800.0)
@@ -19,12 +19,13 @@ def printed(at: float, step: int | None = None, bytes_count: int = 0) -> Look:
 
 def said(at: float, step: int | None = None, late: str | None = None, busy: bool = False) -> Look:
     """Training reports itself, and prints nothing."""
-    return at, Printed(), SaidOfItself(at, True, late, 60.0, busy=busy, step=step)
+    hangs = None if late is None else Hang(late, 420.0)
+    return at, Printed(), SaidOfItself(at, True, hangs, 60.0, busy=busy, step=step)
 
 
 def silent(at: float, late: str | None) -> Look:
     """Training that reports itself has printed something at 50."""
-    return at, Printed(None, 9), SaidOfItself(at, True, None, 0.0, late)
+    return at, Printed(None, 9), SaidOfItself(at, True, None, 0.0, None if late is None else Hang(late, 600.0))
 
 
 def away(at: float, step: int | None = None, seen_at: float | None = None, own_step: int | None = None) -> Look:
@@ -33,7 +34,7 @@ def away(at: float, step: int | None = None, seen_at: float | None = None, own_s
     return at, Printed(step), last
 
 
-def why(limits: SectionLimits, stall_s: float | None, *looks: Look) -> str | None:
+def hang(limits: SectionLimits, stall_s: float | None, *looks: Look) -> Hang | None:
     """What the last of ``looks`` at a command that began at 0 leads to; those before it have to lead to nothing.
     Between two of them nothing is new, unless nobody looks: ASLEEP."""
     watch, shown, of_itself, before = HangWatch(0.0, limits, stall_s), Printed(), None, 0.0
@@ -45,7 +46,7 @@ def why(limits: SectionLimits, stall_s: float | None, *looks: Look) -> str | Non
             watch.note(shown, of_itself, float(second))
         before, shown, of_itself = at, *_ = look
         watch.note(shown, of_itself, at)
-        found = watch.why(of_itself, at)
+        found = watch.hang(of_itself, at)
         assert found is None or number == len(looks) - 1, f"at {at}: {found}"
     return found
 
@@ -65,7 +66,7 @@ ROWS = [
                                 (500.0, Printed(), SaidOfItself(500.0, step=1))], None,
                  id="a step that it did not print was written by itself"),
     pytest.param(LIMITS, None, [away(5000)], None, id="nobody could see yet whether it reports itself"),
-    pytest.param(LIMITS, None, [(900.0, Printed(), SaidOfItself(100.0, True, "rank 3: step for 7m", 60.0))], None,
+    pytest.param(LIMITS, None, [(900.0, Printed(), said(100.0, None, "rank 3: step for 7m")[2])], None,
                  id="an old look says nothing of now"),
     pytest.param(NONE, 60.0, [printed(50, 1), printed(109, 1)], None, id="no step for less than the stall limit"),
     pytest.param(NONE, 60.0, [printed(50, 1), printed(110, 1)], "no new step for 1m (limit 1m)",
@@ -106,4 +107,23 @@ ROWS = [
 
 @pytest.mark.parametrize(("limits", "stall_s", "looks", "found"), ROWS)
 def test_hangs(limits: SectionLimits, stall_s: float | None, looks: list[Look], found: str | None) -> None:
-    assert why(limits, stall_s, *looks) == found
+    seen = hang(limits, stall_s, *looks)
+    assert (None if seen is None else seen.why) == found
+
+
+@pytest.mark.parametrize(
+    ("limits", "stall_s", "looks", "waited_s"),
+    [
+        pytest.param(LIMITS, None, [printed(50, 1), printed(111, 1)], 61.0, id="since the last step"),
+        pytest.param(LIMITS, None, [printed(1801)], 1801.0, id="since the start"),
+        pytest.param(NONE, 60.0, [printed(50, None, 5), printed(110, None, 5)], 60.0, id="since the last word"),
+        pytest.param(LIMITS, None, [said(500, 1, "rank 3: step for 7m")], 420.0, id="as training says"),
+        pytest.param(
+            LIMITS, None, [silent(50, None), silent(652, "rank 3: it is silent")], 600.0, id="of a silent rank"
+        ),
+    ],
+)
+def test_for_how_long(limits: SectionLimits, stall_s: float | None, looks: list[Look], waited_s: float) -> None:
+    seen = hang(limits, stall_s, *looks)
+    assert seen is not None
+    assert seen.waited_s == waited_s

@@ -27,6 +27,19 @@ callback.run.step(3, loss=0.5)
 """
 
 
+def _run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT / "core"), "MONITORING_ROOT": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env=environ,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("script", "sentinel", "first"),
     [
@@ -72,16 +85,7 @@ callback.run.step(3, loss=0.5)
     ],
 )
 def test_a_training_ends_with(script: str, sentinel: str, first: str, tmp_path: Path) -> None:
-    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT / "core"), "MONITORING_ROOT": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", BEGIN + script],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = _run(tmp_path, BEGIN + script)
     sentinels = {path.name for path in (tmp_path / "r").iterdir()} & {"_complete", "_error", "_preempted"}
     assert sentinels == {sentinel}, done.stderr
     assert (tmp_path / "r" / sentinel).read_text(encoding="utf-8").startswith(first)
@@ -130,3 +134,47 @@ def test_what_has_no_name_costs_no_other_metric() -> None:
     endless = VALUES["a text whose str() is endless"]()
     found = metrics_of({endless: 1, 7: 2, object(): 3, None: 4, (5, 6): 5, "grad_norm": 0.5})
     assert found == {"short": 1, "grad_norm": 0.5}
+
+
+SAVES = (
+    BEGIN
+    + """
+class Model:
+    def save(self, path):
+        print(path, callback.run.phase_now[0])
+        if path == "full":
+            raise OSError("no space left")
+
+model = Model()
+session.report_saves(model, "save")
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("model.save('a')", ["a saving", "training"], id="a save is a phase, and training comes after it"),
+        pytest.param(
+            "try: model.save('full')\nexcept OSError as error: print(error)",
+            ["full saving", "no space left", "training"],
+            id="its exception is training's",
+        ),
+        pytest.param(
+            "with callback.run.phase('evaluation'):\n model.save('a')\n print(callback.run.phase_now[0])",
+            ["a saving", "evaluation", "training"],
+            id="a save within an evaluation",
+        ),
+        pytest.param("session.end(); model.save('a')", ["a training", "training"], id="none after the end"),
+        pytest.param(
+            "session.begin(5); session.report_saves(model, 'save'); model.save('a')",
+            ["a saving", "training"],
+            id="of a second training once",
+        ),
+        pytest.param("session.end(); print(vars(model))", ["{}", "training"], id="the end leaves nothing behind"),
+    ],
+)
+def test_a_framework_that_says_nothing_of_its_saves(tmp_path: Path, script: str, expected: list[str]) -> None:
+    after = "\nprint(callback.run.phase_now[0])\nsession.end()"
+    done = _run(tmp_path, SAVES + script + after)
+    assert done.stdout.splitlines() == expected, done.stderr

@@ -99,9 +99,9 @@ def test_every_name_of_a_run_covers_itself_and_is_covered_by_a_star(run_id: str)
 
 def test_a_reason_is_one_line_of_text() -> None:
     assert check_why(" moving\n to\tthe \x1b[31mnew\x1b[0m cluster ") == "moving to the new cluster"
-    for wrong in ("", " \n", "x" * 201):
-        with pytest.raises(InvalidSilenceError):
-            check_why(wrong)
+    assert check_why(" \n") == "", "it may be left out"
+    with pytest.raises(InvalidSilenceError):
+        check_why("x" * 201)
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,15 @@ def test_the_same_glob_twice_is_one_that_lasts_as_long_as_either(root: Open, mor
     assert (held.why, held.by, held.starts_at) == ("still moving", "bo@desk", START)
 
 
+def test_a_silence_that_is_extended_without_a_reason_keeps_the_one_it_has(root: Open) -> None:
+    silences = Silences(root())
+    first = silence(1)
+    silences.add(first, START)
+    silences.add(Silence("0000000a", first.runs, START, after(3 * 3600), "", "bo@desk"), START)
+    (held,) = silences.all(START)
+    assert (held.why, held.by) == (first.why, "bo@desk")
+
+
 def test_those_of_one_glob_that_earlier_versions_made_become_one(root: Open) -> None:
     entries = [_entry(1, runs="mistral-*"), _entry(2), _entry(3, runs="mistral-*", until="2026-01-01T15:00:00Z")]
     root().write(SILENCES, json.dumps({"schema": 1, "silences": entries}).encode())

@@ -387,6 +387,20 @@ def test_report_stats_runs_each_step_twice_and_measures_the_tolerance(caplog: py
     assert run_step(checked, [10.00001, 9.99999]).verdicts == ("reproduced",)
 
 
+def test_the_report_shows_without_any_set_up_of_logging(capsys: pytest.CaptureFixture[str]) -> None:
+    training = RerunStateMachine(mode="report_stats")
+    run_step(training, [1.0, 1.0])
+    assert "lastbeat.rerun: loss after 1 steps: 1 samples, all identical: tolerance=0" in capsys.readouterr().err
+
+
+def test_a_log_that_shows_errors_alone_has_no_report(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "lastbeat")
+    run_step(RerunStateMachine(mode="report_stats"), [1.0, 1.0])
+    assert (capsys.readouterr().err, caplog.text) == ("", "")
+
+
 @pytest.mark.parametrize(
     ("kind", "leaves", "elsewhere", "verdict"),
     [
@@ -405,6 +419,49 @@ def test_an_injected_error_takes_its_path(kind: str, leaves: Any, elsewhere: Any
         seen = run_step(resumed(state, "GPU-2"), [2.5])
         assert seen.leaves == elsewhere
     assert seen.verdicts == (verdict,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "lines"),
+    [
+        ("transient_error", "2.5 both times: the error was injected on purpose", 1),
+        ("persistent_error", "2.5 both times: the error was injected on purpose", 2),
+        ("correct_result", "2.5, after 2.5: the error was injected on purpose", 2),
+    ],
+)
+def test_the_log_says_of_an_injected_error_that_it_was_injected(
+    kind: str, said: str, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    training = machine(error_injection_rate=1, error_injection_type=kind)
+    if run_step(training, [2.5, 2.5]).leaves[1]:
+        run_step(resumed(training.state_dict(), "GPU-2"), [2.5])
+    verdicts = [each for each in caplog.messages if " rerun: " in each]
+    assert len(verdicts) == lines
+    assert said in verdicts[-1]
+    assert "2.5 != 2.5" not in caplog.text
+
+
+def test_values_that_differ_in_their_last_digits_alone_are_shown_with_those(caplog: pytest.LogCaptureFixture) -> None:
+    training = machine(check_for_spiky_loss=True)
+    for _ in range(20):
+        run_step(training, [1.0])
+    run_step(training, [10.0000001, 9.9999999])
+    assert "(9.9999999 != 10.0000001)" in caplog.text
+    (found,) = training.verdicts
+    assert "(10.0000001, then 9.9999999)" in found.what
+
+
+@pytest.mark.parametrize(("first", "second", "said"), [(5.5, 5.5, "(5.5 both times"), ([5.5], [5.5], "(list")])
+def test_a_result_that_is_rejected_once_alone_is_not_said_to_differ_from_itself(
+    first: Any, second: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    training, rejects = machine(), iter([True, False])
+    values = iter([first, second])
+    while training.should_run_forward_backward():
+        training.validate_result(
+            next(values), lambda _: next(rejects), message="norm is too large", comparison_func=lambda *_: 1.0
+        )
+    assert f"{said}, rejected the first time alone" in caplog.text
 
 
 def test_one_result_in_so_many_is_injected() -> None:

@@ -43,6 +43,31 @@ def test_a_file_in_the_form_that_other_systems_have(tmp_path: Path) -> None:
     assert {"hang_stated", "cuda_device_assert"} <= rule.signals["cuda_hang"]
 
 
+TOP = """\
+class_name: SelectiveRestartPolicy
+max_retries: 2
+default_action: stop
+restart_on_error_types: [nccl]
+exclude_error_types: [oom]
+on: {failed: stop}
+"""
+
+
+def test_a_class_at_the_top_decides_about_each_end_that_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "top.yaml").write_text(TOP, encoding="utf-8")
+    found = load(str(tmp_path / "top.yaml"))
+    assert set(found.rules) == {Mode.CRASH, Mode.STALL, Mode.TIMEOUT}
+    (rule,) = set(map(repr, found.rules.values()))
+    assert "max_retries=2" in rule
+    assert found.rules[Mode.STALL].error_types == frozenset({"nccl"})
+    assert found.rules[Mode.STALL].excluded == frozenset({"oom"})
+    assert found.reactions == {"failed": (Reaction(action="stop"),)}
+    # As with blocks for each mode.
+    assert restarts(found, JobEnd(Mode.CRASH, "nccl"))
+    assert not restarts(found, JobEnd(Mode.CRASH, "oom"))
+    assert not restarts(found, JobEnd(Mode.SUCCESS))
+
+
 @pytest.mark.parametrize("alias", ["cuda", "distributed", "slurm", "nccl", "gpu_memory"])
 def test_a_subsystem_of_other_systems_stands_for_ours(tmp_path: Path, alias: str) -> None:
     (tmp_path / "a.yaml").write_text(THEIRS.replace("[distributed]", f"[{alias}]"), encoding="utf-8")
@@ -178,6 +203,29 @@ FAULTS = [
             "own.yaml:3: policies.0.implementation: default_action belongs to a SelectiveRestartPolicy; "
             "AlwaysRestartPolicy chooses nothing"
         ),
+    ),
+    (
+        "a class at the top that there is not",
+        "class_name: SelectiveRestart\n",
+        (
+            "own.yaml:1: class_name: 'SelectiveRestart' is none of NoRestartPolicy, AlwaysRestartPolicy, "
+            "SelectiveRestartPolicy (did you mean 'SelectiveRestartPolicy'?)"
+        ),
+    ),
+    (
+        "a key beside a class at the top that there is not",
+        "class_name: AlwaysRestartPolicy\nmax_retry: 3\n",
+        "own.yaml:2: unknown key 'max_retry' (did you mean 'max_retries'?)",
+    ),
+    (
+        "an excluded type that there is not, at the top",
+        "class_name: SelectiveRestartPolicy\nexclude_error_types:\n  - ooom\n",
+        "own.yaml:3: there is no error type 'ooom' (did you mean 'oom'?)",
+    ),
+    (
+        "a class at the top, and blocks for the modes",
+        "class_name: AlwaysRestartPolicy\npolicies: []\n",
+        "own.yaml:2: policies and class_name both stand here; give each mode its own block, or take policies out",
     ),
     (
         "a command for a shell",

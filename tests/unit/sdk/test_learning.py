@@ -135,6 +135,23 @@ def test_rank_0_learns_from_all_ranks_and_the_next_attempt_begins_with_that() ->
     assert kept(store).learned[SAVING].limit_s == 500.0, "however often it is learned from"
 
 
+def test_a_run_that_is_killed_after_minutes_has_kept_what_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, learning = MemoryStore(), Learning(SectionLimits())
+    run, now = training(learning), 1000.0
+    monkeypatch.setattr("lastbeat.sdk.learning.time.monotonic", lambda: now)
+    learning.write(beat(run, store))
+    spend(run, checkpointing=100.0)
+    rank(store, 3, checkpointing=130.0)
+    kept_at = []
+    for now in (1030.0, 1060.0, 1090.0, 1330.0, 1360.0):
+        before = len(store.calls)
+        learning.write(beat(run, store))
+        if len(store.calls) > before:
+            kept_at.append(now)
+    assert kept_at == [1060.0, 1360.0]
+    assert kept(store).learned[SAVING].limit_s == 650.0
+
+
 def test_a_rank_takes_what_rank_0_has_learned() -> None:
     store, leader, follower = MemoryStore(), Learning(SectionLimits()), Learning(SectionLimits(), every_s=0.0)
     run = training(follower, checkpointing=1.0)

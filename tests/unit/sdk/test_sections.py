@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from enum import Enum
 from time import monotonic
 
@@ -247,3 +248,159 @@ def test_others_wait_for_a_section_whose_limit_is_yet_to_be_learned(run: Run) ->
     assert awaited_s() is None, "training says that it may last for ever"
     run.sections.limits = SectionLimits({"checkpointing": 420.0})
     assert awaited_s() is None, "it has a limit"
+
+
+SAVES = SectionLimits({"step": 5.0, "checkpointing": 60.0, "evaluation": 90.0, "validation": 70.0})
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("saving", [("checkpointing", 60.0)]),
+        ("Save", [("checkpointing", 60.0)]),
+        ("checkpoint", [("checkpointing", 60.0)]),
+        ("checkpointing", [("checkpointing", 60.0)]),
+        ("saving checkpoint-400", [("checkpointing", 60.0)]),
+        ("evaluation", [("evaluation", 90.0)]),
+        ("eval", [("evaluation", 90.0)]),
+        ("validating", [("evaluation", 90.0)]),
+        ("validation", [("validation", 70.0)]),
+        ("training", [("step", 5.0)]),
+        ("epoch 2", [("step", 5.0)]),
+        ("loading checkpoint", [("step", 5.0)]),
+    ],
+)
+def test_a_phase_that_is_no_step_is_a_section(run: Run, phase: str, expected: list[tuple[str, float]]) -> None:
+    run.sections.limits = SAVES
+    run.step(1)
+    run.set_phase(phase)
+    assert [(span.name, span.limit_s) for span in run.sections.spans()] == expected
+
+
+def _saves_after_a_step(run: Run) -> None:
+    run.step(1)
+    run.set_phase("saving")
+
+
+@pytest.mark.parametrize(
+    ("go_on", "expected"),
+    [
+        pytest.param(lambda run: run.set_phase("training"), "step", id="the next phase ends it"),
+        pytest.param(lambda run: run.set_phase("evaluation"), "evaluation", id="the next section replaces it"),
+        pytest.param(lambda run: run.set_phase("save"), "checkpointing", id="the same by another name goes on"),
+        pytest.param(lambda run: run.step(2), "step", id="a new step ends it, though the phase has not changed"),
+        pytest.param(lambda run: run.step(1), "checkpointing", id="a step that is reported once more does not"),
+        pytest.param(lambda run: run.log(loss=1.0), "checkpointing", id="nor do numbers that are logged"),
+        pytest.param(lambda run: run.set_phase(3), "step", id="a phase of another type is no section"),
+    ],
+)
+def test_the_section_of_a_phase_ends_with_it(run: Run, go_on: Callable[[Run], None], expected: str) -> None:
+    run.sections.limits = SAVES
+    _saves_after_a_step(run)
+    go_on(run)
+    assert told(run) == [expected]
+
+
+def test_the_same_phase_once_more_does_not_begin_its_time_anew(run: Run) -> None:
+    run.sections.limits = SAVES
+    _saves_after_a_step(run)
+    for section in run.sections.open:
+        run.sections.open[section] -= 1000.0
+    run.set_phase("saving")
+    (span,) = run.sections.spans()
+    assert span.open_s > 500.0
+
+
+def test_after_a_phase_that_is_a_section_the_time_of_the_step_begins_anew(run: Run) -> None:
+    run.sections.limits = SAVES
+    run.step(1)
+    with run.phase("saving"):
+        run.sections.marked -= 1000.0
+    (span,) = run.sections.spans()
+    assert (span.name, span.is_late) == ("step", False)
+
+
+def test_limits_that_come_while_training_saves_count_for_the_save(run: Run) -> None:
+    _saves_after_a_step(run)
+    run.sections.limits = SAVES
+    assert told(run) == ["checkpointing"]
+
+
+def test_a_run_without_limits_and_sections_says_nothing_of_its_phases(run: Run) -> None:
+    _saves_after_a_step(run)
+    assert told(run) == []
+
+
+def test_before_the_first_step_the_limit_for_starting_covers_an_evaluation_that_has_none(run: Run) -> None:
+    run.sections.limits = SectionLimits({"step": 5.0}, starting_s=1800.0)
+    run.set_phase("evaluation")
+    assert [(span.name, span.limit_s) for span in run.sections.spans()] == [(None, 1800.0)]
+    run.sections.limits = SectionLimits({"step": 5.0, "evaluation": 60.0}, starting_s=1800.0)
+    run.set_phase("evaluation")
+    assert [(span.name, span.limit_s) for span in run.sections.spans()] == [("evaluation", 60.0)]
+
+
+@pytest.mark.parametrize(
+    "enter",
+    [
+        pytest.param(lambda run: run.section("checkpointing"), id="a section"),
+        pytest.param(lambda run: run.section("evaluation"), id="an evaluation"),
+        pytest.param(lambda run: run.phase("saving"), id="a phase"),
+    ],
+)
+def test_the_time_of_a_step_stands_still_while_training_saves_within_it(
+    run: Run, enter: Callable[[Run], AbstractContextManager[None]]
+) -> None:
+    run.sections.limits = SAVES
+    with run.section("step"):
+        for section in run.sections.open:
+            run.sections.open[section] -= 1000.0
+        with enter(run):
+            assert [span.limit_s for span in run.sections.spans() if span.name == "step"] == [None]
+        (step,) = run.sections.spans()
+        assert (step.name, step.is_late) == ("step", False), "its time begins anew"
+
+
+def test_another_part_of_a_step_does_not_stop_its_time(run: Run) -> None:
+    run.sections.limits = SAVES
+    with run.section("step"), run.section("compute"):
+        assert told(run) == ["step", "compute"]
+
+
+def test_a_save_in_another_thread_does_not_stop_the_time_of_a_step(run: Run) -> None:
+    run.sections.limits = SAVES
+    saves, goes_on = threading.Event(), threading.Event()
+
+    def save() -> None:
+        with run.section("checkpointing"):
+            saves.set()
+            goes_on.wait(30.0)
+
+    thread = threading.Thread(target=save)
+    with run.section("step"):
+        thread.start()
+        saves.wait(30.0)
+        assert told(run) == ["step", "checkpointing"]
+        goes_on.set()
+        thread.join()
+
+
+def test_threads_that_change_the_phase_at_once_leave_no_section_open(run: Run) -> None:
+    run.sections.limits = SAVES
+    run.step(1)
+    together = threading.Barrier(8)
+
+    def change(names: tuple[str, str]) -> None:
+        together.wait()
+        for turn in range(200):
+            run.set_phase(names[turn % 2])
+
+    pairs = [("saving", "evaluation"), ("training", "saving")] * 4
+    threads = [threading.Thread(target=change, args=(pair,)) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run.set_phase("training")
+    run.step(2)
+    assert told(run) == ["step"]

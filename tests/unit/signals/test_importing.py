@@ -42,6 +42,36 @@ def take_one(text: str) -> tuple[Signal, Sequence[str]]:
     return signal, found.notes
 
 
+HYDRA: list[Any] = [
+    pytest.param("[/monitoring: megatron_basic, _self_]", ["megatron_basic"], id="by its group"),
+    pytest.param("[monitor: megatron_basic]", ["megatron_basic"], id="of a group that is near"),
+    pytest.param("[override /monitoring: megatron_basic.yaml]", ["megatron_basic"], id="in place of another one"),
+    pytest.param("['optional monitoring@job.monitor': megatron_basic]", ["megatron_basic"], id="put elsewhere"),
+    pytest.param("[/monitoring/megatron_basic]", ["megatron_basic"], id="as a path"),
+    pytest.param("[/monitoring: [base, nccl]]", ["nccl", "base"], id="several, of which the last one wins"),
+    pytest.param("[/monitoring: null, /monitoring: base, /slurm: juwels]", ["base"], id="none, and other groups"),
+    pytest.param("{/monitoring: base}", ["base"], id="without a list"),
+]
+
+
+@pytest.mark.parametrize(("defaults", "extends"), HYDRA)
+def test_hydras_defaults_name_catalogues(defaults: str, extends: Sequence[str]) -> None:
+    found = import_monitor(f"defaults: {defaults}", "m.yaml")
+    assert yaml.safe_load(found.text)["extends"] == extends
+    loaded(found)
+    # Beside a monitor of its own the file says the same.
+    beside = import_monitor(f"defaults: {defaults}\nmonitoring:\n  log_events: [{{name: s, pattern: x}}]", "m.yaml")
+    assert yaml.safe_load(beside.text)["extends"] == extends
+    assert own(beside).keys() == {"s"}
+
+
+def test_other_groups_are_one_note() -> None:
+    text = "defaults: [/slurm: juwels, backend: megatron, /monitoring: ours, /monitoring: default]"
+    others, ours = import_monitor(text, "m.yaml").notes
+    assert others.startswith("m.yaml:1: defaults of other groups (2 entries: slurm: juwels, backend: megatron): left")
+    assert ours.startswith("m.yaml:1: defaults: /monitoring: ours: import that file as well, and name its catalogue")
+
+
 @each_monitor
 def test_the_result_is_a_catalogue(path: Path) -> None:
     found = take(path)
@@ -197,6 +227,11 @@ def test_an_error_type_of_its_own_is_declared() -> None:
     )
 
 
+def test_a_nul_in_a_reason_is_no_part_of_the_hint() -> None:
+    signal, _ = take_one('pattern: x, action: {class_name: CancelAction, reason: "free\\0 it"}')
+    assert signal.hint == "free it"
+
+
 def test_each_note_is_one_line_whatever_an_entry_is_called() -> None:
     found = import_monitor('log_events: [{name: "a\\nb", pattern: x, pattern_type: "c\\nd", other: 1}]', "m.yaml")
     first, second = found.notes
@@ -210,9 +245,6 @@ NOTES = [
     ("log_signals", "metadata.issue (gradient_nan): alerts tell"),
     ("log_events", "defaults: our_cluster: import that file as well"),
     ("log_events", "state_events (timeout): a job's state is not asked for"),
-    ("log_events", "RestartAction (2 entries: out of memory!, timeout): a catalogue restarts nothing"),
-    ("log_events", "RunCommandAction (checkpoint): lastbeat tells people; what LASTBEAT_WEBHOOK_URL calls"),
-    ("log_events", "conditions of actions (out of memory!)"),
     ("log_events", "state: StartedState (started)"),
     ("log_events", "the prefix of a rank in a pattern (of_a_rank)"),
     ("log_events", "pattern_type: inflight (in_flight): it is none of regex, substring, inactivity, progress"),
@@ -221,8 +253,6 @@ NOTES = [
     ("log_events", "filled_in: its pattern is filled in elsewhere"),
     ("log_events", "extract_groups: 3 (checkpoint): the pattern has no such group"),
     ("log_events", "name: out of memory!: its signal is called out_of_memory"),
-    ("job", "CancelAction (2 entries: quota, bad_flag): a catalogue cancels nothing"),
-    ("job", "condition (quota)"),
     ("job", "match_once (quota)"),
     ("job", "no error_type (bad_flag)"),
     ("job", "a reason with places to fill (bad_flag)"),
@@ -244,6 +274,7 @@ def test_what_has_no_counterpart_is_told(stem: str, said: str) -> None:
         ("", "m.yaml: neither it nor monitoring, monitor, job in it has log_signals or log_events"),
         ("signals: {s: x}", "name the file of a log monitor"),
         ("[1]", "name the file of a log monitor"),
+        ("defaults: [/slurm: juwels]", "or a configuration whose defaults name /monitoring or /restart"),
         ("log_events: {a: b}", "m.yaml:1: log_events is a mapping; it has to be a list"),
         ("log_events:\n- {pattern: x}", "m.yaml:2: log_events.0.name is missing; add it"),
         ("log_events:\n- {name: s, pattern: [x]}", "m.yaml:2: log_events.0.pattern is a list"),

@@ -89,7 +89,8 @@ const Account = (() => {
       run.doubt ? box("doubt", "This may be out of date: ", run.doubt) : null,
       standsStill(run, now),
       run.silenced
-        ? box("doubt", "Silenced: ", `no alerts until ${run.silenced.until}, by ${run.silenced.by}: ${run.silenced.why}`)
+        ? box("doubt", "Silenced: ", `no alerts until ${run.silenced.until}, by ${run.silenced.by}${
+            run.silenced.why ? `: ${run.silenced.why}` : ""}`)
         : null,
       run.fault
         ? box(

@@ -116,7 +116,7 @@ const Rows = (() => {
     const told = bad ? row.doubt || [stands, row.reason].filter(Boolean).join("; ") : row.reason;
     const asides = [
       row.job ? `job ${Format.clip(row.job.text, 60)}` : null,
-      row.silenced ? `silenced until ${row.silenced.until}: ${Format.clip(row.silenced.why, 100)}` : null,
+      row.silenced ? `silenced until ${row.silenced.until}${row.silenced.why ? `: ${Format.clip(row.silenced.why, 100)}` : ""}` : null,
       row.pending > 0 ? `${Format.count(row.pending, "alert")} waiting to be sent` : null,
       row.fault ? `not all could be read: ${Format.clip(row.fault, 200)}` : null,
       row.recorded === false ? "no pass has recorded it yet" : null,

@@ -53,7 +53,7 @@ const Silencing = (() => {
       spellcheck: "false", autocapitalize: "none", placeholder: "mistral-*" });
     const length = el("select", { name: "for" }, LENGTHS.map(([hours, words]) =>
       el("option", { value: hours }, words)));
-    const why = el("input", { type: "text", name: "why", required: true, maxlength: WHY_LIMIT, autocomplete: "off",
+    const why = el("input", { type: "text", name: "why", maxlength: WHY_LIMIT, autocomplete: "off",
       placeholder: "node repair" });
     const by = el("input", { type: "text", name: "by", maxlength: NAME_LIMIT, autocomplete: "name" });
     by.value = name;
@@ -61,7 +61,7 @@ const Silencing = (() => {
     const said = el("p", { class: "said", role: "status", "aria-live": "polite" });
     const list = el("ul", { class: "plain silences", "aria-label": "Silences" });
     const form = el("form", { class: "silence-form", autocomplete: "off", on: { submit: silence } },
-      id === null ? field("Runs", runs) : null, field("Silence for", length), field("because", why),
+      id === null ? field("Runs", runs) : null, field("Silence for", length), field("Reason (optional)", why),
       field("Your name (optional)", by), button);
     const summary = el("summary", {}, id === null ? "Silence runs" : "Silence this run");
     const element = el("details", { class: "silencing", hidden: true, id: `silencing-${key}` }, summary,
@@ -79,8 +79,8 @@ const Silencing = (() => {
       setText(summary, `${id === null ? "Silence runs" : "Silence this run"}${found.length ? ` (${found.length})` : ""}`);
       list.hidden = found.length === 0;
       Morph.children(list, found.map((one) => el("li", { "data-key": one.id },
-        el("span", {}, el("b", {}, Format.clip(one.runs, 200)), ` ${until(one)}, by ${Format.clip(one.by, 100)}: `,
-          Format.clip(one.why, 200)), " ",
+        el("span", {}, el("b", {}, Format.clip(one.runs, 200)), ` ${until(one)}, by ${Format.clip(one.by, 100)}`,
+          one.why ? `: ${Format.clip(one.why, 200)}` : null), " ",
         el("button", { type: "button", class: "quiet", "data-lift": one.id, "data-runs": one.runs,
           "aria-label": `Lift the silence of ${one.runs}` }, "Lift"))));
     }

@@ -1,0 +1,70 @@
+"""An id for which a script has only raised alerts: nobody calls it RUNNING."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli import LASTBEAT, call
+
+RAISES = "import lastbeat; assert lastbeat.alert('disks', 'warning', '/data is nearly full', root='training-runs')"
+
+
+@pytest.fixture
+def raised(tmp_path: Path) -> Path:
+    (tmp_path / "training-runs").mkdir()
+    done = call([sys.executable], "-c", RAISES, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def told(folder: Path) -> dict[str, str]:
+    """What each command says of it."""
+    commands = {
+        "watch": ("watch", "--run-id", "disks", "--once", "--dry-run"),
+        "fleet": ("fleet", "--once"),
+        "show": ("show", "disks"),
+        "sweep": ("sweep", "--once"),
+    }
+    return {name: call(LASTBEAT, *command, cwd=folder).stdout for name, command in commands.items()}
+
+
+def test_no_command_says_that_it_runs_or_timed_out(raised: Path) -> None:
+    for _ in range(2):
+        said = told(raised)
+        for name, text in said.items():
+            assert "RUNNING" not in text, (name, text)
+            assert "TIMED_OUT" not in text, (name, text)
+        assert "Run disks: NO_HEARTBEAT\n" in said["watch"]
+        assert "Run disks: NO_HEARTBEAT\nDetail: It has only raised alerts, and beats nowhere\n" in said["show"]
+        assert "1 NO_HEARTBEAT" in said["fleet"]
+        assert "1 without a heartbeat" in said["sweep"]
+
+
+def test_nor_does_a_document_of_it(raised: Path) -> None:
+    for _ in range(2):
+        (row,) = json.loads(call(LASTBEAT, "fleet", "--json", cwd=raised).stdout)["runs"]
+        watched = json.loads(
+            call(LASTBEAT, "watch", "--run-id", "disks", "--once", "--dry-run", "--json", cwd=raised).stdout
+        )
+        swept = json.loads(call(LASTBEAT, "sweep", "--once", "--json", cwd=raised).stdout)
+        shown = call(LASTBEAT, "show", "disks", "--json", cwd=raised).stdout
+        assert (row["status"], row["shown"], watched["status"]) == ("NO_HEARTBEAT",) * 3
+        assert '"RUNNING"' not in shown + json.dumps([row, watched, swept])
+
+
+def test_it_needs_nobody_and_its_alert_claims_no_status(raised: Path) -> None:
+    call(LASTBEAT, "sweep", "--once", cwd=raised)
+    assert call(LASTBEAT, "show", "disks", cwd=raised).returncode == 0
+    record = json.loads((raised / "training-runs" / "disks" / "_watchdog.json").read_text())
+    (alert,) = record["outbox"]
+    assert (alert["event"], alert["message"]["status"]) == ("ALERT", "NO_HEARTBEAT")
+    assert record["status"] == "RUNNING", "for older versions"
+
+
+def test_with_its_first_heartbeat_it_is_a_run(raised: Path) -> None:
+    call(LASTBEAT, "sweep", "--once", cwd=raised)
+    call(LASTBEAT, "beat", "disks", cwd=raised)
+    assert "1 running" in call(LASTBEAT, "sweep", "--once", cwd=raised).stdout
+    assert "Run disks: RUNNING\n" in call(LASTBEAT, "show", "disks", cwd=raised).stdout
