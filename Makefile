@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test hunt check bench matrix pictures package clean
+.PHONY: help demo test test-all hunt check bench matrix pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
@@ -14,6 +14,7 @@ ARGS ?=
 help:
 	@echo "make demo    watch three small training runs: one completes, one fails, one is killed"
 	@echo "make test    run the tests (ARGS=… goes to pytest)"
+	@echo "make test-all run the tests, and those that need SeaweedFS, Azurite or a Google Cloud Storage, too"
 	@echo "make hunt    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
 	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
@@ -30,7 +31,11 @@ demo:
 
 test:
 	@.ci/venv dev
-	.venv/bin/python -m pytest -n auto --dist worksteal $(ARGS)
+	.venv/bin/python -m pytest -n auto --dist worksteal -m "not store_servers" $(ARGS)
+
+# One process, so that each of the servers starts once.
+test-all: test
+	.venv/bin/python -m pytest -m store_servers $(ARGS)
 
 hunt:
 	@.ci/venv dev

@@ -35,6 +35,13 @@ settings.register_profile("lastbeat", settings.get_profile("hunt"), max_examples
 settings.load_profile("lastbeat")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks for a store's server."""
+    for item in items:
+        if not {"seaweed", "google", "azurite"}.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.store_servers)
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """What ``-n auto`` means here: as many workers again as there are cores, but four at most, since half of what they
     do is to wait for servers, browsers and other processes."""

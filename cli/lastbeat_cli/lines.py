@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lastbeat.deliver import facts
 from lastbeat.model.document import heartbeat
-from lastbeat.model.status import STALLED, Status, as_shown, steps_done
+from lastbeat.model.status import STALLED, Status, steps_done
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_duration, format_time
 
@@ -24,7 +24,7 @@ _OLD_STEP_S: Final = 300.0
 def headline(outcome: "Outcome") -> str:
     """The status as people read it: ``RUNNING (WARNING)`` where there are conditions."""
     warned = outcome.status is Status.RUNNING and outcome.conditions
-    return f"{outcome.status} (WARNING)" if warned else str(as_shown(outcome.status, outcome.reason))
+    return f"{outcome.status} (WARNING)" if warned else str(outcome.status)
 
 
 def lines(outcome: "Outcome") -> list[str]:

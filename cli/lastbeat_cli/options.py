@@ -16,7 +16,9 @@ REACH = "Where its jobs run"
 LOGS = "Logs"
 HOW = "How"
 
-STATUSES = ("RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "PREEMPTED", "UNKNOWN")
+STATUSES = (
+    "RUNNING", "WARNING", "FAILED", "TIMED_OUT", "SUCCEEDED", "CANCELLED", "PREEMPTED", "UNKNOWN", "NO_HEARTBEAT",
+)  # fmt: skip
 """What --status may name."""
 
 HELP = {"help_option_names": ["-h", "--help"]}

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 from lastbeat import opening
 from lastbeat.deliver import registry
 from lastbeat.deliver.port import Channel
+from lastbeat.effects.blindness import state_key
 from lastbeat.effects.routing import Routing
 from lastbeat.observe.log_observer import LogSettings
+from lastbeat.record.channels import KnownChannels
 from lastbeat.record.known_failures import KnownFailures
 from lastbeat.record.limits import LISTED_FOR_S, FleetLimits
 from lastbeat.record.routes import Routes
 from lastbeat.record.silences import Silences
 from lastbeat.settings import Settings, SettingsError, catalogues, table
 from lastbeat.stores.port import Store
+from lastbeat.stores.reading import ReadingStore
 from lastbeat.watchdog import Watch, WatchContext
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ def watch(
 ) -> Watch:
     """The watch of ``run_id``. ``at`` is the store of an earlier call, which saves requests."""
     root = at or opening.store(settings)
-    context = _context(settings, to, root, clock=clock, signals=signals(settings, places=True))
+    context = _context(settings, to, root, clock=clock, signals=signals(settings, places=True), dry_run=dry_run)
     return Watch(run_id, replace(context, dry_run=dry_run))
 
 
@@ -178,7 +181,13 @@ def _reactions(settings: Settings, supervisor: "Supervisor", supervision: "Super
 
 
 def _context(
-    settings: Settings, to: Sequence[Channel], root: Store, *, clock: Callable[[], datetime], signals: LogSettings
+    settings: Settings,
+    to: Sequence[Channel],
+    root: Store,
+    *,
+    clock: Callable[[], datetime],
+    signals: LogSettings,
+    dry_run: bool = False,
 ) -> WatchContext:
     return WatchContext(
         root,
@@ -191,10 +200,16 @@ def _context(
         silences=Silences(root),
         failures=KnownFailures(root),
         limits=FleetLimits(root, LISTED_FOR_S),
-        routing=Routing(Routes(root)),
+        routing=Routing(Routes(root), _known_channels(settings, root, dry_run=dry_run)),
         signals=signals,
         supervisor=_Afar(settings, root),
     )
+
+
+def _known_channels(settings: Settings, root: Store, *, dry_run: bool) -> KnownChannels:
+    if dry_run:
+        return KnownChannels(ReadingStore(root))
+    return KnownChannels(root, opening.state(settings), state_key("channels", root.url, "known"))
 
 
 class _Afar:
@@ -266,11 +281,10 @@ def dry_sweep(settings: Settings, to: Sequence[Channel], *, clock: Callable[[], 
     """What finds out what a pass over the fleet would decide and send. It can neither write nor send."""
     from lastbeat.fleet.sweep import Sweep  # noqa: PLC0415 - as above
     from lastbeat.stores.counting import Tally  # noqa: PLC0415 - as above
-    from lastbeat.stores.reading import ReadingStore  # noqa: PLC0415 - as above
 
     tally = Tally()
     root = ReadingStore(opening.store(settings, tally=tally))
-    context = _context(settings, to, root, clock=clock, signals=signals(settings))
+    context = _context(settings, to, root, clock=clock, signals=signals(settings), dry_run=True)
     state = None if context.state is None else ReadingStore(context.state)
     return Sweep(replace(context, state=state, dry_run=True), settings.fleet, tally=tally)
 

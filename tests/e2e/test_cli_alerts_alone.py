@@ -37,7 +37,8 @@ def test_no_command_says_that_it_runs_or_timed_out(raised: Path) -> None:
             assert "RUNNING" not in text, (name, text)
             assert "TIMED_OUT" not in text, (name, text)
         assert "Run disks: NO_HEARTBEAT\n" in said["watch"]
-        assert "Run disks: NO_HEARTBEAT\nDetail: It has only raised alerts, and beats nowhere\n" in said["show"]
+        detail = "Scripts have only raised alerts; no heartbeat was written"
+        assert f"Run disks: NO_HEARTBEAT\nDetail: {detail}\n" in said["show"]
         assert "1 NO_HEARTBEAT" in said["fleet"]
         assert "1 without a heartbeat" in said["sweep"]
 
@@ -60,11 +61,11 @@ def test_it_needs_nobody_and_its_alert_claims_no_status(raised: Path) -> None:
     record = json.loads((raised / "training-runs" / "disks" / "_watchdog.json").read_text())
     (alert,) = record["outbox"]
     assert (alert["event"], alert["message"]["status"]) == ("ALERT", "NO_HEARTBEAT")
-    assert record["status"] == "RUNNING", "for older versions"
+    assert record["status"] == "NO_HEARTBEAT"
 
 
 def test_with_its_first_heartbeat_it_is_a_run(raised: Path) -> None:
     call(LASTBEAT, "sweep", "--once", cwd=raised)
-    call(LASTBEAT, "beat", "disks", cwd=raised)
+    call(LASTBEAT, "beat", "--run-id", "disks", cwd=raised)
     assert "1 running" in call(LASTBEAT, "sweep", "--once", cwd=raised).stdout
     assert "Run disks: RUNNING\n" in call(LASTBEAT, "show", "disks", cwd=raised).stdout

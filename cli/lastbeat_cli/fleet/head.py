@@ -10,7 +10,9 @@ from lastbeat_cli.terminal import signs
 from lastbeat_cli.terminal.paint import Line, cells, cut, line, sentence
 from lastbeat_cli.terminal.signs import Signs, harmless
 
-_ORDER = ("FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING, "RUNNING", "PREEMPTED", "CANCELLED", "SUCCEEDED")
+_ORDER = (
+    "FAILED", "TIMED_OUT", "UNKNOWN", signs.WARNING, "RUNNING", "NO_HEARTBEAT", "PREEMPTED", "CANCELLED", "SUCCEEDED",
+)  # fmt: skip
 _MOST_NAMES = 5
 _MOST_NOTES = 3
 

@@ -22,7 +22,7 @@ FILTERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("all", ()),
     ("who needs people", (*_NEED, STANDS_STILL)),
     ("RUNNING", ("RUNNING",)),
-    *((name, (name,)) for name in (*_NEED, "SUCCEEDED", "CANCELLED", "PREEMPTED")),
+    *((name, (name,)) for name in (*_NEED, "NO_HEARTBEAT", "SUCCEEDED", "CANCELLED", "PREEMPTED")),
 )
 _LONGEST: Final = 200
 _DETAIL_LINES: Final = 2

@@ -63,7 +63,7 @@ def rows(report: PassReport, *, everything: bool) -> list[StatusLine]:
         if everything and transition.before is None and transition.after is Status.RUNNING:
             continue  # To the first pass every run is new; that one begins is news to a later one.
         silenced = f" (silenced: {transition.silenced})" if transition.silenced else ""
-        found[run_id] = StatusLine(_after(transition), run_id, owners.get(run_id, "") + transition.reason + silenced)
+        found[run_id] = StatusLine(str(transition.after), run_id, owners.get(run_id, "") + transition.reason + silenced)
     for line in report.lines if everything else ():
         if line.run_id not in found and _word(line) in _URGENT:
             found[line.run_id] = StatusLine(_word(line), line.run_id, owners.get(line.run_id, "") + _text(line, report))

@@ -114,7 +114,7 @@ def _of_job(record: Record | None, seen: Seen) -> tuple[Attempt, str] | None:
 def _lived(record: Record) -> bool:
     """Whether anything of the run was ever seen."""
     seen = (record.metadata, record.progress, record.log, *record.sentinels)
-    return any(each is not None for each in seen) or record.status not in {None, Status.RUNNING}
+    return any(each is not None for each in seen) or record.status not in {None, Status.RUNNING, Status.NO_HEARTBEAT}
 
 
 def _began_since(record: Record, at: datetime) -> bool:

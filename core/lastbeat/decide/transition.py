@@ -569,6 +569,8 @@ def _finding_to_keep(finding: Finding | None, verdict: Verdict, before: Record) 
 
 def _status_event(before: Record, match: AttemptMatch, verdict: Verdict, *, changed: bool) -> Event | None:
     """The event of a look that changed the status or the attempt."""
+    if verdict.status is Status.NO_HEARTBEAT:
+        return None
     if verdict.status is not Status.RUNNING:
         return Event(verdict.status.value) if changed or match.is_new else None
     if before.status is Status.TIMED_OUT and exceeded_limit(before) is LimitName.START:

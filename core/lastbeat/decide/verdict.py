@@ -345,7 +345,7 @@ def _failure_reason(text: str, fault: str | None) -> str:
 def _never_beaten(evidence: AttemptEvidence, policy: Policy, now: datetime) -> Verdict:
     if evidence.seen.raised is not None:
         # Scripts may raise alerts about something that beats nowhere.
-        return Verdict(Status.RUNNING, names.ONLY_ALERTS)
+        return Verdict(Status.NO_HEARTBEAT, "Scripts have only raised alerts; no heartbeat was written")
     waited_s = (now - evidence.first_looked_at).total_seconds()
     report = evidence.seen.logs
     empty_at = report.empty_at if report is not None else None

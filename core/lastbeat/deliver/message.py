@@ -10,7 +10,7 @@ from lastbeat.model.alert import Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.observation import Heartbeat
 from lastbeat.model.restart import FoundCheckpoint
-from lastbeat.model.status import BEATS_MISSED, STALLED, Event, Status, as_shown
+from lastbeat.model.status import BEATS_MISSED, STALLED, Event, Status
 from lastbeat.model.times import format_duration
 
 _OLD_STEP_S = 300.0  # The age of a step is in alerts from this on, in seconds.
@@ -77,7 +77,7 @@ def compose(decision: Decision, event: Event, place: RunLocation, read: Excerpts
         run_id=record.run_id,
         event=event,
         restart=decision.restart_note,
-        status=as_shown(verdict.status, verdict.reason),
+        status=verdict.status,
         reason=reason,
         at=now,
         since=record.came_to_be_at if verdict.status in _OVER else None,

@@ -71,7 +71,9 @@ class BlindnessAlert:
         subject: Subject = RUN,
         routing: Routing | None = None,
     ) -> None:
-        self._runner = EffectRunner(repository, channels, policy.lease_s, clock, routing=routing or Routing())
+        # A store that cannot be seen is not asked since when there are channels.
+        routing = replace(routing or Routing(), known=None)
+        self._runner = EffectRunner(repository, channels, policy.lease_s, clock, routing=routing)
         self._blind_s = policy.blind_s
         self._place = place
         self._subject = subject

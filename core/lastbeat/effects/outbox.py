@@ -27,8 +27,9 @@ from lastbeat.model.route import LEFT_OUT
 OUTBOX_LIMIT = 50
 RECEIPTS_LIMIT = 50
 ADOPT_S = 24 * 3600.0
-"""Within this time a channel takes on an alert that was decided by a watcher without that channel, unless a channel of
-its name has delivered it: then it is the same channel under a new address. Later it is old news."""
+"""Within this time a channel takes on an alert that was decided by a watcher without that channel. It does not if a
+channel of its name has delivered the alert, which is the same channel under a new address, or if it did not exist yet,
+see :func:`without_new`. Later it is old news."""
 ORDER_S = 24 * 3600.0
 """An alert that is older than this and still fails holds up newer ones no longer: a channel may refuse it alone."""
 _BACKOFF_CAP_S = 900.0
@@ -94,6 +95,12 @@ def addressed(alert: Alert, identities: Iterable[str], routed: RoutedTo | None) 
     told_by = LEFT_OUT + ",".join(routed.by)
     spared = {identity: Delivery(sent_at=alert.created_at, told_by=told_by) for identity in routed.left_out}
     return replace(alert, deliveries={**deliveries, **spared}, routed_to=routed.to, routed_by=routed.by)
+
+
+def without_new(alert: Alert, identities: Iterable[str]) -> Alert:
+    """``alert`` with nothing to deliver for ``identities``, which did not exist when it was decided."""
+    done = {each: Delivery(sent_at=alert.created_at, told_by=f"{LEFT_OUT}new") for each in identities}
+    return replace(alert, deliveries={**alert.deliveries, **done}) if done else alert
 
 
 def claim(

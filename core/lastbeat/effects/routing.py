@@ -10,12 +10,22 @@ from datetime import datetime
 from typing import Final
 
 from lastbeat.decide.routes import RouteChoice, as_event_of, choose, choose_together
-from lastbeat.effects.outbox import ADOPT_S, RoutedTo, addressed, answers_to, enqueue
-from lastbeat.model.alert import Message
+from lastbeat.effects.outbox import (
+    ADOPT_S,
+    RoutedTo,
+    addressed,
+    answers_to,
+    delivered_under_name,
+    enqueue,
+    name_of,
+    without_new,
+)
+from lastbeat.model.alert import Alert, Message
 from lastbeat.model.data import dataclass
 from lastbeat.model.record import Record
 from lastbeat.model.route import ALL, RouteTable
 from lastbeat.model.status import Event
+from lastbeat.record.channels import KnownChannels, Since
 from lastbeat.record.routes import Routes, RoutesNow
 
 _TROUBLE: Final = frozenset({Event.FAILED, Event.TIMED_OUT, Event.WARNING, Event.FLAPPING, Event.BLIND})
@@ -29,6 +39,8 @@ class Routing:
 
     routes: Routes | None = None
     """None: there are none, and each alert goes everywhere."""
+    known: KnownChannels | None = None
+    """Since when there are channels. None: each of them counts as an old one."""
 
     def add(
         self, record: Record, message: Message, identities: Sequence[str], members: Iterable[Message] = ()
@@ -39,25 +51,37 @@ class Routing:
         """
         if not identities:
             # Whoever has channels takes it on, and routes it then.
+            if self.known is not None:
+                self.known.begin(message.at)
             return enqueue(record, message)
         routed, message = self._routed(record, message, identities, members)
         taken = identities if routed is None else [each for each in identities if each not in routed.left_out]
         return enqueue(record, message, taken, routed)
 
+    def register(self, identities: Sequence[str], now: datetime) -> None:
+        """Note that there are these channels, though nothing is to be told yet. Never raises."""
+        if self.known is not None and identities:
+            self.known.since(map(name_of, identities), now)
+
     def late(self, record: Record, identities: Sequence[str], now: datetime) -> Record:
-        """``record`` with routes for the alerts that a watcher without channels decided."""
-        if not identities or self.routes is None:
+        """``record`` with routes for the alerts that a watcher without channels decided, and without deliveries on
+        channels that did not exist when an alert was decided."""
+        if not identities:
             return record
+        since = self.known.since(map(name_of, identities), now) if self.known is not None else {}
         outbox = list(record.outbox)
         for index, alert in enumerate(outbox):
-            young = (now - alert.created_at).total_seconds() <= ADOPT_S
-            if alert.deliveries or alert.routed_to is not None or not young:
+            if (now - alert.created_at).total_seconds() > ADOPT_S:
                 continue
-            earlier = replace(record, outbox=tuple(outbox[:index]))
-            routed, message = self._routed(earlier, alert.message, identities, ())
-            if routed is not None:
-                taken = [each for each in identities if each not in routed.left_out]
-                outbox[index] = addressed(replace(alert, message=message), taken, routed)
+            new = [each for each in identities if _is_new(alert, each, since)]
+            old = [each for each in identities if each not in new]
+            if self.routes is not None and old and not alert.deliveries and alert.routed_to is None:
+                earlier = replace(record, outbox=tuple(outbox[:index]))
+                routed, message = self._routed(earlier, alert.message, old, ())
+                if routed is not None:
+                    taken = [each for each in old if each not in routed.left_out]
+                    outbox[index] = addressed(replace(alert, message=message), taken, routed)
+            outbox[index] = without_new(outbox[index], new)
         return record if tuple(outbox) == record.outbox else replace(record, outbox=tuple(outbox))
 
     def _routed(
@@ -75,6 +99,13 @@ class Routing:
             return RoutesNow()
         # Who is blind asks nobody: the answer would be late, if it came at all.
         return self.routes.held if message.event is Event.BLIND else self.routes.now(message.at)
+
+
+def _is_new(alert: Alert, identity: str, since: Since) -> bool:
+    """Whether that channel did not exist yet when ``alert`` was decided."""
+    began = since.get(name_of(identity))
+    known = identity in alert.deliveries or delivered_under_name(alert, identity)
+    return began is not None and alert.created_at < began and not known
 
 
 def _chosen(table: RouteTable, message: Message, members: Iterable[Message]) -> RouteChoice:

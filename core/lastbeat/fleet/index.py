@@ -22,7 +22,7 @@ from lastbeat.model.outcome import Outcome
 from lastbeat.model.persisted import TRANSIENT, Columns, Form, UnixTime, part
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Attempt, HeartbeatMemory, Record
-from lastbeat.model.status import METADATA_STALE, Status, as_shown
+from lastbeat.model.status import METADATA_STALE, Status
 from lastbeat.model.text import fit, one_line
 from lastbeat.observe.run import newest_log
 from lastbeat.stores.port import Entry
@@ -369,7 +369,7 @@ def after_look(
 
 def _reason(outcome: Outcome) -> str:
     """Of a run that lives, what its warnings say."""
-    if as_shown(outcome.status, outcome.reason) is not Status.RUNNING:
+    if outcome.status is not Status.RUNNING:
         return outcome.reason
     return "; ".join(f"{name}: {text}" for name, text in outcome.conditions.items())
 

@@ -14,7 +14,7 @@ from lastbeat.model.fleet import FIGURES_LIMIT, LINES_LIMIT, PassReport, Planned
 from lastbeat.model.group import DeferredAlert
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.record import Record, Transition
-from lastbeat.model.status import Status, as_shown
+from lastbeat.model.status import Status
 
 _NEED = (Status.FAILED, Status.TIMED_OUT, Status.UNKNOWN)
 _NOTES_LIMIT = 10
@@ -210,7 +210,7 @@ def _figures(line: RunLine, run: IndexedRun) -> RunFigures:
 
 def _shown(line: RunLine) -> str:
     warned = line.conditions and line.status is Status.RUNNING
-    return f"{line.status.value} (WARNING)" if warned else as_shown(line.status, line.reason).value
+    return f"{line.status.value} (WARNING)" if warned else line.status.value
 
 
 def _need(line: RunLine) -> tuple[int, str]:

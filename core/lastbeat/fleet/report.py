@@ -36,7 +36,7 @@ def _transition(run_id: str, transition: Transition) -> dict[str, object]:
     return {
         "run_id": run_id,
         "before": None if transition.before is None else str(transition.before),
-        "after": str(as_shown(transition.after, transition.reason)),
+        "after": str(transition.after),
         "reason": transition.reason,
         "cause": transition.cause,
         "attempt": transition.attempt,
@@ -46,7 +46,7 @@ def _transition(run_id: str, transition: Transition) -> dict[str, object]:
 def _line(line: RunLine) -> dict[str, object]:
     return {
         "run_id": line.run_id,
-        "status": str(as_shown(line.status, line.reason)),
+        "status": str(line.status),
         "reason": line.reason,
         "cause": line.cause,
         "action": line.action,

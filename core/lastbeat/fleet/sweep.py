@@ -72,6 +72,7 @@ class Sweep:
         self._ping = ping
         self._page = page
         self._clock = context.clock
+        self._routing = context.routing
         self._context = SweepContext(context, fleet, shard)
         self._blindness = FleetBlindness(context, self._context.channels)
         self._first = True
@@ -133,6 +134,8 @@ class Sweep:
             return _timed(report, began, self._tally.since(asked), report.notes)
         on.timely.until = half_until(ends)
         notes = [*report.notes, *on.index_store.save(index, now)]
+        identities = [channel.identity for channel in on.channels]
+        on.calls.call("registering the channels", lambda: self._routing.register(identities, now), half_until(ends))
         if on.failures is not None:
             on.calls.call("remembering failures", on.failures.save, half_until(ends))
         told = on.calls.call("telling who cannot be seen", lambda: self._tell_blindness(current, report), ends)

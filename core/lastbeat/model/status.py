@@ -22,7 +22,7 @@ class Status(str, Enum):
     """It ended early on request, and saved a checkpoint first: no failure."""
     UNKNOWN = "UNKNOWN"
     NO_HEARTBEAT = "NO_HEARTBEAT"
-    """An id for which scripts have only raised alerts. As UNKNOWN, no record has it: see :func:`as_shown`."""
+    """Scripts have raised alerts under this id, and no heartbeat was ever written."""
 
     def __str__(self) -> str:
         return self.value
@@ -49,15 +49,6 @@ class Status(str, Enum):
     def ended(self) -> bool:
         """Whether only a new attempt changes it."""
         return self in {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.PREEMPTED}
-
-
-ONLY_ALERTS: Final = "It has only raised alerts, and beats nowhere"
-"""The reason that a record gives for such an id, whose recorded status is RUNNING for older versions."""
-
-
-def as_shown(status: Status, reason: str) -> Status:
-    """The status that people read, of a recorded ``status`` and its ``reason``."""
-    return Status.NO_HEARTBEAT if status is Status.RUNNING and reason == ONLY_ALERTS else status
 
 
 UNWELL: Final = frozenset({Status.FAILED, Status.TIMED_OUT})

@@ -8,10 +8,11 @@ happen only when a run begins, and for its log lines. Both take milliseconds.
 
 import logging
 import os
-import sys
 import threading
 import time
 from types import FrameType
+
+from lastbeat.sdk.thread_frames import current_frames
 
 _LIMIT_S = 0.5
 _UNSAFE = ("<frozen importlib._bootstrap>", logging.__file__)
@@ -34,7 +35,7 @@ def _wait() -> None:
 
 
 def _unsafe() -> bool:
-    frames = sys._current_frames()  # noqa: SLF001 - documented, for all its underscore
+    frames = current_frames()
     return any(_holds_locks(frames.get(thread.ident or 0)) for thread in _threads)
 
 

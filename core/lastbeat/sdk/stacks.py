@@ -1,12 +1,11 @@
 """The stacks of all threads of this process, written when training makes no progress.
 
-``sys._current_frames`` takes them from outside, so the hanging thread has to do nothing, and no signal or hook is
+They are taken from outside, so the hanging thread has to do nothing, and no signal or hook is
 needed. Only code locations are written: reading source text may hang on the same file system that training hangs on. A
 thread that holds the interpreter lock (a C extension that does not release it) stops the beat thread as well: then
 there are neither stacks nor heartbeats, and the watchdog sees the run time out.
 """
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from lastbeat.model.times import format_duration
 from lastbeat.sdk.beat_tasks import Beat
 from lastbeat.sdk.documents import iso_time
 from lastbeat.sdk.thread_errors import OWN_THREADS
+from lastbeat.sdk.thread_frames import current_frames
 from lastbeat.sdk.values import as_int, safe_to_read
 from lastbeat.stores.port import DeniedError, Store
 
@@ -115,7 +115,7 @@ def dump_stacks(head: str) -> bytes:
     The main thread is first, lastbeat's own are last. Each is laid out like a Python traceback, innermost frame last.
     A deep stack loses its outer frames, and too many threads lose the last ones.
     """
-    frames = sys._current_frames()  # noqa: SLF001 - it has no other name, and is documented
+    frames = current_frames()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
     order = sorted(frames, key=lambda ident: (ident != main, str(names.get(ident)).startswith(OWN_THREADS), ident))

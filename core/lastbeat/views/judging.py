@@ -13,7 +13,7 @@ from lastbeat.model.policy import Policy
 from lastbeat.model.preemption import LIMIT_BYTES as PREEMPTED_LIMIT_BYTES
 from lastbeat.model.raised_alert import LIMIT_BYTES as ALERTS_LIMIT_BYTES
 from lastbeat.model.record import Attempt, Record, RecordedCause
-from lastbeat.model.status import Status, as_shown
+from lastbeat.model.status import Status
 from lastbeat.model.stop_request import LIMIT_BYTES as STOP_LIMIT_BYTES
 from lastbeat.model.times import format_time
 from lastbeat.model.timesheet import Timesheet
@@ -120,7 +120,7 @@ class Judge:
             )
         verdict = decision.verdict
         return Judged(
-            as_shown(verdict.status, verdict.reason),
+            verdict.status,
             verdict.reason,
             None,
             verdict.cause,
@@ -197,7 +197,7 @@ def _decoded(blob: Blob) -> tuple[Record | None, str, bool]:
 
 def _recorded(record: Record, seen: Seen | None, fault: str | None, notes: tuple[str, ...]) -> Judged:
     return Judged(
-        as_shown(record.status or Status.UNKNOWN, record.reason),
+        record.status or Status.UNKNOWN,
         record.reason,
         record,
         record.cause,

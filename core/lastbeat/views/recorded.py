@@ -67,7 +67,6 @@ def history(record: Record, safe: Safe) -> tuple[Transition, ...]:
     return tuple(
         replace(
             each,
-            after=as_shown(each.after, each.reason),
             reason=safe.name(each.reason, _REASON_LIMIT),
             cause=safe.maybe(each.cause),
             silenced=safe.maybe(each.silenced),

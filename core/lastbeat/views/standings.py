@@ -15,7 +15,7 @@ from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Heartbeat, LogFile, PreemptedSentinel, RaisedDocument, Seen, Sentinel
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import LeftOut, Record
-from lastbeat.model.status import Status, as_shown
+from lastbeat.model.status import Status
 from lastbeat.model.view import JobGist, Span
 from lastbeat.observe.log_files import of_logs
 from lastbeat.observe.run import newest_log
@@ -63,7 +63,7 @@ class Standing:
 
 def of_record(record: Record, mask: Mask = str) -> Standing:
     """All that people are shown of it in a row."""
-    status = as_shown(record.status or Status.UNKNOWN, record.reason)
+    status = record.status or Status.UNKNOWN
     beats = [beat for beat in (record.progress, record.metadata, record.log) if beat is not None]
     reason = record.reason
     last = next((beat for beat in beats if beat.step is not None), None)
@@ -92,8 +92,6 @@ def _spans(record: Record) -> list[Span]:
     """What its history tells. What the first look found came to be so before it."""
     history = record.history[-2 * SPANS_LIMIT :]
     spans = spans_of(history, record.status, record.since, record.attempt.number)
-    if record.status is not None and as_shown(record.status, record.reason) is Status.NO_HEARTBEAT:
-        return [replace(each, status=Status.NO_HEARTBEAT) for each in spans]
     first = history[0] if history else None
     if first is None or first.before is not None or first.attempt != record.attempt.number:
         return spans
@@ -106,11 +104,10 @@ def _spans(record: Record) -> list[Span]:
 def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standing:
     """The same, as far as an index of the fleet knows it. ``strip_from``: what was before that, nobody asks."""
     line = run.line
-    status = as_shown(line.status, line.reason)
     happened = line.since is None or line.since > strip_from
     return Standing(
-        status=status,
-        reason=shown(line.reason, mask) if status is not Status.RUNNING else "",
+        status=line.status,
+        reason=shown(line.reason, mask) if line.status is not Status.RUNNING else "",
         cause=_shown(line.cause, mask),
         action=_shown(line.action, mask, 2 * TEXT_LIMIT),
         conditions=_conditions(dict.fromkeys(line.conditions, ""), mask),
@@ -120,7 +117,7 @@ def of_memory(run: IndexedRun, strip_from: datetime, mask: Mask = str) -> Standi
         step_seen=run.stood_at,
         watched_since=run.first_looked_at,
         pending=run.pending,
-        spans=tuple(spans_of((), status, line.since, line.attempt)),
+        spans=tuple(spans_of((), line.status, line.since, line.attempt)),
         # What happened lately, why people are warned, what waits to be told, its job: its record knows.
         partial=bool((happened and run.transitions != 1) or line.conditions or run.pending or run.supervised),
     )
@@ -155,7 +152,6 @@ def of_first_look(
     if decided.unobservable is not None:
         return Standing(Status.UNKNOWN, shown(decided.unobservable), recorded=False)
     verdict, attempt = decided.verdict, decided.record.attempt
-    status = as_shown(verdict.status, verdict.reason)
     counts = decided.seen
     began, ended = attempt.began_at, None
     if verdict.status is not Status.RUNNING:
@@ -164,10 +160,10 @@ def of_first_look(
     if ended is not None:
         spans.append(Span(ended, verdict.status, attempt.number))
     reason = verdict.reason
-    if status is Status.RUNNING:
+    if verdict.status is Status.RUNNING:
         reason = "; ".join(verdict.conditions.values())
     return Standing(
-        status=status,
+        status=verdict.status,
         reason=shown(reason),
         cause=verdict.cause,
         action=verdict.action,

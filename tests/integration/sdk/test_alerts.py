@@ -71,7 +71,7 @@ def test_another_script_raises_one(directory: Site, arguments: str, severity: st
     trained = directory.train(f"import lastbeat\nassert lastbeat.alert('run-1', {arguments}) is True\n")
     assert trained.exit == 0, trained.said
     assert told(directory) == [("ALERT", severity, reason)]
-    assert directory.look()["status"] == "RUNNING"
+    assert directory.look()["status"] == "NO_HEARTBEAT"
 
 
 def test_a_script_that_cannot_raise_one_goes_on(directory: Site) -> None:

@@ -143,7 +143,7 @@ def test_a_key_that_is_typed_into_the_filter_does_nothing_else() -> None:
 def test_filtering_by_status() -> None:
     seen = Seen()
     told = []
-    for _ in range(10):
+    for _ in range(11):
         seen.press("s")
         told.append((seen.lines()[-1].split("status: ")[1].split("  ")[0], len(seen.screen.in_sight)))
     assert told[0] == ("who needs people", 2)

@@ -135,6 +135,7 @@ def test_a_fleet_that_was_seen_and_is_empty_has_zeros() -> None:
             "CANCELLED",
             "PREEMPTED",
             "UNKNOWN",
+            "NO_HEARTBEAT",
             "OTHER",
         )
     }

@@ -21,6 +21,7 @@ const Draw = (() => {
     "RUNNING (WARNING)": { sign: "▲", name: "warning" },
     "UNKNOWN": { sign: "?", name: "unknown" },
     "RUNNING": { sign: "●", name: "running" },
+    "NO_HEARTBEAT": { sign: "?", name: "unknown" },
     "SUCCEEDED": { sign: "✔", name: "succeeded" },
     "CANCELLED": { sign: "■", name: "cancelled" },
     "PREEMPTED": { sign: "⏏", name: "preempted" },

@@ -7,15 +7,15 @@
  */
 const Rows = (() => {
   const { el, put } = Draw;
-  const LIVING = new Set(["RUNNING", "RUNNING (WARNING)", "UNKNOWN"]);
+  const LIVING = new Set(["RUNNING", "RUNNING (WARNING)", "UNKNOWN", "NO_HEARTBEAT"]);
+  const CALM = new Set(["RUNNING", "NO_HEARTBEAT", "SUCCEEDED", "CANCELLED", "PREEMPTED"]);
   const texts = new WeakMap();
 
   const lives = (row) => LIVING.has(row.shown);
   const FRESH_S = 86400;
 
   /** Something is, or was, wrong with it: so what happened is said. */
-  const troubled = (row) =>
-    !["RUNNING", "SUCCEEDED", "CANCELLED", "PREEMPTED"].includes(row.shown) || Boolean(row.doubt) || Boolean(row.stands_still) ||
+  const troubled = (row) => !CALM.has(row.shown) || Boolean(row.doubt) || Boolean(row.stands_still) ||
     (lives(row) && Boolean(row.fault));
 
   /** Somebody has to look at it, as the order of need has it: what failed or fell silent a day ago is history. */
