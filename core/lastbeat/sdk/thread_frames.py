@@ -2,11 +2,12 @@
 
 import gc
 import sys
+import threading
 from types import FrameType
 
 
 def current_frames() -> dict[int, FrameType]:
-    """Thread ident → its innermost frame.
+    """Thread ident → its innermost frame; of this thread that of the caller.
 
     ``sys._current_frames`` holds a lock of the interpreter while it allocates. A garbage collection in that moment may
     drop a ``threading.local``, which waits for the same lock, with the GIL held: the process would stand still for good
@@ -15,7 +16,9 @@ def current_frames() -> dict[int, FrameType]:
     collects = gc.isenabled()
     gc.disable()
     try:
-        return sys._current_frames()  # noqa: SLF001 - it has no other name, and is documented
+        frames = sys._current_frames()  # noqa: SLF001 - it has no other name, and is documented
     finally:
         if collects:
             gc.enable()
+    frames[threading.get_ident()] = sys._getframe(1)  # noqa: SLF001 - likewise
+    return frames
