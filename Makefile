@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Two of these at once would install into one .venv while the other runs from it.
 .NOTPARALLEL:
-.PHONY: help demo test test-all hunt check bench matrix pictures package clean
+.PHONY: help demo test test-all hunt laws check bench matrix pictures package clean
 MAKEFLAGS += --no-print-directory
 export PYTHON
 
@@ -15,7 +15,8 @@ help:
 	@echo "make demo    watch three small training runs: one completes, one fails, one is killed"
 	@echo "make test    run the tests (ARGS=… goes to pytest)"
 	@echo "make test-all run the tests, and those that need SeaweedFS, Azurite or a Google Cloud Storage, too"
-	@echo "make hunt    run the tests of laws on new random examples and far more of them"
+	@echo "make hunt    run the tests three times beside 12 busy processes, and list what failed even once"
+	@echo "make laws    run the tests of laws on new random examples and far more of them"
 	@echo "make check   format, lint, types, import rules, docs"
 	@echo "make bench   measure requests, start-up and imports; prints the table of docs/performance.md"
 	@echo "make matrix  let real PyTorch trainings end in twelve ways; prints the tables of docs/reliability.md"
@@ -38,6 +39,10 @@ test-all: test
 	.venv/bin/python -m pytest -m store_servers $(ARGS)
 
 hunt:
+	@.ci/venv dev
+	.venv/bin/python .ci/hunt.py -m "not store_servers" $(ARGS)
+
+laws:
 	@.ci/venv dev
 	.venv/bin/python -m pytest -n auto --dist worksteal --timeout=3600 --hypothesis-profile=hunt tests/unit tests/integration/fleet/test_reliability.py $(ARGS)
 

@@ -27,7 +27,7 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is slow, and that is no finding. A test run tries the same few examples each time, so that it fails for
-# what was changed and nothing else; many new ones are looked for by `make hunt`.
+# what was changed and nothing else; many new ones are looked for by `make laws`.
 settings.register_profile(
     "hunt", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

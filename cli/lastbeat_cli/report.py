@@ -1,5 +1,6 @@
 """What the commands that report a run have in common."""
 
+import logging
 import os
 import platform
 import sys
@@ -12,6 +13,8 @@ from lastbeat.sdk.ranks import Rank
 from lastbeat.sdk.reporter import RunEnvironment
 from lastbeat.sdk.run_ids import job_run_id, own_run_id
 from lastbeat_cli import logs, options, values
+
+log = logging.getLogger(__name__)
 
 WHAT = "What is reported"
 EPILOG = """\
@@ -54,6 +57,8 @@ def tell(url: str, name: str, given: Mapping[str, str | None]) -> None:
 
 def environment(given: Mapping[str, str | None], faults: list[str]) -> RunEnvironment:
     """The fleet root to report to. Raises :class:`SettingsError` with ``faults`` and what else is wrong."""
-    settings = values.settings(given, faults)
+    settings = values.settings(given, faults, training=True)
     logs.follow(settings)
+    for line in settings.ignored_told():
+        log.warning("%s", line)
     return training.run_environment(settings)

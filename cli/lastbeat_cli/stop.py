@@ -138,7 +138,7 @@ def command(  # noqa: PLR0913 - all of them by name
     if off is not None:
         return _told_off(settings, store, off, fit(one_line(logs.redact(why or "")), WHY_LIMIT), as_json=as_json)
     training = training_of(store, name)
-    _refuse_if_over(settings, name)
+    _refuse_if_over(settings, store, name, training)
     if after_checkpoint and not training.heeds_stop:
         why_not = "is under an older lastbeat exec" if training.wraps else "has not looked at run.should_stop so far"
         what = f"run {name} {why_not}, so it would not save a checkpoint on request"
@@ -278,9 +278,10 @@ def _object(body: bytes) -> dict[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def _refuse_if_over(settings: Settings, name: str) -> None:
+def _refuse_if_over(settings: Settings, store: Store, name: str, training: _Training) -> None:
+    """A run that failed by its log is over once its process and its job are: it may hang, or be kept for a debugger."""
     status = _status(wire.run_watch(settings, name))
-    if status.ended:
+    if status.ended and not _lives(settings, store, name, training):
         raise StoreError(f"run {name} is over: it is {status} already", f"see how: lastbeat show {name}")
 
 
@@ -288,6 +289,17 @@ def _status(watch: RunWatch) -> Status:
     """What it is, as far as anybody knows: training may have said how it ended, and no pass has recorded that."""
     view = watch.look(log_lines=0)
     return watch.ended or (view.row.status if view is not None else Status.UNKNOWN)
+
+
+def _lives(settings: Settings, store: Store, name: str, training: _Training) -> bool:
+    process = _process_here(training)
+    if process is not None:
+        os.close(process)
+        return True
+    supervised = _supervised(store, name)
+    if supervised is None or supervised[1].memory.state.ended:
+        return False
+    return not _has_ended(settings, supervised[1])
 
 
 def _process_here(training: _Training) -> int | None:

@@ -48,6 +48,12 @@ class ChosenRun:
         ago_s = (view.at - view.row.beat_at).total_seconds()
         return ago_s if ago_s <= (view.stale_s or 0.0) else None
 
+    @property
+    def job(self) -> str | None:
+        """The job that still runs, as its supervisor saw it last."""
+        job = self.view.job.job if self.view is not None and self.view.job is not None else None
+        return job.id if job is not None and not job.state.ended else None
+
 
 def check_names(runs: Sequence[str], faults: list[str]) -> None:
     """Add what is wrong with the ids and globs ``runs`` to ``faults``."""
@@ -102,12 +108,13 @@ def _is_run(name: str) -> bool:
 
 
 def refuse_the_living(runs: Sequence[ChosenRun], verb: str) -> None:
-    """Raises :class:`StoreError` if one of them beats."""
-    living = [run for run in runs if run.beat_s is not None]
+    """Raises :class:`StoreError` if one of them beats, or has a job that still runs."""
+    living = [run for run in runs if run.beat_s is not None or run.job is not None]
     if living:
         first = living[0]
         more = f", and {len(living) - 1} more" if len(living) > 1 else ""
-        what = f"{first.run_id} is alive: it beat {format_duration(first.beat_s or 0.0)} ago{more}; nothing was done"
+        beat = f"it beat {format_duration(first.beat_s)} ago" if first.beat_s is not None else None
+        what = f"{first.run_id} is alive: {beat or f'job {first.job} still runs'}{more}; nothing was done"
         raise StoreError(what, f"stop it first, or {verb} it all the same with --force")
 
 

@@ -146,6 +146,9 @@ def _seen_by_watchers(store: Store, run_id: str) -> SeenByWatchers | None:
     if record is None:
         return None
     waits, earlier_s = _waits(record), record.earlier_step_limit_s
+    if waits is not None and waits.seen == 0 and record.supervision is not None:
+        # How long its steps took is noted for the end of a job that failed, whoever learns a limit of it.
+        waits = None
     return None if waits is None and earlier_s is None else SeenByWatchers(waits, earlier_s)
 
 

@@ -23,12 +23,14 @@ def settings(
     faults: list[str],
     *,
     watching: bool = False,
+    training: bool = False,
     kept: Mapping[str, str] | None = None,
 ) -> Settings:
     """The settings that the options ``given`` and the environment make. What is ``kept``, by the names of settings,
-    stands between the two. Raises :class:`SettingsError` with ``faults`` and what else is wrong, before any I/O."""
+    stands between the two. ``training`` as for :func:`lastbeat.settings.load`. Raises :class:`SettingsError` with
+    ``faults`` and what else is wrong, before any I/O."""
     try:
-        found = configuration.load({**(kept or {}), **options.arguments(given)}, watching=watching)
+        found = configuration.load({**(kept or {}), **options.arguments(given)}, watching=watching, training=training)
     except SettingsError as wrong:
         raise SettingsError([*faults, *wrong.faults]) from None
     if faults:

@@ -79,6 +79,7 @@ def test_checkpoints_are_looked_at_where_a_place_is_named(runs: Path) -> None:
     assert (none.returncode, nowhere.returncode) == (1, 1)
     assert "no checkpoint found in ckpt" in none.stdout
     assert "checkpoints cannot be looked for in nowhere" in nowhere.stdout
+    assert "MONITORING_ROOT" not in nowhere.stdout
 
 
 @pytest.mark.parametrize(

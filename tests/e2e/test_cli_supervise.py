@@ -31,6 +31,10 @@ for step in range(first + 1, first + 4):
 how = sys.argv[1] if number < int(sys.argv[2]) else "end"
 if how == "hang":
     time.sleep(600)
+if how == "linger":
+    print("Traceback (most recent call last):\\n  File \\"train.py\\", line 9, in <module>", flush=True)
+    print(sys.argv[3], flush=True)
+    time.sleep(600)
 if how != "end":
     print("Traceback (most recent call last):\\n  File \\"train.py\\", line 9, in <module>\\n" + how, flush=True)
     sys.exit(1)
@@ -395,6 +399,25 @@ def test_what_a_person_stopped_stays_stopped_also_where_training_reports_nothing
     assert len(begun(folder)) == 1
     found = record(folder)
     assert (found["status"], found["cause"], found["outbox"]) == ("CANCELLED", "cancelled", [])
+
+
+def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgotten_before(folder: Path) -> None:
+    command = [*LASTBEAT, *begin("python", "train.py", "linger", "9", OOM)]
+    command[command.index("--")] = "--on-permanent"
+    at = command.index("--on-permanent")
+    command[at + 1 : at + 1] = ["leave", "--"]
+    env = environment(folder, **settings(folder))
+    process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+    under_way(folder)
+    until(lambda: recorded(folder, "status") == "FAILED", limit_s=120)
+    kept = supervise(folder, "forget", "run", "--yes")
+    assert (kept.returncode, "job run-r0 still runs" in kept.stderr) == (3, True), kept
+    said = supervise(folder, "stop", "run")
+    assert (said.returncode, "job run-r0 is being ended" in said.stdout) == (0, True), said
+    process.communicate(timeout=120)
+    assert local.launcher(folder / "state").state("run-r0").state.ended
+    assert "is over: it is" in supervise(folder, "stop", "run").stderr
+    assert supervise(folder, "forget", "run", "--yes").returncode == 0
 
 
 def test_what_would_be_done_is_shown_and_not_done(folder: Path) -> None:

@@ -25,6 +25,14 @@ def document(folder: Path, name: str) -> dict[str, Any]:
     return found
 
 
+def test_a_wrong_setting_keeps_no_report_back(tmp_path: Path) -> None:
+    said = lastbeat(tmp_path, "beat", "--step", "3", LASTBEAT_LEARN="banana")
+    assert "lastbeat goes on without a setting: LASTBEAT_LEARN='banana'" in said
+    lastbeat(tmp_path, "fail", "disk is full", LASTBEAT_LEARN="banana")
+    assert document(tmp_path, "progress.json")["step"] == 3
+    assert (left(tmp_path, "_error") or "").startswith("disk is full")
+
+
 def bash(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
     """Run ``script`` as a user's file, with ``lastbeat`` on the path."""
     programs = folder / "bin"

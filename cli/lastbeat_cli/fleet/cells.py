@@ -19,7 +19,7 @@ from lastbeat_cli.terminal.signs import Signs
 _BAR: Final = 10
 _SPARK: Final = 16
 _SHORT_SPARK: Final = 6
-_EXCEPTION: Final = re.compile(r"\s*[A-Za-z_][\w.]{0,200}(?:Error|Exception): ")
+_EXCEPTION: Final = re.compile(r"(?<!\S)[A-Za-z_][\w.]{0,200}(?:Error|Exception): ")
 _MOST: Final = 10**15
 """Larger counts are nobody's steps."""
 

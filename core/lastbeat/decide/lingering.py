@@ -1,10 +1,12 @@
 """Whether a job that failed for good, and still runs, may be ended. Pure.
 
 A program may catch an out-of-memory error and go on, so the failure alone ends nothing: its job may be ended once it
-has shown neither a step nor a log line for a grace period. What a program takes back by later steps was no failure, see
-``decide.logs``. While a log cannot be read, the job may still write into it, and nothing is ended.
+has shown neither a step nor a log line for a grace period, and is in no section that it entered since and that may
+last longer. What a program takes back by later steps was no failure, see ``decide.logs``. While a log cannot be read,
+the job may still write into it, and nothing is ended.
 """
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -44,9 +46,22 @@ def grace_s(decision: Decision) -> float:
 def may_end_at(decision: Decision) -> datetime | None:
     """From when on a job that lingers may be ended, by the store's clock; or None while its logs cannot be read. After
     its own word that it failed, what it still prints does not count."""
-    said = decision.seen.end
-    shown_at = said.modified if decision.verdict.by_sentinel and said is not None else _last_shown_at(decision)
-    return None if shown_at is None else shown_at + timedelta(seconds=grace_s(decision))
+    said, grace = decision.seen.end, timedelta(seconds=grace_s(decision))
+    if decision.verdict.by_sentinel and said is not None:
+        return said.modified + grace
+    shown_at = _last_shown_at(decision)
+    return None if shown_at is None else max([shown_at + grace, *_limits_at(decision)])
+
+
+def _limits_at(decision: Decision) -> Iterator[datetime]:
+    """When the limits are over of the sections that training entered after its failure: so long each may last."""
+    finding, metadata = decision.record.finding, decision.seen.metadata
+    if finding is None or metadata is None:
+        return
+    for each in metadata.sections:
+        entered_at = metadata.modified - timedelta(seconds=each.open_s)
+        if each.name is not None and each.limit_s is not None and entered_at > finding.seen_at:
+            yield entered_at + timedelta(seconds=each.limit_s)
 
 
 def _last_shown_at(decision: Decision) -> datetime | None:

@@ -41,6 +41,13 @@ def noted(known: StepWaits | None, progress: HeartbeatMemory, now: datetime) -> 
     return known
 
 
+def noted_for_end(known: StepWaits | None, progress: HeartbeatMemory, now: datetime) -> StepWaits | None:
+    """The same of a supervised run, where nobody learns a limit of that: when its job has failed, how long its steps
+    took decides when that has shown nothing for long enough to be ended."""
+    waits = noted(known, progress, now)
+    return waits if waits is None else replace(waits, seen=known.seen if known is not None else 0)
+
+
 def news(before: StepWaits | None, after: StepWaits | None) -> bool:
     """Whether ``after`` has to be written down. A step alone has not: the next look sees for itself that it is new."""
     if before is None or after is None:

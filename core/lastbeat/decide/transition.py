@@ -261,8 +261,12 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         progress = _within_attempt(progress, match)
         waits = None if match.is_new else _waits(before)
         shown = seen.progress is not None and seen.progress.step is not None
-        learns = policy.learns_steps and shown and not (before.status is not None and before.status.ended)
-        progress = replace(progress, waits=step_waits.noted(waits, progress, now) if learns else waits)
+        if shown and not (before.status is not None and before.status.ended):
+            if policy.learns_steps:
+                waits = step_waits.noted(waits, progress, now)
+            elif before.supervision is not None:
+                waits = step_waits.noted_for_end(waits, progress, now)
+        progress = replace(progress, waits=waits)
     unread = seen.logs is None or seen.logs.unread
     warned = logs.noted(warned, seen.logs, now)
     # Where training writes both heartbeats, not every look asks for logs.
@@ -272,9 +276,8 @@ def _evidence(before: Record, match: AttemptMatch, policy: Policy, now: datetime
         gone_since = log.modified if out else now
     log = logs.remember(log, seen, now, late=names.PROGRESS_STALE in before.conditions, gone_since=gone_since)
     if log is not None and before.supervision is not None:
-        # How long its steps take decides when a job that failed has shown nothing for long enough to be ended.
         known = None if match.is_new or before.log is None else before.log.waits
-        log = replace(log, waits=step_waits.noted(known, log, now))
+        log = replace(log, waits=step_waits.noted_for_end(known, log, now))
     return AttemptEvidence(
         seen=seen,
         metadata=metadata,
@@ -673,8 +676,7 @@ def must_persist(before: Record, after: Record, policy: Policy, now: datetime, *
     limits = [rule.every_s for rule in policy.absences] if before.log_lines != after.log_lines else []
     if before.warned != after.warned:
         limits.append(logs.WARNED_S)
-    learned = policy.learns_steps and step_waits.news(_waits(before), _waits(after))
-    if learned or _longest_wait_s(before.log) < _longest_wait_s(after.log):
+    if (policy.learns_steps or after.supervision is not None) and _has_news_of_waits(before, after):
         return True
     limit_s = policy.inactivity_s if policy.stall_s is None else policy.stall_s
     limit_s = IDLE_FLOOR_S if policy.learns_steps else limit_s
@@ -697,8 +699,9 @@ def _waits(record: Record) -> StepWaits | None:
     return record.progress.waits if record.progress is not None else None
 
 
-def _longest_wait_s(log: HeartbeatMemory | None) -> float:
-    return log.waits.longest_s if log is not None and log.waits is not None else 0.0
+def _has_news_of_waits(before: Record, after: Record) -> bool:
+    logs_before, logs_after = (each.log.waits if each.log is not None else None for each in (before, after))
+    return step_waits.news(_waits(before), _waits(after)) or step_waits.news(logs_before, logs_after)
 
 
 def _is_gone(memory: HeartbeatMemory | None) -> bool:

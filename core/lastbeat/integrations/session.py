@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import lastbeat
 from lastbeat.sdk.process_exit import known_exit
@@ -57,6 +57,17 @@ def metrics_of(logs: Mapping[Any, object] | None) -> dict[str, Any]:
     return {name: value for name, value in named if name not in _ARGUMENTS}
 
 
+class _Wrapped(NamedTuple):
+    """A method whose calls are reported."""
+
+    owner: object
+    name: str
+    saving: Callable[..., Any]
+    """What stands for it meanwhile."""
+    before: Callable[..., Any] | None
+    """What ``owner`` itself had under that name; None: its class has the method."""
+
+
 class Session:
     """The runs of one callback, at most one at a time. ``options`` go to :func:`lastbeat.start`."""
 
@@ -67,7 +78,7 @@ class Session:
         self._pid = os.getpid()
         self._stopping = False
         self._saved: tuple[str, object] | None = None
-        self._wrapped: list[tuple[object, str, Callable[..., Any]]] = []
+        self._wrapped: list[_Wrapped] = []
 
     @property
     def active(self) -> bool:
@@ -145,15 +156,20 @@ class Session:
             with self.run.phase("saving"):
                 return save(*args, **kwargs)
 
+        before = save if name in vars(owner) else None
         # Past a ``__setattr__`` of the framework's own, which would count it as a part of the model.
         object.__setattr__(owner, name, saving)
-        self._wrapped.append((owner, name, saving))
+        self._wrapped.append(_Wrapped(owner, name, saving, before))
 
     def _unwrap(self) -> None:
         wrapped, self._wrapped = self._wrapped, []
-        for owner, name, saving in wrapped:
-            if vars(owner).get(name) is saving:
-                object.__delattr__(owner, name)
+        for each in wrapped:
+            if vars(each.owner).get(each.name) is not each.saving:
+                continue
+            if each.before is None:
+                object.__delattr__(each.owner, each.name)
+            else:
+                object.__setattr__(each.owner, each.name, each.before)
 
     def set_phase(self, name: str) -> None:
         """Name what a training does, if one is active."""

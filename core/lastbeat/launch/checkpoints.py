@@ -13,7 +13,7 @@ from lastbeat.model.checkpoint import CheckpointSurvey
 from lastbeat.model.text import one_line
 from lastbeat.model.times import format_time
 from lastbeat.settings import SettingsError
-from lastbeat.stores.port import StoreError
+from lastbeat.stores.port import MissingStoreError, StoreError
 
 _CORRECT: Final = "name the folder, or s3://bucket/prefix, in which training saves its checkpoints"
 
@@ -45,6 +45,9 @@ def surveyed(checkpoint_dir: str, cluster: RayCluster | None, *, stop_at_first: 
         store = cluster.files(checkpoint_dir) if cluster is not None else None
         store = store or opening.place(configuration.load(channels=False, training=True), checkpoint_dir)
         return survey(store, stop_at_first=stop_at_first)
+    except MissingStoreError as error:
+        # Its advice is about the fleet root.
+        why, advice = str(error), f"mount its file system, or {_CORRECT}"
     except StoreError as error:
         why, advice = str(error), error.advice
     except SettingsError as error:

@@ -94,7 +94,7 @@ class HeartbeatMemory(Persisted):
     """Of metadata.json: whose run it is, as it last said."""
     team: str | None = None
     waits: StepWaits | None = None
-    """Of progress.json, where watchers learn how long steps take; of the logs of a supervised run."""
+    """Of progress.json, where watchers learn how long steps take; of a supervised run always, and of its logs."""
 
 
 class LimitName(str, Enum):

@@ -149,8 +149,7 @@ class Sections:
         self._limits = limits
         if limits.any or limits.starting_s is not None:
             self.watch()
-        # The beat thread sets them. Training may be saving already.
-        self.set_phase(self._phase_name)
+        self._resume_phase()
 
     @property
     def times(self) -> "SpanTimes | None":
@@ -161,7 +160,7 @@ class Sections:
     def times(self, times: "SpanTimes | None") -> None:
         self._times = times
         self.watch()
-        self.set_phase(self._phase_name)
+        self._resume_phase()
 
     @property
     def steps(self) -> "StepTimes | None":
@@ -184,7 +183,10 @@ class Sections:
         """Training has made a step. It ends the section of a phase, unless ``step`` was reported before: frameworks
         report a step once more while they save or evaluate."""
         now = monotonic()
-        if self._phase is not None and not (type(step) is int and type(self._step) is int and step == self._step):
+        again = type(step) is int and type(self._step) is int and step == self._step
+        if self._phase_name is not None and not again:
+            # The phase is over, so no limit that is set later opens its section again.
+            self._phase_name = None
             self._leave_phase()
         self._step = step
         self.mark(now)
@@ -201,6 +203,17 @@ class Sections:
         """Open the section that the phase ``name`` stands for, and leave that of the phase before. Most phases stand
         for none. A run that uses neither limits nor sections gets none, and says nothing of them."""
         self._phase_name = name
+        self._open_phase(name)
+
+    def _resume_phase(self) -> None:
+        """Training may be saving already when the beat thread sets limits."""
+        name = self._phase_name
+        self._open_phase(name)
+        if self._phase_name is not name:
+            # Training went on meanwhile.
+            self._open_phase(self._phase_name)
+
+    def _open_phase(self, name: object) -> None:
         aside, now_open = self._aside(name), self._phase
         if now_open is not None:
             if now_open.name == aside:
@@ -209,6 +222,9 @@ class Sections:
         if aside is not None and self._is_used(aside):
             self._phase = phase = PhaseSection(self, aside)
             phase.__enter__()
+            if self._phase is not phase:
+                # A step of another thread has ended it before it was among the open ones.
+                phase.__exit__(None, None, None)
 
     def _aside(self, name: object) -> str | None:
         if type(name) is not str:

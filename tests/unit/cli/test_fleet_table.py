@@ -65,6 +65,11 @@ def test_a_silenced_run_says_for_how_long_and_why() -> None:
     assert "silenced 3h: node repair; oom: torch.OutOfMemoryError" in failed
 
 
+def test_a_short_reason_leaves_the_exception_out_and_no_word_runs_into_the_next() -> None:
+    row = replace(FAILED, reason="The log shows that it failed: torch.OutOfMemoryError: CUDA out of memory", host="")
+    assert "oom: The log shows that it failed: CUD" in shown([row], 100)[1]
+
+
 def test_a_success_that_counts_from_0_is_complete() -> None:
     done = Row("vit", Status.SUCCEEDED, step=99_999, total_steps=100_000)
     assert shown([done], 200)[1].split() == ["✔", "SUCCEEDED", "vit", "100,000/100,000", "█" * 10, "100%"]

@@ -171,6 +171,13 @@ session.report_saves(model, "save")
             ["a saving", "training"],
             id="of a second training once",
         ),
+        pytest.param(
+            "session.end(); model.save = own = lambda path: print(path, callback.run.phase_now[0])\n"
+            "session.begin(5); session.report_saves(model, 'save'); model.save('b')\n"
+            "session.end(); print(model.save is own)",
+            ["b saving", "True", "training"],
+            id="a method of training's own in its place is there after the end",
+        ),
         pytest.param("session.end(); print(vars(model))", ["{}", "training"], id="the end leaves nothing behind"),
     ],
 )

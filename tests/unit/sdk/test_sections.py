@@ -11,7 +11,16 @@ import pytest
 
 from lastbeat.sdk.learning import SpanTimes
 from lastbeat.sdk.run import Run
-from lastbeat.sdk.sections import MOST_NAMES, MOST_OPEN, MOST_TOLD, SectionLimits, section_fields
+from lastbeat.sdk.sections import (
+    MOST_NAMES,
+    MOST_OPEN,
+    MOST_TOLD,
+    PhaseSection,
+    Section,
+    SectionLimits,
+    Sections,
+    section_fields,
+)
 
 
 @pytest.fixture
@@ -404,3 +413,52 @@ def test_threads_that_change_the_phase_at_once_leave_no_section_open(run: Run) -
     run.set_phase("training")
     run.step(2)
     assert told(run) == ["step"]
+
+
+def test_limits_that_come_after_the_section_of_a_phase_has_ended_do_not_open_it_again(run: Run) -> None:
+    run.sections.limits = SAVES
+    _saves_after_a_step(run)
+    run.step(2)
+    run.sections.limits = SAVES
+    assert told(run) == ["step"]
+
+
+def test_a_step_of_another_thread_that_ends_a_phase_as_it_begins_leaves_no_section_open(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter = Section.__enter__
+
+    def late(section: Section) -> None:
+        run.step(2)
+        enter(section)
+
+    run.sections.limits = SAVES
+    run.step(1)
+    monkeypatch.setattr(PhaseSection, "__enter__", late, raising=False)
+    run.set_phase("saving")
+    assert told(run) == ["step"]
+    assert not run.sections.open
+
+
+@pytest.mark.parametrize(
+    ("go_on", "expected"),
+    [
+        pytest.param(lambda run: run.step(2), "step", id="a step"),
+        pytest.param(lambda run: run.set_phase("training"), "step", id="the next phase"),
+        pytest.param(lambda run: run.set_phase("evaluation"), "evaluation", id="the next section"),
+    ],
+)
+def test_training_that_goes_on_while_limits_are_set_is_in_no_phase_of_before(
+    run: Run, monkeypatch: pytest.MonkeyPatch, go_on: Callable[[Run], None], expected: str
+) -> None:
+    aside, late = Sections._aside, [go_on]  # the moment after the beat thread has read the phase
+
+    def found(sections: Sections, name: object) -> str | None:
+        if late:
+            late.pop()(run)
+        return aside(sections, name)
+
+    _saves_after_a_step(run)
+    monkeypatch.setattr(Sections, "_aside", found)
+    run.sections.limits = SAVES
+    assert told(run) == [expected]

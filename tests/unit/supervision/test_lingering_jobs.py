@@ -1,5 +1,6 @@
 """A job that failed for good and still runs: it is ended, unless it gets on, or people want to look into it."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import Status
 from lastbeat.restarts.loading import load
 from lastbeat.stores.port import UnreachableError
+from lastbeat_cli import timeouts
 from support.jobs import RUN, SupervisedScene, kill_points
 from support.memory import Killed
 from unit.supervision.test_supervised import OOM, running
@@ -123,6 +125,66 @@ def test_a_run_whose_steps_take_long_gets_a_longer_grace_period() -> None:
     assert cancels(scene) == 0, "its steps take five minutes"
     ticks(scene, 16)
     assert cancels(scene) == 1
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["one supervisor", "a supervisor of its own for each look"])
+@pytest.mark.parametrize("limits", [Policy(learns=True), Policy(stall_s=7200.0)], ids=["learned", "by hand"])
+@pytest.mark.parametrize("shows", ["progress.json", "a log"])
+def test_steps_that_take_long_are_known_whoever_set_its_limits(shows: str, limits: Policy, *, keeps: bool) -> None:
+    scene = running(SupervisedScene(policy=TRANSIENT, limits=limits))
+    text, watch = "", scene.watch()
+
+    def look() -> None:
+        (watch if keeps else scene.watch()).tick()
+        scene.store.pass_time(30)
+
+    for step in range(1, 5):
+        if shows == "a log":
+            text += f"step {step}/100 loss 2.5\n"
+            scene.store.put_text(LOG, text)
+        else:
+            scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {step}}}')
+        for _ in range(20):
+            look()
+    scene.store.put_text(LOG, text + OOM.partition("\n")[2])
+    for _ in range(20):
+        look()
+    assert cancels(scene) == 0, "its steps take ten minutes"
+    for _ in range(60):
+        look()
+    assert cancels(scene) == 1
+
+
+def test_steps_that_are_noted_for_the_end_of_a_job_teach_no_limit() -> None:
+    scene = running(SupervisedScene(policy=TRANSIENT, limits=Policy(stall_s=7200.0)))
+    for step in range(40):
+        scene.store.put_text(f"{RUN}/progress.json", f'{{"step": {step}}}')
+        ticks(scene, 3)
+    progress = scene.record().progress
+    assert progress is not None
+    assert progress.waits is not None
+    assert (progress.waits.seen, progress.waits.longest_s) == (0, 90.0)
+    assert timeouts._seen_by_watchers(scene.store, RUN) is None, "the command tells of no limit"
+
+
+@pytest.mark.parametrize(
+    ("entered_s", "looks"),
+    [
+        pytest.param(30, 60, id="after the failure: it went on, and may be there for so long"),
+        pytest.param(-30, 7, id="before it: it hangs there, perhaps"),
+    ],
+)
+def test_a_section_that_training_entered_after_its_failure_may_last_until_its_limit(entered_s: int, looks: int) -> None:
+    scene = out_of_memory()
+    watch = scene.watch()
+    for look in range(1, 70):
+        scene.store.pass_time(30)
+        section = {"name": "evaluation", "open_s": max(0, 30 * look - entered_s), "limit_s": 1800}
+        scene.store.put_text(f"{RUN}/metadata.json", json.dumps({"attempt": 1, "sections": [section]}))
+        watch.tick()
+        if cancels(scene):
+            break
+    assert look == pytest.approx(looks, abs=2)
 
 
 def test_while_its_log_cannot_be_read_nothing_is_ended() -> None:
