@@ -387,6 +387,19 @@ def test_report_stats_runs_each_step_twice_and_measures_the_tolerance(caplog: py
     assert run_step(checked, [10.00001, 9.99999]).verdicts == ("reproduced",)
 
 
+@pytest.fixture
+def no_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """lastbeat's loggers as they are in a process that sets up no logging."""
+    own = logging.getLogger("lastbeat")
+    level = own.level
+    monkeypatch.setattr(own, "handlers", [])
+    monkeypatch.setattr(own, "propagate", True)
+    own.setLevel(logging.NOTSET)
+    yield
+    own.setLevel(level)
+
+
+@pytest.mark.usefixtures("no_logging")
 def test_the_report_shows_without_any_set_up_of_logging(capsys: pytest.CaptureFixture[str]) -> None:
     training = RerunStateMachine(mode="report_stats")
     run_step(training, [1.0, 1.0])

@@ -98,10 +98,13 @@ def test_what_was_raised_a_day_ago_is_history() -> None:
 def test_who_only_raises_alerts_is_no_run_that_timed_out() -> None:
     scene = Scene()
     raise_alerts(scene, ALERT)
-    assert scene.look().status is Status.RUNNING
+    assert scene.look().status is Status.NO_HEARTBEAT
     scene.after(3600)
-    assert scene.look().status is Status.RUNNING
+    assert scene.look().status is Status.NO_HEARTBEAT
     assert scene.channel.events == ["ALERT"]
+    scene.both(1)
+    assert scene.look().status is Status.RUNNING
+    assert scene.channel.events == ["ALERT"], "it has not recovered from anything"
 
 
 def test_hostile_text_stays_one_line_without_its_secrets() -> None:
