@@ -135,6 +135,7 @@ def test_people_hear_what_it_came_to(way: Way, case: Any, told: Told) -> None:
     events = tuple(told.events)
     if case.name == "nan" and expected.events == ("SUCCEEDED",) and events[:1] == ("WARNING",):
         # A look between the first NaN and the end warns of it, and is right to.
+        assert "NaN since step" in told.alerts[0][1]["reason"], told.alerts
         events = events[1:]
     assert events == expected.events, told.alerts
     assert re.search(expected.says, told.last["reason"]), told.last["reason"]
