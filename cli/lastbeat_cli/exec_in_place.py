@@ -298,7 +298,6 @@ class CommandInPlace:
             ended, _ = end_all(child, None, {monitor}, self._terms.grace_s)
             if ended is None:
                 child.abandon()
-        life.over = True
         life.meter.root = None
         child.let_go(_OUTPUT_S)
         turn, lived_s = life.turn, time.monotonic() - life.began
@@ -336,6 +335,8 @@ class CommandInPlace:
         life.told_by = child.told_by
         ended, still_there = self._rest_ended(life, child, ended, monitor)
         left = attention.while_doing(lambda: self._left_behind(life), _LOOK_S, LeftBehind())
+        # Not before: a beat of ours would overwrite what training said last.
+        life.over = True
         if left.asked is not None and not left.asked.after_checkpoint:
             life.run.stopped = life.run.stopped or left.asked.summary
         if left.rerun is not None:
@@ -402,6 +403,7 @@ class CommandInPlace:
         attention: Attention,
     ) -> StartOrder | int:
         """The start that all of them make, once all are ready for it; or the exit status, if there is none."""
+        life.over = True
         together, limit_s = self._together, self._terms.gather_s
         while starts is not None and not starts.over and together is not None:
             attention.while_doing(partial(self._keep, life, ended, starts), _KEEP_S, None)
@@ -471,6 +473,7 @@ class CommandInPlace:
     ) -> int:
         """Write how it ended, as ``exec`` does without restarts, and return its exit status. ``decision`` is why it is
         not started again, None after a success; ``told``: the others know."""
+        life.over = True
         exited = ended.exit or ChildExit(ends.FAILED)
         text, run = None, life.run
         asked = exited.cancelled or child.told_by is not None or run.stopped is not None or run.stop_wanted is not None

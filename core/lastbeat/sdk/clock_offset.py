@@ -14,7 +14,7 @@ from typing import Final
 
 from lastbeat.sdk.safe_log import safe_log
 from lastbeat.stores.clock import steady
-from lastbeat.stores.port import Store, StoreError
+from lastbeat.stores.port import Expect, Store, StoreError
 
 LEAST_S: Final = 2.0
 """Stores stamp whole seconds, and requests take a moment: a smaller offset counts as none."""
@@ -42,13 +42,17 @@ class ClockOffset:
         offset_s = self._base + self._steady_clock() - self._wall()
         return 0.0 if abs(offset_s) < LEAST_S else round(offset_s, 1)
 
-    def write(self, store: Store, key: str, body: bytes) -> None:
-        """Write ``key``, and learn the offset from it if that is due. Raises :class:`StoreError` if the write fails."""
+    def write(self, store: Store, key: str, body: bytes, expect: Expect | str = Expect.ANYTHING) -> str:
+        """Write ``key``, learn the offset from it if that is due, and return its new version. Raises
+        :class:`StoreError` if the write fails."""
         began = self._steady_clock()
-        store.write(key, body)
+        version = store.write(key, body, expect)
         now = self._steady_clock()
-        if now < self._due:
-            return
+        if now >= self._due:
+            self._learn(store, key, began, now)
+        return version
+
+    def _learn(self, store: Store, key: str, began: float, now: float) -> None:
         try:
             blob = store.read(key, 1)
         except StoreError as error:

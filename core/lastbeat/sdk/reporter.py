@@ -175,6 +175,8 @@ class Reporter:
         """Whether the end will never be written, because no store can be made of the settings."""
         self._thread: threading.Thread | None = None
         self._identity: AttemptIdentity | None = None
+        self._version = ""
+        """Of the metadata.json that this process wrote last, where training may write it, too."""
         self._begun = False
         """Whether this attempt's first metadata.json is written, and the last attempt's sentinels are gone."""
         self._failing = False
@@ -549,10 +551,18 @@ class Reporter:
         fields["health"] = self._health
         fields |= self._wrapped_fields()
         self._late = tells_late(document)
-        gap_s = round(self._longest_gap_s, 1) or None
-        self._offset.write(
-            environment.store, f"{run.run_id}/{runid.METADATA}", encode({**document, **fields, "longest_gap_s": gap_s})
-        )
+        fields["longest_gap_s"] = round(self._longest_gap_s, 1) or None
+        key, body = f"{run.run_id}/{runid.METADATA}", encode(document | fields)
+        if not self._version or run.ending is not None:
+            self._offset.write(environment.store, key, body)
+        else:
+            try:
+                self._version = self._offset.write(environment.store, key, body, self._version)
+            except ConflictError:
+                if environment.yields():
+                    # Training has begun to report itself since it was asked.
+                    return
+                self._version = self._offset.write(environment.store, key, body)
         beaten, self._beaten = self._beaten, time.monotonic()
         if beaten is not None:
             self._longest_gap_s = max(self._longest_gap_s, self._beaten - beaten)
@@ -586,7 +596,7 @@ class Reporter:
             self._written_step = document["step"]
         self._written_steps = steps
 
-    def _begin_attempt(self, run: Run, environment: RunEnvironment) -> None:
+    def _begin_attempt(self, run: Run, environment: RunEnvironment, *, tries: int = 2) -> None:
         """Begin a new attempt.
 
         1. Choose its number, which follows the last attempt's.
@@ -595,9 +605,12 @@ class Reporter:
         3. Write it again with its own time, which nobody can misjudge now.
         4. Delete the last attempt's sentinels. In a distributed training some may already be this attempt's, so only
            what is older than this process goes.
+
+        Who starts training again writes only over what it has read: training may be first, and then has begun the
+        attempt itself.
         """
         store, key = environment.store, f"{run.run_id}/{runid.METADATA}"
-        number, started_unix = self._attempt(store, key, environment)
+        number, started_unix, there = self._attempt(store, key, environment)
         instance = Instance(environment.instance_id)
         self._identity = AttemptIdentity(
             run.run_id,
@@ -613,23 +626,18 @@ class Reporter:
             environment.stop_s,
             environment.ignored,
         )
-        used, fields = (
-            self._used(quick=True),
-            rank_zero_fields(environment.rank, begun=False, beat_s=environment.rank_beat_s),
-        )
-        fields |= _in_place_fields(environment) | self._wrapped_fields()
-        document = metadata_document(run, self._identity, None, used, self._reader)
-        self._offset.write(store, key, encode(document | fields))
-        document = metadata_document(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
-        store.write(key, encode(document | fields))
+        if there is not None:
+            try:
+                self._write_first(run, environment, key, there)
+            except ConflictError:
+                if tries == 1:
+                    raise
+                return self._begin_attempt(run, environment, tries=tries - 1)
+            self._delete_leftovers(run, environment)
         if environment.rank.world > 1:
-            for leftover in leftovers(store, run.run_id, self._started(store)):
-                self._delete(store, leftover)
             heartbeat = RankZeroHeartbeat(environment.rank, environment.rank_beat_s, self._started_monotonic, number)
             self._tasks.add([heartbeat, LateMark(0)])
         else:
-            for name in runid.SENTINELS:
-                self._delete(store, f"{run.run_id}/{name}")
             self._tasks.add([LateMark(0)])
         if environment.learning is not None:
             self._tasks.add([environment.learning])
@@ -638,30 +646,62 @@ class Reporter:
         self._begun = True
         if environment.on_begun is not None:
             environment.on_begun()
+        return None
 
-    def _attempt(self, store: Store, key: str, environment: RunEnvironment) -> tuple[int, float]:
-        """This attempt's number and its start, as Unix time, from the metadata.json that is there. Asked again with
-        every try to begin. One that somebody has begun for this training is its own."""
+    def _write_first(self, run: Run, environment: RunEnvironment, key: str, there: Expect | str) -> None:
+        """Write the attempt's first metadata.json, twice, over what is ``there``. Raises :class:`ConflictError` where
+        something else is there by now."""
+        assert self._identity is not None  # noqa: S101 - it has just been chosen
+        used = self._used(quick=True)
+        fields = rank_zero_fields(environment.rank, begun=False, beat_s=environment.rank_beat_s)
+        fields |= _in_place_fields(environment) | self._wrapped_fields()
+        document = metadata_document(run, self._identity, None, used, self._reader)
+        version = self._offset.write(environment.store, key, encode(document | fields), there)
+        document = metadata_document(run, self._identity, time.time(), used, self._reader, self._offset.seconds)
+        # Where it cannot be read, nothing can be written on a condition, either.
+        guarded = there is not Expect.ANYTHING
+        version = environment.store.write(key, encode(document | fields), version if guarded else Expect.ANYTHING)
+        self._version = version if guarded else ""
+
+    def _delete_leftovers(self, run: Run, environment: RunEnvironment) -> None:
+        store = environment.store
+        if environment.rank.world > 1:
+            for leftover in leftovers(store, run.run_id, self._started(store)):
+                self._delete(store, leftover)
+        else:
+            for name in runid.SENTINELS:
+                self._delete(store, f"{run.run_id}/{name}")
+
+    def _attempt(self, store: Store, key: str, environment: RunEnvironment) -> tuple[int, float, Expect | str | None]:
+        """This attempt's number, its start, as Unix time, and what its metadata.json may overwrite; None: nothing, for
+        training has begun the attempt. Asked again with every try to begin. One that somebody has begun for this
+        training is its own."""
+        anything: Expect | str = Expect.ANYTHING
         try:
             blob = store.read(key, _METADATA_LIMIT_BYTES)
         except DeniedError as error:
             # Some policies let training write but not read, and S3 then does not say that a key is missing.
             safe_log(logging.DEBUG, "the last attempt cannot be read: %s", error)
             blob = None
+        else:
+            if _shares_metadata(environment):
+                anything = Expect.NOTHING if blob is None else blob.version
         if blob is not None and self._identity is not None and start_time_of(blob.body) == iso_time(self._started_unix):
             # It is ours, from a write whose answer was lost.
-            return self._identity.attempt, self._started_unix
-        if blob is not None and environment.started_by_other:
-            from lastbeat.sdk.exec_in_place import adopted  # noqa: PLC0415 - only where somebody starts it again
+            return self._identity.attempt, self._started_unix, anything
+        if blob is not None and environment.in_place is not None:
+            from lastbeat.sdk.exec_in_place import adopted, reported_by_training  # noqa: PLC0415 - as it says
 
             begun = adopted(blob.body, environment.in_place)
-            if begun is not None:
-                return begun
+            if begun is not None and environment.started_by_other:
+                return *begun, anything
+            if begun is not None and reported_by_training(blob.body, environment.in_place):
+                return *begun, None
         before = attempt_of(blob.body) if blob is not None else None
         if blob is not None and environment.learning is not None:
             environment.learning.died_in(blob.body)
         resume, *_ = self._reader.read([("resume", self._resume, as_bool)])
-        return next_attempt(before, environment.restarts, resume=bool(resume)), self._started_unix
+        return next_attempt(before, environment.restarts, resume=bool(resume)), self._started_unix, anything
 
     def _delete(self, store: Store, key: str) -> None:
         try:
@@ -735,6 +775,11 @@ def _in_place_fields(environment: RunEnvironment) -> dict[str, Any]:
     if environment.in_place is None:
         return {}
     return environment.in_place.fields() | ({} if environment.started_by_other else {"wraps": True})
+
+
+def _shares_metadata(environment: RunEnvironment) -> bool:
+    """Whether training writes metadata.json, too, as it may below ``exec --max-restarts``: what it says stands."""
+    return environment.in_place is not None and not environment.started_by_other
 
 
 def _defers(environment: RunEnvironment) -> bool:
